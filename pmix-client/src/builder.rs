@@ -94,7 +94,8 @@ impl Client {
 
 impl ClientBuilder {
     /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, instead of the one in the
-    /// environment.
+    /// environment. With `framed:` in the place of `unix:`, the client speaks the framed wire, which takes less time; the
+    /// server must know it, as ours do.
     pub fn uri(mut self, uri: impl Into<String>) -> Self {
         self.uri = Some(uri.into());
         self
@@ -231,7 +232,7 @@ fn start(
         let mut hello = Hello::new(identity, own_pid());
         hello.directives = directives;
         let (connection, transport_end) = Connection::new(uri.server);
-        let welcome = transport::connect(&uri.path, &hello, limits, transport_end).await?;
+        let welcome = transport::connect((&uri.path, uri.wire), &hello, limits, transport_end).await?;
         // a host may give a tool another identity than it requested
         if let Identity::Client(proc) = &hello.identity
             && welcome.proc != *proc

@@ -11,6 +11,9 @@ use crate::error::{Error, NotLaunched};
 
 /// Where the server is, as `<namespace>.<rank>;unix:<absolute path of the socket>`.
 pub(crate) const URI: &str = "PMIX_GRPC_URI";
+/// The same server, as `<namespace>.<rank>;framed:<absolute path of the socket>`, if it also speaks the framed wire. Launchers
+/// below ours may set the variable above and leave this one, so it counts only if both name the same socket.
+pub(crate) const FRAMED_URI: &str = "PMIX_FRAMED_URI";
 /// Namespace of the process.
 pub(crate) const NAMESPACE: &str = "PMIX_NAMESPACE";
 /// Rank of the process, decimal.
@@ -28,6 +31,14 @@ pub(crate) struct Launch {
 pub(crate) struct ServerUri {
     pub(crate) server: ProcId,
     pub(crate) path: PathBuf,
+    pub(crate) wire: Wire,
+}
+
+/// How to speak to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Grpc,
+    Framed,
 }
 
 impl Launch {
@@ -56,9 +67,17 @@ impl ServerUri {
             Some(uri) => parse_uri("uri", uri),
             None => match required(URI, &variable) {
                 Err(Error::NotLaunched(_)) => Err(Error::not_launched(URI, foreign(variable))),
-                uri => parse_uri(URI, &uri?),
+                uri => parse_uri(URI, &uri?).map(|uri| uri.on_the_fastest_wire(variable)),
             },
         }
+    }
+
+    /// The same server on the framed wire, if it announces that.
+    fn on_the_fastest_wire(self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let framed = variable(FRAMED_URI).and_then(|uri| uri.to_str()?.parse().ok());
+        framed
+            .filter(|framed: &Self| (&framed.server, &framed.path) == (&self.server, &self.path))
+            .unwrap_or(self)
     }
 }
 
@@ -129,11 +148,15 @@ impl FromStr for ServerUri {
         let (nspace, rank) = server.rsplit_once('.').ok_or("has no dot before the semicolon")?;
         let nspace = Nspace::new(nspace).map_err(|_| "does not start with a namespace")?;
         let rank = rank.parse().map(Rank::from_raw).map_err(|_| "has no rank before the semicolon")?;
-        let path = address.strip_prefix("unix:").ok_or("is not the address of a Unix socket")?;
+        let (wire, path) = match (address.strip_prefix("unix:"), address.strip_prefix("framed:")) {
+            (Some(path), _) => (Wire::Grpc, path),
+            (_, Some(path)) => (Wire::Framed, path),
+            (None, None) => return Err("is not the address of a Unix socket"),
+        };
         if !path.starts_with('/') {
             return Err("has no absolute path");
         }
-        Ok(Self { server: ProcId::new(nspace, rank), path: path.into() })
+        Ok(Self { server: ProcId::new(nspace, rank), path: path.into(), wire })
     }
 }
 
@@ -156,6 +179,34 @@ mod tests {
         assert_eq!(launch.uri.server.to_string(), "srv.node.1:0");
         assert_eq!(launch.uri.path, PathBuf::from("/run/user/0/s;1"));
         assert_eq!(launch.proc.to_string(), "job.7:12");
+    }
+
+    #[test]
+    fn the_framed_wire_is_taken_if_the_same_server_announces_it() {
+        let wire_with = |framed: &str| {
+            let set = [(URI, GOOD), (FRAMED_URI, framed), (NAMESPACE, "job.7"), (RANK, "12")];
+            let launch = Launch::read(None, None, vars(&set)).unwrap();
+            assert_eq!(launch.uri.path, PathBuf::from("/run/user/0/s;1"));
+            launch.uri.wire
+        };
+        assert_eq!(wire_with("srv.node.1.0;framed:/run/user/0/s;1"), Wire::Framed);
+        // of a server further up, or of nothing that we know
+        for other in [
+            "srv.node.1.0;framed:/run/user/0/s;2",
+            "srv.node.2.0;framed:/run/user/0/s;1",
+            "",
+            "1",
+            GOOD,
+            "a.0;new:/s",
+        ] {
+            assert_eq!(wire_with(other), Wire::Grpc, "{other}");
+        }
+        let by_hand = Launch::read(
+            Some("a.0;framed:/a"),
+            Some(&ProcId::new("j".parse().unwrap(), Rank::from_raw(0))),
+            vars(&[]),
+        );
+        assert_eq!(by_hand.unwrap().uri.wire, Wire::Framed);
     }
 
     #[test]

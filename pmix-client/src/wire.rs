@@ -5,10 +5,16 @@ use futures::{Stream, StreamExt, stream};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming as ResponseBody;
 use hyper::client::conn::http2::SendRequest;
-use pmix_proto::v1::ServerMessage;
+use pmix_proto::frames::{self, Frames};
+use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::session_client::SessionClient;
+use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
+use pmix_types::Status;
 use pmix_types::message::{Failure, Hello, Modex, Welcome};
+
+use tokio::io::ReadHalf;
+use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::connection::{Incoming, Outgoing};
 use crate::error::Error;
@@ -19,11 +25,63 @@ pub(crate) type RequestBody = tonic::body::Body;
 /// The server's half of a conversation.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    messages: tonic::Streaming<ServerMessage>,
+    messages: Messages,
     assembler: Assembler,
 }
 
-/// Opens the conversation: says hello, then what `requests` yields.
+#[derive(Debug)]
+enum Messages {
+    Grpc(tonic::Streaming<ServerMessage>),
+    Framed(FramedRead<ReadHalf<LocalStream>, Frames<ServerMessage>>),
+}
+
+impl Messages {
+    /// The next one; `None` at the end. Cancel safe.
+    async fn next(&mut self) -> Result<Option<ServerMessage>, Failure> {
+        match self {
+            Self::Grpc(stream) => stream.message().await.map_err(|status| grpc_status::from_grpc(&status)),
+            Self::Framed(stream) => stream.next().await.transpose().map_err(|error| {
+                Failure::new(Status::ERR_COMM_FAILURE, format!("the connection failed: {error}"))
+            }),
+        }
+    }
+}
+
+/// Everything that a process says, in order.
+fn all_of(
+    hello: &Hello,
+    requests: impl Stream<Item = Outgoing> + Send + 'static,
+) -> impl Stream<Item = ClientMessage> + Send + 'static {
+    let greeting = stream::iter(pmix_proto::encode_hello(hello));
+    greeting.chain(requests.flat_map(|Outgoing { id, request }| {
+        let messages: Vec<_> = pmix_proto::encode_request(id, &request).collect();
+        stream::iter(messages)
+    }))
+}
+
+/// Opens the conversation on the framed wire. The second value sends hello, then what `requests` yields: it must be polled
+/// for anything to be sent, and ends with the conversation.
+pub(crate) fn open_framed(
+    socket: LocalStream,
+    hello: &Hello,
+    limits: Limits,
+    requests: impl Stream<Item = Outgoing> + Send + 'static,
+) -> (Inbound, impl Future<Output = ()> + Send + 'static) {
+    let (read, write) = tokio::io::split(socket);
+    let messages = Messages::Framed(FramedRead::new(read, Frames::new(limits.message_bytes)));
+    let mut sink = FramedWrite::new(write, Frames::<ServerMessage>::new(limits.message_bytes));
+    sink.write_buffer_mut().extend_from_slice(&frames::PREFACE);
+    let sent = all_of(hello, requests).map(Ok).forward(sink);
+    let sending = async {
+        // the receiving side says why the connection has ended
+        if let Err(error) = sent.await {
+            tracing::debug!(%error, "connection ended");
+        }
+    };
+    (Inbound { messages, assembler: Assembler::new(limits) }, sending)
+}
+
+/// Opens the conversation by gRPC: says hello, then what `requests` yields.
 pub(crate) async fn open(
     connection: SendRequest<RequestBody>,
     hello: &Hello,
@@ -34,14 +92,9 @@ pub(crate) async fn open(
     let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(limits.message_bytes);
-    let greeting = stream::iter(pmix_proto::encode_hello(hello));
-    let requests = requests.flat_map(|Outgoing { id, request }| {
-        let messages: Vec<_> = pmix_proto::encode_request(id, &request).collect();
-        stream::iter(messages)
-    });
-    let answer = client.connect(greeting.chain(requests)).await;
+    let answer = client.connect(all_of(hello, requests)).await;
     let messages = answer.map_err(|status| grpc_status::from_grpc(&status))?.into_inner();
-    Ok(Inbound { messages, assembler: Assembler::new(limits) })
+    Ok(Inbound { messages: Messages::Grpc(messages), assembler: Assembler::new(limits) })
 }
 
 async fn send(
@@ -108,8 +161,7 @@ impl Inbound {
     /// The next complete body with its id; `None` at the end.
     async fn body(&mut self) -> Result<Option<(u64, Result<ServerBody, ConvertError>)>, Failure> {
         loop {
-            let message = self.messages.message().await.map_err(|status| grpc_status::from_grpc(&status))?;
-            let Some(message) = message else { return Ok(None) };
+            let Some(message) = self.messages.next().await? else { return Ok(None) };
             let id = message.id;
             match self.assembler.accept_server(message) {
                 Ok(Some((id, body))) => return Ok(Some((id, Ok(body)))),

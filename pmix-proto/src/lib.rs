@@ -54,7 +54,7 @@
 //! ```
 //!
 //! # Features
-//! - `stream`: `stream::LocalStream`, the Unix stream that client and server use below HTTP/2.
+//! - `stream`: `stream::LocalStream`, the Unix stream that client and server use below HTTP/2, and `frames`, the framed wire.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 //!
@@ -71,6 +71,8 @@ mod assembler;
 mod body;
 mod convert;
 mod expansion;
+#[cfg(feature = "stream")]
+pub mod frames;
 pub mod grpc_status;
 pub mod host;
 pub mod modex;

@@ -143,6 +143,11 @@ impl ServerHandle {
         &self.shared.uri
     }
 
+    /// The same address for the framed wire, for clients of this node: `<nspace>.<rank>;framed:<path>`.
+    pub fn framed_uri(&self) -> String {
+        self.shared.uri.replacen(";unix:", ";framed:", 1)
+    }
+
     pub(crate) fn harvested_names(&self) -> &[String] {
         &self.shared.harvest
     }
@@ -281,6 +286,7 @@ impl ServerHandle {
             ("PMIX_NAMESPACE", proc.nspace.to_string()),
             ("PMIX_RANK", proc.rank.to_string()),
             ("PMIX_GRPC_URI", self.shared.uri.clone()),
+            ("PMIX_FRAMED_URI", self.framed_uri()),
             ("PMIX_HOSTNAME", self.shared.hostname.clone()),
         ];
         let mut environment: Vec<_> =

@@ -31,6 +31,7 @@ mod runtime;
 mod server;
 mod steady;
 mod users;
+mod wires;
 
 pub use cluster::TestCluster;
 pub use hang::{Hang, Instead};
@@ -48,6 +49,7 @@ pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;
 pub use steady::{Footprint, Steady};
 pub use users::OtherUser;
+pub use wires::{TestedWire, tested_wire, uri_of};
 
 /// What newcomers are shown compiles.
 #[cfg(doctest)]

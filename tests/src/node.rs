@@ -9,6 +9,7 @@ use pmix_server::{HostModule, Server, ServerBuilder, ServerHandle, ServerStats};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
+use crate::wires::uri_of;
 use crate::within;
 
 /// One server on a socket in a directory of its own, with a job of local processes registered.
@@ -117,7 +118,7 @@ impl TestNode {
     /// # Errors
     /// Those of the client.
     pub async fn connect(&self, proc: &ProcId) -> Result<Client, Error> {
-        within(Client::builder().uri(self.handle().uri()).proc(proc.clone()).init()).await
+        within(Client::builder().uri(uri_of(self.handle())).proc(proc.clone()).init()).await
     }
 
     /// Registers another job with ranks on this node.

@@ -12,27 +12,44 @@ use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_client::types::Query;
+use pmix_proto::frames::{Frames, PREFACE};
 use pmix_proto::v1::queries_client::QueriesClient;
 use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, QueryReply, QueryRequest, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::codec::{FramedRead, FramedWrite};
 use tonic::body::Body;
 
+use crate::wires::{TestedWire, tested_wire};
 use crate::within;
 
-/// A session in raw messages.
+/// A session in raw messages, on the wire that is tested.
 #[derive(Debug)]
 pub struct RawSession {
     /// What is sent here goes out as it is; dropped, the sending side ends.
     pub outgoing: mpsc::UnboundedSender<ClientMessage>,
-    incoming: tonic::Streaming<ServerMessage>,
-    /// Held, so that it is the server who closes it.
-    connection: SendRequest<Body>,
+    incoming: Incomings,
     assembler: Assembler,
+}
+
+#[derive(Debug)]
+enum Incomings {
+    Grpc {
+        messages: tonic::Streaming<ServerMessage>,
+        /// Held, so that it is the server who closes it.
+        connection: SendRequest<Body>,
+    },
+    Framed {
+        messages: FramedRead<OwnedReadHalf, Frames<ServerMessage>>,
+        watch: AsyncFd<std::os::unix::net::UnixStream>,
+    },
 }
 
 impl RawSession {
@@ -44,7 +61,34 @@ impl RawSession {
         socket: &Path,
         first: impl IntoIterator<Item = ClientMessage>,
     ) -> Result<Self, tonic::Status> {
-        Self::open_as(socket, first.into_iter().collect(), |body| body).await
+        let first = first.into_iter().collect();
+        match tested_wire() {
+            TestedWire::Grpc => Self::open_as(socket, first, |body| body).await,
+            TestedWire::Framed => Ok(Self::open_framed(socket, first).await),
+        }
+    }
+
+    async fn open_framed(socket: &Path, first: Vec<ClientMessage>) -> Self {
+        let socket = UnixStream::connect(socket).await.unwrap().into_std().unwrap();
+        let watch = || {
+            #[expect(deprecated, reason = "the other constructor is of a later release than we allow")]
+            AsyncFd::with_interest(socket.try_clone().unwrap(), Interest::READABLE).unwrap()
+        };
+        let (watch, watched) = (watch(), watch());
+        let (read, write) = UnixStream::from_std(socket).unwrap().into_split();
+        let mut sink = FramedWrite::new(write, Frames::<ServerMessage>::new(0));
+        sink.write_buffer_mut().extend_from_slice(&PREFACE);
+        let (outgoing, messages) = mpsc::unbounded_channel();
+        let messages = stream::iter(first).chain(UnboundedReceiverStream::new(messages));
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = messages.map(Ok).forward(&mut sink) => {}
+                () = hung_up(&watched) => {}
+            }
+        });
+        let messages = FramedRead::new(read, Frames::new(Limits::default().message_bytes));
+        let incoming = Incomings::Framed { messages, watch };
+        Self { outgoing, incoming, assembler: Assembler::new(Limits::default()) }
     }
 
     /// Opens a session that sends these bytes in place of gRPC messages, and nothing after them.
@@ -69,15 +113,21 @@ impl RawSession {
             .max_encoding_message_size(usize::MAX);
         let (outgoing, messages) = mpsc::unbounded_channel();
         let messages = stream::iter(first).chain(UnboundedReceiverStream::new(messages));
-        let incoming = within(client.connect(messages)).await?.into_inner();
-        Ok(Self { outgoing, incoming, connection, assembler: Assembler::new(Limits::default()) })
+        let messages = within(client.connect(messages)).await?.into_inner();
+        let incoming = Incomings::Grpc { messages, connection };
+        Ok(Self { outgoing, incoming, assembler: Assembler::new(Limits::default()) })
     }
 
     /// Waits until the server has closed the connection.
     pub async fn closed(&self) {
         within(async {
-            while !self.connection.is_closed() {
-                tokio::task::yield_now().await;
+            match &self.incoming {
+                Incomings::Grpc { connection, .. } => {
+                    while !connection.is_closed() {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Incomings::Framed { watch, .. } => hung_up(watch).await,
             }
         })
         .await;
@@ -88,12 +138,27 @@ impl RawSession {
     /// # Errors
     /// That of the stream.
     pub async fn next(&mut self) -> Result<Option<(u64, ServerBody)>, tonic::Status> {
-        while let Some(message) = within(self.incoming.next()).await {
-            if let Some(body) = self.assembler.accept_server(message?).unwrap() {
+        loop {
+            let message = match &mut self.incoming {
+                Incomings::Grpc { messages, .. } => within(messages.next()).await.transpose()?,
+                Incomings::Framed { messages, .. } => within(messages.next()).await.transpose()?,
+            };
+            let Some(message) = message else { return Ok(None) };
+            if let Some(body) = self.assembler.accept_server(message).unwrap() {
                 return Ok(Some(body));
             }
         }
-        Ok(None)
+    }
+}
+
+/// Returns when the other end has closed the connection.
+async fn hung_up(socket: &AsyncFd<std::os::unix::net::UnixStream>) {
+    loop {
+        let mut readable = socket.readable().await.unwrap();
+        if readable.ready().is_read_closed() {
+            return;
+        }
+        readable.clear_ready();
     }
 }
 

@@ -10,6 +10,7 @@ use pmix_native::conn::ServerUri;
 use tempfile::TempDir;
 
 use crate::programs::{Running, built};
+use crate::wires::on_tested_wire;
 use crate::within;
 
 /// `pmix-test-server`, with a directory that all users may enter.
@@ -77,7 +78,7 @@ impl TestServer {
     /// # Errors
     /// Those of the client.
     pub async fn client(&self, rank: u32) -> Result<Client, Error> {
-        within(Client::builder().uri(&self.uri).proc(Self::proc(rank)).init()).await
+        within(Client::builder().uri(on_tested_wire(&self.uri)).proc(Self::proc(rank)).init()).await
     }
 
     /// The most bytes that it has ever had in memory.

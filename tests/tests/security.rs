@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use pmix_client::types::message::{Hello, Identity, PutEntry, Request};
 use pmix_client::types::{Info, Pid, Status, Value};
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
+use pmix_proto::frames::PREFACE;
 use pmix_proto::v1::ClientMessage;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
@@ -212,6 +213,30 @@ fn a_length_prefix_of_1_gib_is_refused_while_the_job_goes_on() {
         logs.line_with(&["refused a connection", "1073741824"]).await;
         goes_on(&node, &clients).await;
     });
+}
+
+#[tokio::test]
+async fn what_looks_like_the_framed_wire_at_first_is_refused_while_the_job_goes_on() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    let gib = [&PREFACE[..], &(1_u32 << 30).to_le_bytes(), b"begins"].concat();
+    let noisy = [&PREFACE[..], &100_u32.to_le_bytes(), &noise(100)].concat();
+    for (bytes, reason) in [
+        (&b"\0pmix-2\nmore"[..], r"\\x00pmix-2\\n"),
+        (&gib, "a message of 1073741824 bytes, the limit is 4194304"),
+        (&noisy, "its greeting cannot be read"),
+    ] {
+        let mut stream = UnixStream::connect(node.socket()).unwrap();
+        stream.write_all(bytes).unwrap();
+        logs.line_with(&["refused a connection", reason]).await;
+        // the server closes it
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    // who leaves in the middle is not worth a line
+    for bytes in [&PREFACE[..3], &PREFACE, &gib[..10]] {
+        UnixStream::connect(node.socket()).unwrap().write_all(bytes).unwrap();
+    }
+    goes_on(&node, &clients).await;
 }
 
 #[tokio::test]

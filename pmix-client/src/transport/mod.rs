@@ -1,4 +1,4 @@
-//! A connection to a server: an HTTP/2 connection over a Unix socket, all of it in one task.
+//! A connection to a server over a Unix socket, on either wire, all of it in one task.
 
 mod socket;
 mod task;
@@ -6,7 +6,7 @@ mod task;
 use std::path::Path;
 
 use futures::future::BoxFuture;
-use futures::stream;
+use futures::{future, stream};
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use pmix_proto::Limits;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
 use crate::connection::{Deliverer, TransportEnd};
+use crate::env::Wire;
 use crate::error::{Error, TransportError};
 use crate::wire::{self, Inbound};
 
@@ -29,7 +30,7 @@ const FRAME: u32 = 1 << 20;
 ///
 /// Boxed, so that HTTP/2 and protobuf are compiled with this crate and not once more with each program that awaits it.
 pub(crate) fn connect<'a>(
-    path: &'a Path,
+    (path, wire): (&'a Path, Wire),
     hello: &'a Hello,
     limits: Limits,
     connection_end: TransportEnd,
@@ -40,7 +41,19 @@ pub(crate) fn connect<'a>(
             Error::Transport(Box::new(TransportError { address, problem, source: None }))
         };
         let TransportEnd { requests, errands, deliverer, abandoned } = connection_end;
+        let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
         let socket = socket::connect(path).await?;
+        if wire == Wire::Framed {
+            let (mut inbound, sending) = wire::open_framed(socket, hello, limits, requests);
+            let mut sending = Box::pin(future::maybe_done(sending));
+            let welcome = tokio::select! {
+                welcome = inbound.welcome() => welcome?,
+                // what the server has said before it closed the connection counts
+                () = &mut sending => inbound.welcome().await?,
+            };
+            tokio::spawn(future::join(sending, receive(inbound, deliverer, abandoned)));
+            return Ok(welcome);
+        }
         let (spawner, task) = task::new();
         let (connection, driver) = http2::Builder::new(spawner.clone())
             .initial_stream_window_size(STREAM_WINDOW)
@@ -55,7 +68,6 @@ pub(crate) fn connect<'a>(
             }
         });
         tokio::spawn(task.run());
-        let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
         let mut inbound = wire::open(connection, hello, limits, requests)
             .await
             .map_err(|failure| unreachable(failure.to_string()))?;

@@ -25,7 +25,7 @@ pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 pub(super) type GrpcLine = Line<ServerMessage>;
 
 /// Bytes that a connection of another user may send, in all its calls, before its process is let in.
-const MAX_STRANGE: usize = 64 << 10;
+pub(super) const MAX_STRANGE: usize = 64 << 10;
 
 /// HTTP/2 frames that it may send before that. Any client starts with about a dozen. After 20 cancelled calls the HTTP/2
 /// library would begin to write to the log without limit, and these need more frames than this.
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Records that its process has read a piece.
-    fn has_read(&self) {
+    pub(super) fn has_read(&self) {
         if let Some(line) = self.line.get() {
             line.progress();
         }
@@ -177,6 +177,18 @@ impl Connection {
         }
     }
 
+    /// Counts bytes that have arrived.
+    ///
+    /// # Errors
+    /// They exceed the limit before its process is let in.
+    pub(super) fn takes_bytes(&self, bytes: usize) -> io::Result<()> {
+        if self.takes(bytes) {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, too_many_bytes()))
+        }
+    }
+
     /// Whether its frames are limited.
     pub(super) fn is_counted(&self) -> bool {
         self.is_other && self.admission().left.is_some()
@@ -200,6 +212,10 @@ impl Connection {
     fn admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn too_many_bytes() -> String {
+    format!("more than {MAX_STRANGE} bytes before the process was let in: connect first")
 }
 
 /// Keeps a connection open while a query is answered.
@@ -257,9 +273,7 @@ where
         Poll::Ready(Some(if self.connection.takes(bytes) {
             Ok(frame)
         } else {
-            let message =
-                format!("more than {MAX_STRANGE} bytes before the process was let in: connect first");
-            Err(tonic::Status::resource_exhausted(message).into())
+            Err(tonic::Status::resource_exhausted(too_many_bytes()).into())
         }))
     }
 

@@ -1,10 +1,11 @@
-//! The gRPC front end: accepts connections on the Unix socket, asks the kernel for the peer's credentials, and passes
-//! messages between processes and the driver.
+//! The front end of our own messages, by gRPC and in frames: accepts connections on the Unix socket, asks the kernel for the peer's
+//! credentials, and passes messages between processes and the driver.
 //!
 //! It uses hyper for HTTP/2 directly rather than tonic's server, so that it sees why each connection ends, and controls
 //! credentials and limits.
 
 mod connection;
+mod framed;
 mod frames;
 mod peer;
 mod queries;
@@ -21,6 +22,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_proto::Limits;
+use pmix_proto::frames::PREFACE;
 use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
@@ -67,6 +69,7 @@ struct Services {
     queries: QueriesServer<QueryService>,
     /// Services from other crates, by name.
     others: Vec<(&'static str, Boxed)>,
+    shared: Arc<Shared>,
 }
 
 /// A service whose type its crate does not name.
@@ -94,8 +97,8 @@ impl Port {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    match receive(stream, &door) {
-                        Ok((stream, peer, guest)) => {
+                    match receive(&stream, &door) {
+                        Ok((peer, guest)) => {
                             connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
                         }
                         Err((uid, reason)) => {
@@ -111,18 +114,56 @@ impl Port {
 }
 
 /// Asks the kernel for the credentials, and the door for a place. An error names the refused uid and the reason.
-fn receive(stream: UnixStream, door: &Door) -> Result<(LocalStream, PeerCred, Guest), (u32, String)> {
+fn receive(stream: &UnixStream, door: &Door) -> Result<(PeerCred, Guest), (u32, String)> {
     let own = rustix::process::geteuid().as_raw();
     let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
     let cred = stream.peer_cred().map_err(broken)?;
     let peer = PeerCred { uid: cred.uid(), gid: Some(cred.gid()), pid: cred.pid() };
     let guest = door.enter(peer.uid).map_err(|reason| (peer.uid, reason))?;
-    let stream = stream.into_std().and_then(LocalStream::new).map_err(broken)?;
-    Ok((stream, peer, guest))
+    Ok((peer, guest))
 }
 
-async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
+/// Serves a connection on the wire that its first byte tells.
+async fn serve(stream: UnixStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
     let connection = Arc::new(Connection::new(peer, guest));
+    let begun = async {
+        let first = framed::first_byte(&stream).await?;
+        let mut stream = LocalStream::new(stream.into_std()?)?;
+        let is_framed = first == Some(PREFACE[0]);
+        if is_framed {
+            framed::preface(&mut stream).await?;
+        }
+        io::Result::Ok((stream, is_framed))
+    };
+    let begun = tokio::select! {
+        begun = begun => begun,
+        () = connection.overdue() => return log_overdue(peer, &door),
+    };
+    let PeerCred { uid, pid, .. } = peer;
+    match begun {
+        Ok((stream, true)) => framed::serve(stream, connection, services.shared).await,
+        Ok((stream, false)) => serve_http2(stream, connection, services, door).await,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let reason = error.to_string();
+            warn_with!(
+                door.turn_away(uid),
+                uid,
+                pid,
+                reason,
+                "refused a connection that does not speak the protocol"
+            );
+        }
+        Err(error) => tracing::debug!(uid, pid, %error, "a connection ended"),
+    }
+}
+
+fn log_overdue(PeerCred { uid, pid, .. }: PeerCred, door: &Door) {
+    let leave = door.turn_away(uid);
+    warn_with!(leave, uid, pid, "refused a connection: no request arrived in time");
+}
+
+async fn serve_http2(stream: LocalStream, connection: Arc<Connection>, services: Services, door: Door) {
+    let peer = connection.peer;
     let calls = connection.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         calls.on_call();
@@ -146,12 +187,7 @@ async fn serve(stream: LocalStream, peer: PeerCred, guest: Guest, services: Serv
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))
         }
-        () = connection.overdue() => {
-            let PeerCred { uid, pid, .. } = peer;
-            let leave = door.turn_away(uid);
-            warn_with!(leave, uid, pid, "refused a connection: no request arrived in time");
-            return;
-        }
+        () = connection.overdue() => return log_overdue(peer, &door),
     };
     if let Err(error) = served {
         let has_session = connection.has_session.load(Ordering::Relaxed);
@@ -180,8 +216,10 @@ impl Services {
         Self {
             session: SessionServer::new(SessionService(shared.clone()))
                 .max_decoding_message_size(limits.message_bytes),
-            queries: QueriesServer::new(QueryService(shared)).max_decoding_message_size(limits.message_bytes),
+            queries: QueriesServer::new(QueryService(shared.clone()))
+                .max_decoding_message_size(limits.message_bytes),
             others: others().await,
+            shared,
         }
     }
 

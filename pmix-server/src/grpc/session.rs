@@ -1,4 +1,4 @@
-//! The receiving side of a connection: the gRPC service `Session`.
+//! The receiving side of a connection, on either wire: the gRPC service `Session`, or the same messages in frames.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt, stream};
 use pmix_proto::v1::session_server::Session;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
-use pmix_proto::{Assembler, ClientBody, EncodedBody, Reason, negotiate};
+use pmix_proto::{Assembler, ClientBody, EncodedBody, Limits, Reason, negotiate};
 use pmix_types::message::{Failure, Hello};
 use pmix_types::{Memory, Status};
 use tokio::sync::{mpsc, oneshot};
@@ -14,6 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
 use super::connection::{Connection, GrpcLine, HELLO_WITHIN};
+use super::framed::FramedSource;
 use super::peer::{GrpcPeer, Shared};
 use crate::door::warn_with;
 use crate::inbox::DriverEvent;
@@ -43,12 +44,64 @@ impl Session for SessionService {
             ));
         }
         let connection = connection.clone();
-        let (first, messages) = mpsc::channel(1);
-        let incoming = Incoming { shared: self.0.clone(), stream: request.into_inner(), connection };
-        // the outgoing stream begins with the answer to the greeting
-        tokio::spawn(incoming.run(first));
-        let outgoing = ReceiverStream::new(messages).flatten().map(Ok);
-        Ok(Response::new(Box::pin(outgoing)))
+        let (run, outgoing) = session(self.0.clone(), Source::Grpc(request.into_inner()), connection);
+        tokio::spawn(run);
+        Ok(Response::new(Box::pin(outgoing.map(Ok))))
+    }
+}
+
+/// A session with a process: the future that receives its messages, and the stream of messages to it.
+pub(super) fn session(
+    shared: Arc<Shared>,
+    source: Source,
+    connection: Arc<Connection>,
+) -> (impl Future<Output = ()> + Send, impl Stream<Item = ServerMessage> + Send) {
+    let (first, messages) = mpsc::channel(1);
+    let incoming = Incoming { shared, source, connection };
+    // the outgoing stream begins with the answer to the greeting
+    (incoming.run(first), ReceiverStream::new(messages).flatten())
+}
+
+/// Where the messages of a process come from.
+pub(super) enum Source {
+    Grpc(Streaming<ClientMessage>),
+    Framed(FramedSource),
+}
+
+/// Why no message follows.
+pub(super) enum Over {
+    /// The process has ended the conversation.
+    Left,
+    /// The connection has failed: the process is dead.
+    Failed(String),
+    /// What it sent is not of the protocol.
+    Broke(String),
+}
+
+impl Source {
+    async fn next(&mut self) -> Result<ClientMessage, Over> {
+        match self {
+            Self::Grpc(stream) => match stream.message().await {
+                Ok(message) => message.ok_or(Over::Left),
+                Err(status) => {
+                    let problem = status.message().to_owned();
+                    match status.code() {
+                        tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument => {
+                            Err(Over::Broke(problem))
+                        }
+                        _ => Err(Over::Failed(problem)),
+                    }
+                }
+            },
+            Self::Framed(stream) => stream.next().await,
+        }
+    }
+
+    /// Its process has been let in.
+    fn let_in(&mut self, limits: Limits) {
+        if let Self::Framed(stream) = self {
+            stream.set_limit(limits.message_bytes);
+        }
     }
 }
 
@@ -73,7 +126,7 @@ fn messages(reading: Reading) -> Messages {
 
 struct Incoming {
     shared: Arc<Shared>,
-    stream: Streaming<ClientMessage>,
+    source: Source,
     connection: Arc<Connection>,
 }
 
@@ -123,12 +176,15 @@ impl Incoming {
         tokio::select! {
             biased;
             admitted = admitted => match admitted {
-                Ok(()) => self.requests(conn, line).await,
+                Ok(()) => {
+                    self.source.let_in(self.shared.limits);
+                    self.requests(conn, line).await
+                }
                 Err(_) => String::new(),
             },
-            early = self.stream.message() => match early {
-                Ok(Some(_)) => "it sent a request before it was let in".into(),
-                Ok(None) | Err(_) => String::new(),
+            early = self.source.next() => match early {
+                Ok(_) => "it sent a request before it was let in".into(),
+                Err(_) => String::new(),
             },
         }
     }
@@ -140,10 +196,12 @@ impl Incoming {
         let mut assembler = Assembler::new(limits);
         let bad = |message: String| Failure::new(Status::ERR_BAD_PARAM, message);
         loop {
-            let message = match self.stream.message().await {
-                Ok(Some(message)) => message,
-                Ok(None) => return Err(bad("it disconnected without a greeting".into())),
-                Err(status) => return Err(bad(format!("its greeting cannot be read: {}", status.message()))),
+            let message = match self.source.next().await {
+                Ok(message) => message,
+                Err(Over::Left) => return Err(bad("it disconnected without a greeting".into())),
+                Err(Over::Failed(problem) | Over::Broke(problem)) => {
+                    return Err(bad(format!("its greeting cannot be read: {problem}")));
+                }
             };
             match assembler.accept_client(message) {
                 Ok(None) => {}
@@ -174,20 +232,14 @@ impl Incoming {
         let mut assembler = Assembler::new(self.shared.limits);
         let mut turn = line.turn().await;
         loop {
-            let message = match self.stream.message().await {
-                Ok(Some(message)) => message,
-                Ok(None) => return String::new(),
-                Err(status) => {
-                    // the connection of a dead process just ends; anything else is logged
-                    if matches!(
-                        status.code(),
-                        tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::InvalidArgument
-                    ) {
-                        let reason = format!("it broke the protocol: {}", status.message());
-                        self.log_end(&reason);
-                        return reason;
-                    }
-                    return String::new();
+            let message = match self.source.next().await {
+                Ok(message) => message,
+                // the connection of a dead process just ends
+                Err(Over::Left | Over::Failed(_)) => return String::new(),
+                Err(Over::Broke(problem)) => {
+                    let reason = format!("it broke the protocol: {problem}");
+                    self.log_end(&reason);
+                    return reason;
                 }
             };
             let id = message.id;

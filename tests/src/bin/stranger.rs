@@ -19,7 +19,11 @@ use pmix_client::types::App;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, Role, Security, ToolIdentity, User, tag};
 use pmix_native::msg::{Context, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
+use pmix_proto::frames::PREFACE;
+use pmix_proto::v1::client_message::Content;
+use pmix_proto::v1::{ClientMessage, Part};
 use pmix_tests::hoard;
+use prost::Message;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_cork;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -107,8 +111,9 @@ fn run(act: &Act) -> io::Result<()> {
             Ok(())
         }
         Act::Chatter { socket, times } => {
-            for chatter in [settings, taken_back].iter().cycle().take(*times) {
-                chat(socket, chatter)?;
+            let chatters = [(HTTP_2, settings as Chatter), (HTTP_2, taken_back), (&PREFACE, nothing_yet)];
+            for (begin, chatter) in chatters.iter().cycle().take(*times) {
+                chat(socket, begin, chatter)?;
             }
             println!("closed");
             Ok(())
@@ -135,12 +140,25 @@ fn taken_back(turn: u32) -> Vec<u8> {
     [call, http2(3, 0, stream, &8_u32.to_be_bytes())].concat()
 }
 
+/// A part of a greeting that has no bytes, and is not the last one.
+fn nothing_yet(_: u32) -> Vec<u8> {
+    let part = Part { data: Bytes::new(), last: false };
+    let message = ClientMessage { id: 0, content: Some(Content::Part(part)) }.encode_to_vec();
+    [&u32::try_from(message.len()).unwrap_or_default().to_le_bytes()[..], &message].concat()
+}
+
+/// What a connection goes on to say, by turn.
+type Chatter = fn(u32) -> Vec<u8>;
+
+/// How an HTTP/2 connection begins.
+const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
 /// Goes on until the server closes the connection. Bit by bit, so that the server handles what has come before the rest.
-fn chat(socket: &Path, chatter: &fn(u32) -> Vec<u8>) -> io::Result<()> {
+fn chat(socket: &Path, begin: &[u8], chatter: &Chatter) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     let mut heard = stream.try_clone()?;
     let listener = std::thread::spawn(move || io::copy(&mut heard, &mut io::sink()));
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    stream.write_all(begin)?;
     // the server's end of it, whatever way it comes in
     let _ = (0..1 << 20).try_for_each(|turn| stream.write_all(&chatter(turn)));
     let _ = listener.join();
@@ -155,10 +173,13 @@ const OPEN: usize = 6000;
 fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
     let greeting = match endpoint {
         Endpoint::Native(_) => tool_that_spawns(0, "true")?,
-        Endpoint::Grpc(_) => Bytes::from_static(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
+        Endpoint::Grpc(_) => Bytes::from_static(HTTP_2),
     };
     let garbage = [0xa5; 4096];
-    let sent: [&[u8]; 4] = [b"", &garbage, &greeting[..greeting.len() / 2], &greeting];
+    // on the framed wire: half a preface, and the length of a greeting that does not come
+    let framed = [&PREFACE[..], &1000_u32.to_le_bytes()].concat();
+    let half = &greeting[..greeting.len() / 2];
+    let sent: [&[u8]; 6] = [b"", &garbage, half, &greeting, &framed[..4], &framed];
     let (end, mut open, mut tried) = (Instant::now() + time, VecDeque::new(), 0_u64);
     while Instant::now() < end {
         for bytes in sent {

@@ -12,7 +12,7 @@ use pmix_proto::{ServerBody, VERSION};
 use pmix_server::host::{ClientConnected, ClientFinalized, ClientLost};
 use pmix_server::types::Pid;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{RawSession, TestNode, on_both_runtimes, within};
+use pmix_tests::{RawSession, TestNode, on_both_runtimes, uri_of, within};
 use tokio::sync::{Semaphore, watch};
 
 /// Notes what it is told; lets a process in or go for each permit.
@@ -95,7 +95,7 @@ fn ini_07_cli_04_init_and_finalize_wait_for_the_host() {
         let (uid, gid) = ids();
         node.handle().register_client(&proc, uid, gid, Some(Arc::new("its object"))).await.unwrap();
 
-        let connecting = tokio::spawn(Client::builder().uri(node.handle().uri()).proc(proc).init());
+        let connecting = tokio::spawn(Client::builder().uri(uri_of(node.handle())).proc(proc).init());
         assert_eq!(host.told(1).await, ["connected job:0 its object"]);
         assert!(!connecting.is_finished(), "the host has not answered");
         host.permits.add_permits(1);
@@ -312,7 +312,7 @@ fn programming_models_are_declared_to_libraries_of_the_process_and_found_by_quer
             .with(&keys::PROGRAMMING_MODEL, "MPI")
             .with(&keys::MODEL_LIBRARY_NAME, "Open MPI")
             .with(&keys::MODEL_LIBRARY_VERSION, "5.0.11");
-        let client = Client::builder().uri(node.handle().uri()).proc(node.proc(0)).directives(said);
+        let client = Client::builder().uri(uri_of(node.handle())).proc(node.proc(0)).directives(said);
         let client = within(client.init()).await.unwrap();
         let other = node.client(1).await;
         let model = Query::new(&keys::PROGRAMMING_MODEL).key(&keys::MODEL_LIBRARY_VERSION);

@@ -304,6 +304,7 @@ async fn cli_01_cli_07a_only_registered_processes_get_an_environment() {
     assert_eq!(environment["PMIX_NAMESPACE"], "job");
     assert_eq!(environment["PMIX_RANK"], "0");
     assert_eq!(environment["PMIX_GRPC_URI"], node.handle().uri());
+    assert_eq!(environment["PMIX_FRAMED_URI"], node.handle().framed_uri());
     let error = node.handle().setup_fork(&node.proc(1)).await.unwrap_err();
     assert_eq!(error.status, Status::ERR_NOT_FOUND);
     assert!(error.message.contains("register_client"), "{error}");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pmix_client::types::{Status, Value};
 use pmix_client::{Client, Scope};
 use pmix_server::Limits;
-use pmix_tests::{TestCluster, TestNode, on_both_runtimes, within};
+use pmix_tests::{TestCluster, TestNode, on_both_runtimes, uri_of, within};
 
 const MIB: usize = 1 << 20;
 
@@ -84,7 +84,7 @@ async fn a_modex_above_the_limit_of_the_client_fails_its_fence_and_hangs_nobody(
     let node = TestNode::start(2).await;
     let mut limits = Limits::default();
     limits.body_bytes = 3 * MIB;
-    let narrow = Client::builder().uri(node.handle().uri()).proc(node.proc(0)).limits(limits);
+    let narrow = Client::builder().uri(uri_of(node.handle())).proc(node.proc(0)).limits(limits);
     let clients = [within(narrow.init()).await.unwrap(), node.client(1).await];
     for client in &clients {
         publish(client, "big", Value::ByteObject(Bytes::from(vec![7; 2 * MIB]))).await;

@@ -9,7 +9,9 @@ use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank, keys};
 use pmix_server::host::ClientLost;
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{Peer, Running, TestNode, on_both_runtimes, pmixrun, program, rank_program, run, within};
+use pmix_tests::{
+    Peer, Running, TestNode, on_both_runtimes, pmixrun, program, rank_program, run, uri_of, within,
+};
 use pmix_tool::Tool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -53,7 +55,7 @@ async fn node(host: Listener, stop: impl Into<Value>) -> TestNode {
 }
 
 fn connecting(node: &TestNode) -> JoinHandle<Result<Client, Error>> {
-    tokio::spawn(Client::builder().uri(node.handle().uri()).proc(node.proc(0)).init())
+    tokio::spawn(Client::builder().uri(uri_of(node.handle())).proc(node.proc(0)).init())
 }
 
 async fn release(by: &Client, range: DataRange) {
@@ -111,7 +113,7 @@ async fn ini_09_a_process_that_is_named_nowhere_does_not_wait() {
 async fn ini_09_gen_12_the_time_of_init_limits_the_wait() {
     let host = Listener::default();
     let node = node(host.clone(), true).await;
-    let init = || Client::builder().uri(node.handle().uri()).proc(node.proc(0));
+    let init = || Client::builder().uri(uri_of(node.handle())).proc(node.proc(0));
     let timeout = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
     let long = init().directives(timeout(600)).timeout(Duration::from_millis(20)).init();
     assert_eq!(within(long).await.unwrap_err().status(), Status::ERR_TIMEOUT);

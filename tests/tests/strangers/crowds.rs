@@ -158,6 +158,7 @@ async fn frames_that_ask_for_nothing_are_not_heard_out_for_another_user() {
     works(&server).await;
     let log = server.end().await;
     assert!(log.contains("frames before the process was let in: connect first"), "{log}");
+    assert!(log.contains("bytes before the process was let in: connect first"), "{log}");
     assert!(log.lines().count() <= FEW_LINES, "{log}");
 }
 
