@@ -119,7 +119,8 @@ impl AsyncRead for Measured {
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let bytes = buffer.filled().len() - before;
         self.read += bytes;
-        Poll::Ready(self.connection.takes_bytes(bytes))
+        // a read that fails brings nothing
+        Poll::Ready(self.connection.takes_bytes(bytes).inspect_err(|_| buffer.set_filled(before)))
     }
 }
 

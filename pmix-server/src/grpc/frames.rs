@@ -85,7 +85,8 @@ impl AsyncRead for Counted {
         self.read += buffer.filled().len() - before;
         if self.connection.is_counted() {
             let frames = self.place.pass(&buffer.filled()[before..]);
-            self.connection.takes_frames(frames)?;
+            // a read that fails brings nothing
+            self.connection.takes_frames(frames).inspect_err(|_| buffer.set_filled(before))?;
         }
         Poll::Ready(Ok(()))
     }
