@@ -82,7 +82,10 @@ mod tests {
     const LIMIT: usize = 1000;
 
     fn message(id: u64, data: Vec<u8>) -> ClientMessage {
-        ClientMessage { id, content: Some(Content::Part(Part { data: data.into(), last: id % 2 == 0 })) }
+        ClientMessage {
+            id,
+            content: Some(Content::Part(Part { data: data.into(), last: id.is_multiple_of(2) })),
+        }
     }
 
     fn frames() -> Frames<ClientMessage> {
