@@ -222,15 +222,15 @@ async fn what_looks_like_the_framed_wire_at_first_is_refused_while_the_job_goes_
     let gib = [&PREFACE[..], &(1_u32 << 30).to_le_bytes(), b"begins"].concat();
     let noisy = [&PREFACE[..], &100_u32.to_le_bytes(), &noise(100)].concat();
     for (bytes, reason) in [
-        (&b"\0pmix-2\nmore"[..], r"\\x00pmix-2\\n"),
+        (&b"\0pmix-2\nmore"[..], "pmix-2"),
         (&gib, "a message of 1073741824 bytes, the limit is 4194304"),
         (&noisy, "its greeting cannot be read"),
     ] {
         let mut stream = UnixStream::connect(node.socket()).unwrap();
         stream.write_all(bytes).unwrap();
         logs.line_with(&["refused a connection", reason]).await;
-        // the server closes it
-        stream.read_to_end(&mut Vec::new()).unwrap();
+        // the server closes it, in whatever way that comes in
+        let _ = stream.read_to_end(&mut Vec::new());
     }
     // who leaves in the middle is not worth a line
     for bytes in [&PREFACE[..3], &PREFACE, &gib[..10]] {

@@ -50,7 +50,7 @@ pub(super) async fn preface(stream: &mut LocalStream) -> io::Result<()> {
     if begun == PREFACE {
         Ok(())
     } else {
-        let problem = format!("it begins with {:?}", begun.escape_ascii().to_string());
+        let problem = format!("it begins with {}", begun.escape_ascii());
         Err(io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 }
