@@ -246,17 +246,7 @@ impl ToolBuilder {
                 format!("the tool is {proc} and cannot become {wanted}: its identity never changes");
             return Err(Error::identity(Status::ERR_BAD_PARAM, problem));
         }
-        let outcome = self.reach(&servers.list()).await;
-        let server = match outcome {
-            Ok(server) => server,
-            Err(error) => {
-                // another task may have attached to it in the meantime, so that the server took this for a second tool
-                let taken = error.status() == Status::ERR_EXISTS;
-                let found =
-                    self.find(&[]).ok().filter(|_| taken).and_then(|target| target.among(&servers.list()));
-                return found.ok_or(error);
-            }
-        };
+        let server = self.reach(&servers.list()).await?;
         let offered = server.client().proc_id();
         if offered != proc {
             let problem = format!(
@@ -267,6 +257,15 @@ impl ToolBuilder {
             return Err(Error::identity(Status::ERR_NOT_SUPPORTED, problem));
         }
         Ok(server)
+    }
+
+    /// The server that the selection leads to, if it is among these.
+    pub(crate) fn among(&self, known: &[AttachedServer]) -> Option<AttachedServer> {
+        self.find(&[]).ok()?.among(known)
+    }
+
+    pub(crate) const fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 
     /// Finds the server and connects to it, unless it is among those that are known.

@@ -63,7 +63,26 @@ struct State {
     primary: Option<ProcId>,
     /// By time of attachment.
     attached: Vec<AttachedServer>,
+    /// Attachments under way, without those that wait for others.
+    attaching: usize,
     is_finalized: bool,
+}
+
+/// An attachment under way.
+struct Attaching<'a>(&'a Servers);
+
+impl<'a> Attaching<'a> {
+    fn begin(servers: &'a Servers) -> Self {
+        servers.state().attaching += 1;
+        Self(servers)
+    }
+}
+
+impl Drop for Attaching<'_> {
+    fn drop(&mut self) {
+        self.0.state().attaching -= 1;
+        self.0.tell_of_change();
+    }
 }
 
 /// A server that a tool is attached to. Cheap to clone.
@@ -265,7 +284,7 @@ impl Servers {
             }
             state.attached.clone()
         };
-        self.shared.changes.send_modify(|count| *count += 1);
+        self.tell_of_change();
         self.shared.alone.clone().finalize().await?;
         let ends = join_all(leaving.iter().map(|server| self.finalize_at(server, "finalize"))).await;
         ends.into_iter().collect()
@@ -299,8 +318,27 @@ impl Servers {
         }
         let chosen = state.add(server, is_primary);
         drop(state);
-        self.shared.changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.tell_of_change();
         Ok(chosen)
+    }
+
+    fn tell_of_change(&self) {
+        self.shared.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Waits until no attachment is under way, but not beyond the limit.
+    async fn none_attaches(&self, limit: Option<Duration>) {
+        let mut changes = self.shared.changes.subscribe();
+        let none = async {
+            while self.state().attaching > 0 {
+                // the sender is in `self`
+                let _ = changes.changed().await;
+            }
+        };
+        match limit {
+            Some(limit) => drop(tokio::time::timeout(limit, none).await),
+            None => none.await,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -361,7 +399,17 @@ impl AttachBuilder {
         if servers.state().is_finalized {
             return Err(pmix_client::Error::Finalized.into());
         }
-        let server = target.reach_another(&servers).await?;
+        let attaching = Attaching::begin(&servers);
+        let server = match target.clone().reach_another(&servers).await {
+            // another task may attach to it at the same time, so that the server took this for a second tool
+            Err(error) if error.status() == Status::ERR_EXISTS => {
+                drop(attaching);
+                servers.none_attaches(target.limit()).await;
+                let known = target.among(&servers.list()).ok_or(error)?;
+                return servers.add(known, is_primary);
+            }
+            outcome => outcome?,
+        };
         servers.add(server, is_primary)
     }
 }
