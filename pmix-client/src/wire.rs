@@ -1,19 +1,20 @@
 //! The one file that names generated clients and protobuf messages: a stream of typed messages each way.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming as ResponseBody;
 use hyper::client::conn::http2::SendRequest;
 use pmix_proto::frames::{self, Frames};
-use pmix_proto::stream::LocalStream;
+use pmix_proto::stream::{LocalReader, LocalStream};
 use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
 use pmix_types::Status;
-use pmix_types::message::{Failure, Hello, Modex, Welcome};
-
-use tokio::io::ReadHalf;
+use pmix_types::message::{Collected, CollectedFile, Failure, Hello, Modex, Reply, Welcome};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::connection::{Incoming, Outgoing};
@@ -27,12 +28,13 @@ pub(crate) type RequestBody = tonic::body::Body;
 pub(crate) struct Inbound {
     messages: Messages,
     assembler: Assembler,
+    limits: Limits,
 }
 
 #[derive(Debug)]
 enum Messages {
     Grpc(tonic::Streaming<ServerMessage>),
-    Framed(FramedRead<ReadHalf<LocalStream>, Frames<ServerMessage>>),
+    Framed(FramedRead<LocalReader, Frames<ServerMessage>>),
 }
 
 impl Messages {
@@ -43,6 +45,14 @@ impl Messages {
             Self::Framed(stream) => stream.next().await.transpose().map_err(|error| {
                 Failure::new(Status::ERR_COMM_FAILURE, format!("the connection failed: {error}"))
             }),
+        }
+    }
+
+    /// The file that came with the last message.
+    fn take_file(&mut self) -> Option<OwnedFd> {
+        match self {
+            Self::Grpc(_) => None,
+            Self::Framed(stream) => stream.get_mut().take_file(),
         }
     }
 }
@@ -67,9 +77,10 @@ pub(crate) fn open_framed(
     limits: Limits,
     requests: impl Stream<Item = Outgoing> + Send + 'static,
 ) -> (Inbound, impl Future<Output = ()> + Send + 'static) {
-    let (read, write) = tokio::io::split(socket);
-    let messages = Messages::Framed(FramedRead::new(read, Frames::new(limits.message_bytes)));
-    let mut sink = FramedWrite::new(write, Frames::<ServerMessage>::new(limits.message_bytes));
+    let (mut reader, writer) = socket.into_split();
+    reader.accept_files();
+    let messages = Messages::Framed(FramedRead::new(reader, Frames::new(limits.message_bytes)));
+    let mut sink = FramedWrite::new(writer, Frames::<ServerMessage>::new(limits.message_bytes));
     sink.write_buffer_mut().extend_from_slice(&frames::PREFACE);
     let sent = all_of(hello, requests).map(Ok).forward(sink);
     let sending = async {
@@ -78,7 +89,7 @@ pub(crate) fn open_framed(
             tracing::debug!(%error, "connection ended");
         }
     };
-    (Inbound { messages, assembler: Assembler::new(limits) }, sending)
+    (Inbound { messages, assembler: Assembler::new(limits), limits }, sending)
 }
 
 /// Opens the conversation by gRPC: says hello, then what `requests` yields.
@@ -94,7 +105,7 @@ pub(crate) async fn open(
         .max_encoding_message_size(limits.message_bytes);
     let answer = client.connect(all_of(hello, requests)).await;
     let messages = answer.map_err(|status| grpc_status::from_grpc(&status))?.into_inner();
-    Ok(Inbound { messages: Messages::Grpc(messages), assembler: Assembler::new(limits) })
+    Ok(Inbound { messages: Messages::Grpc(messages), assembler: Assembler::new(limits), limits })
 }
 
 async fn send(
@@ -104,7 +115,17 @@ async fn send(
     connection.send_request(request).await
 }
 
-/// What a fence has collected, or a server has sent of a process.
+/// What a fence has collected.
+pub(crate) fn read_collected(collected: Collected) -> Result<Modex, String> {
+    let encoded = match collected {
+        Collected::Held(modex) => return Ok(Arc::unwrap_or_clone(modex)),
+        Collected::Encoded(encoded) => encoded,
+        Collected::File(file) => file.read().map_err(|error| error.to_string())?,
+    };
+    read_modex(encoded).map_err(|error| error.to_string())
+}
+
+/// What a server has sent of a process.
 pub(crate) fn read_modex(bytes: Bytes) -> Result<Modex, ConvertError> {
     pmix_proto::modex::decode(bytes)
 }
@@ -137,6 +158,9 @@ impl Inbound {
                 Ok(Some((id, Ok(ServerBody::Reply(reply))))) => {
                     return Ok(Incoming::Reply { id, outcome: Ok(reply) });
                 }
+                Ok(Some((id, Ok(ServerBody::FenceFile { bytes })))) => {
+                    return Ok(Incoming::Reply { id, outcome: self.collected(bytes) });
+                }
                 Ok(Some((id @ 1.., Ok(ServerBody::Failure(failure))))) => {
                     return Ok(Incoming::Reply { id, outcome: Err(failure) });
                 }
@@ -156,6 +180,17 @@ impl Inbound {
                 Err(failure) => return Err(failure.to_string()),
             }
         }
+    }
+
+    /// What a fence has collected, in the file that came. Without it, the server is asked for what is needed.
+    fn collected(&mut self, bytes: u64) -> Result<Reply, Failure> {
+        let file = self.messages.take_file();
+        let limit = self.limits.body_bytes;
+        if bytes > limit as u64 {
+            let message = format!("the fence has collected {bytes} bytes, the limit is {limit}");
+            return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        Ok(Reply::Fence(Collected::File(CollectedFile::new(file.map(Into::into), bytes))))
     }
 
     /// The next complete body with its id; `None` at the end.

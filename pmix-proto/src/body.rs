@@ -48,6 +48,11 @@ pub enum ServerBody {
     },
     /// The reply to a request.
     Reply(Reply),
+    /// The reply to a fence whose data is in a file that came beside the message.
+    FenceFile {
+        /// Size of the data in bytes: more than 0.
+        bytes: u64,
+    },
     /// The failure of a request or of the Hello.
     Failure(Failure),
     /// A push.
@@ -113,6 +118,11 @@ impl EncodedBody {
     /// Encodes a reply. For a get with encoded job data, see [`get_reply`](Self::get_reply).
     pub fn reply(reply: &Reply) -> Self {
         Self(Pieces::of(reply.into()))
+    }
+
+    /// Encodes the reply to a fence whose data is in a file of this many bytes, more than 0, that is handed over beside it.
+    pub fn fence_file(bytes: u64) -> Self {
+        Self(Pieces::of(convert::fence_file(bytes)))
     }
 
     /// Encodes the reply to a get, with `job` instead of the reply's own job data.

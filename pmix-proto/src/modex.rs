@@ -1,7 +1,7 @@
 //! Encodes data of processes, for the exchange between servers in a fence or a direct modex.
 
 use bytes::Bytes;
-use pmix_types::message::{Collected, Modex};
+use pmix_types::message::Modex;
 use prost::Message;
 
 use crate::{ConvertError, v1};
@@ -35,12 +35,4 @@ pub fn encode(modex: &Modex) -> Bytes {
 /// [`ConvertError`] for malformed bytes.
 pub fn decode(bytes: Bytes) -> Result<Modex, ConvertError> {
     v1::Modex::decode(bytes)?.try_into()
-}
-
-/// The data collected by a fence, encoded as by [`encode`]; empty if there is none.
-pub(crate) fn encode_collected(collected: &Collected) -> Bytes {
-    match collected {
-        Collected::Held(modex) => encode(modex),
-        Collected::Encoded(bytes) => bytes.clone(),
-    }
 }

@@ -5,21 +5,29 @@
 //! reply would be scheduled twice. This stream registers for readiness to read, and for readiness to write only while a
 //! write finds the socket full.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::future::poll_fn;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// One end of a local connection, for tokio.
 #[derive(Debug)]
 pub struct LocalStream {
-    socket: AsyncFd<UnixStream>,
-    /// The same socket again, only while a write waits for room.
-    full: Option<AsyncFd<UnixStream>>,
+    reader: LocalReader,
+    writer: LocalWriter,
 }
 
 impl LocalStream {
@@ -29,12 +37,88 @@ impl LocalStream {
     /// The error of the operating system if the socket cannot be registered.
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: watch(socket, Interest::READABLE)?, full: None })
+        let socket = Arc::new(watch(socket, Interest::READABLE)?);
+        Ok(Self {
+            reader: LocalReader { socket: Arc::clone(&socket), takes_files: false, file: None },
+            writer: LocalWriter { socket, full: None },
+        })
     }
 
     /// The socket itself.
     pub fn socket(&self) -> &UnixStream {
-        self.socket.get_ref()
+        self.writer.socket.get_ref()
+    }
+
+    /// The two directions. The connection is closed when both are dropped.
+    pub fn into_split(self) -> (LocalReader, LocalWriter) {
+        (self.reader, self.writer)
+    }
+}
+
+/// The receiving half of a [`LocalStream`].
+#[derive(Debug)]
+pub struct LocalReader {
+    socket: Arc<AsyncFd<UnixStream>>,
+    takes_files: bool,
+    /// The last file that came and was not taken.
+    file: Option<OwnedFd>,
+}
+
+impl LocalReader {
+    /// Accepts files that the peer hands over. By default, they are closed as they come.
+    pub const fn accept_files(&mut self) {
+        self.takes_files = true;
+    }
+
+    /// Takes the file that came with the last bytes read. A read brings at most one file, and bytes sent after it come only
+    /// with the next read.
+    ///
+    /// `None` if there was none, or if this process has no file descriptor left.
+    pub const fn take_file(&mut self) -> Option<OwnedFd> {
+        self.file.take()
+    }
+
+    fn receive(socket: &UnixStream, space: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut room);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let came = recvmsg(socket, &mut [IoSliceMut::new(space)], &mut beside, flags)?;
+        let file = beside.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        Ok((came.bytes, file))
+    }
+}
+
+/// The sending half of a [`LocalStream`].
+#[derive(Debug)]
+pub struct LocalWriter {
+    socket: Arc<AsyncFd<UnixStream>>,
+    /// The same socket again, only while a write waits for room.
+    full: Option<AsyncFd<UnixStream>>,
+}
+
+impl LocalWriter {
+    /// Writes some of `bytes` and hands a file over with them. Returns how many bytes were written: at least one.
+    ///
+    /// # Errors
+    /// The error of the operating system; then neither bytes nor file were sent.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is sent unless the future completes.
+    pub async fn write_with_file(&mut self, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+        poll_fn(|context| {
+            self.poll_write_with(context, |socket| {
+                let files = [file];
+                let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+                let mut beside = SendAncillaryBuffer::new(&mut room);
+                // there is room for one
+                beside.push(SendAncillaryMessage::ScmRights(&files));
+                Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut beside, SendFlags::NOSIGNAL)?)
+            })
+        })
+        .await
     }
 
     fn poll_write_with(
@@ -73,23 +157,35 @@ fn watch(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStrea
     AsyncFd::with_interest(socket, interest)
 }
 
-impl AsyncRead for LocalStream {
+impl AsyncRead for LocalReader {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let Self { socket, takes_files, file } = self.get_mut();
         loop {
-            let mut readable = ready!(self.socket.poll_read_ready(cx))?;
+            let mut readable = ready!(socket.poll_read_ready(cx))?;
             let space = buffer.initialize_unfilled();
             let wanted = space.len();
-            match readable.try_io(|socket| socket.get_ref().read(space)) {
-                Ok(Ok(count)) => {
-                    // the buffer was not filled, so everything has been read, and the next bytes are a new event
-                    if 0 < count && count < wanted {
+            let read = readable.try_io(|socket| {
+                if *takes_files {
+                    Self::receive(socket.get_ref(), space)
+                } else {
+                    socket.get_ref().read(space).map(|count| (count, None))
+                }
+            });
+            match read {
+                Ok(Ok((count, came))) => {
+                    // The buffer was not filled, so everything has been read, and the next bytes are a new event. Only a
+                    // file ends a read early.
+                    if came.is_none() && 0 < count && count < wanted {
                         readable.clear_ready();
                     }
                     buffer.advance(count);
+                    if came.is_some() {
+                        *file = came;
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -100,7 +196,7 @@ impl AsyncRead for LocalStream {
     }
 }
 
-impl AsyncWrite for LocalStream {
+impl AsyncWrite for LocalWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, |mut socket| socket.write(bytes))
     }
@@ -130,8 +226,48 @@ impl AsyncWrite for LocalStream {
     }
 }
 
+impl AsyncRead for LocalStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.reader).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for LocalStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writer).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writer).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.writer.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writer).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writer).poll_shutdown(cx)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -160,7 +296,7 @@ mod tests {
         };
         let (back, ()) = tokio::join!(asked, echo);
         assert_eq!(back, expected);
-        assert!(one.full.is_none() && other.full.is_none());
+        assert!(one.writer.full.is_none() && other.writer.full.is_none());
     }
 
     #[tokio::test]
@@ -180,6 +316,50 @@ mod tests {
         }
         drop(one);
         server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_with_its_bytes_and_what_follows_comes_later() {
+        let (one, other) = pair();
+        let (mut one, mut other) = (one.into_split().1, other.into_split().0);
+        other.accept_files();
+        let held = tempfile::tempfile().unwrap();
+        held.write_all_at(b"what it holds", 0).unwrap();
+        let mut buffer = [0; 64];
+        for _ in 0..3 {
+            one.write_all(b"before ").await.unwrap();
+            assert_eq!(one.write_with_file(b"with", held.as_fd()).await.unwrap(), 4);
+            one.write_all(b" after").await.unwrap();
+            let mut arrived = Vec::new();
+            let came = loop {
+                let count = other.read(&mut buffer).await.unwrap();
+                arrived.extend_from_slice(&buffer[..count]);
+                if let Some(file) = other.take_file() {
+                    break File::from(file);
+                }
+            };
+            assert_eq!(arrived, b"before with");
+            assert!(other.take_file().is_none());
+            let mut content = [0; 13];
+            came.read_exact_at(&mut content, 0).unwrap();
+            assert_eq!(&content, b"what it holds");
+            // although a read ended early, the rest is found without another wake-up
+            other.read_exact(&mut buffer[..6]).await.unwrap();
+            assert_eq!(&buffer[..6], b" after");
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_closed_by_who_does_not_accept_them() {
+        let (one, other) = pair();
+        let (mut one, mut other) = (one.into_split().1, other.into_split().0);
+        let (end, given) = io::pipe().unwrap();
+        one.write_with_file(b"x", given.as_fd()).await.unwrap();
+        drop(given);
+        other.read_exact(&mut [0]).await.unwrap();
+        assert!(other.take_file().is_none());
+        // nobody holds the other end any more
+        assert_eq!(io::read_to_string(end).unwrap(), "");
     }
 
     #[tokio::test]

@@ -31,7 +31,14 @@ pub(super) async fn find(core: &Core, lookup: &Lookup, limit: Option<Duration>) 
         core.store_mut().read_collected();
     }
     let found = core.store().find(lookup).map_err(directive(OPERATION))?;
-    let Resolution::Remote(get) = found else { return Ok(found) };
+    let get = match found {
+        Resolution::Remote(get) => get,
+        Resolution::Nothing => match core.store().find_lost(lookup) {
+            Some(get) => get,
+            None => return Ok(found),
+        },
+        Resolution::Value(_) | Resolution::All(_) => return Ok(found),
+    };
     if core.is_singleton() {
         return find_alone(core, &get.proc.nspace, lookup);
     }

@@ -9,7 +9,6 @@ mod lookup;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use pmix_types::job::{JobData, Requester, Target, target_of};
 use pmix_types::message::{Collected, Get, Modex, PutEntry};
 use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Value, keys};
@@ -54,6 +53,8 @@ pub(crate) struct Store {
     peers: ByProc,
     /// Data of peers that a fence has collected and no get has read yet.
     unread: Option<Unread>,
+    /// Some of what fences have collected could not be read: only the server still has it.
+    has_lost: bool,
     jobs: HashMap<Nspace, Arc<JobData>>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Store {
 #[derive(Debug)]
 struct Unread {
     participants: Option<Vec<ProcId>>,
-    modex: Bytes,
+    collected: Collected,
 }
 
 impl Store {
@@ -77,6 +78,7 @@ impl Store {
             internal: ByProc::new(),
             peers: ByProc::new(),
             unread: None,
+            has_lost: false,
             jobs,
         }
     }
@@ -124,14 +126,14 @@ impl Store {
         match collected {
             Collected::Held(modex) => self.keep(Arc::unwrap_or_clone(modex)),
             Collected::Encoded(modex) if modex.is_empty() => {}
-            Collected::Encoded(modex) => {
+            collected @ (Collected::Encoded(_) | Collected::File(_)) => {
                 let is_of = |held: &Unread| {
                     held.participants == participants && self.are_fixed(participants.as_deref())
                 };
                 if !self.unread.as_ref().is_some_and(is_of) {
                     self.read_collected();
                 }
-                self.unread = Some(Unread { participants, modex });
+                self.unread = Some(Unread { participants, collected });
             }
         }
     }
@@ -149,10 +151,13 @@ impl Store {
     /// Makes what fences have collected ready to be found. What cannot be read is left to the server, which is asked for
     /// what is not here.
     pub(crate) fn read_collected(&mut self) {
-        let Some(Unread { modex, .. }) = self.unread.take() else { return };
-        match wire::read_modex(modex) {
+        let Some(Unread { collected, .. }) = self.unread.take() else { return };
+        match wire::read_collected(collected) {
             Ok(modex) => self.file(modex),
-            Err(error) => tracing::warn!(%error, "the data that a fence has collected cannot be decoded"),
+            Err(problem) => {
+                tracing::warn!(problem, "the data that a fence has collected cannot be read");
+                self.has_lost = true;
+            }
         }
     }
 
@@ -181,6 +186,20 @@ impl Store {
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Arc<JobData>> {
         self.jobs.values()
+    }
+
+    /// The request for data that a fence has brought and this process has lost, if the question is one for such data that
+    /// only this process is to answer.
+    pub(crate) fn find_lost(&self, lookup: &Lookup) -> Option<Get> {
+        let is_put = lookup.key.as_ref().is_none_or(|key| !key.is_reserved());
+        let proc = lookup.proc.as_ref().unwrap_or(&self.me);
+        (self.has_lost && lookup.optional && is_put && *proc != self.me).then(|| {
+            let mut get = lookup.request(proc.clone());
+            get.directives.remove(&keys::OPTIONAL);
+            // what the server has by now: nothing else was collected
+            get.directives.push(Info::new(&keys::IMMEDIATE, true));
+            get
+        })
     }
 
     /// Answers a Get as far as this process can.

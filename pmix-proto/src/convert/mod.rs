@@ -18,7 +18,7 @@ mod value;
 
 pub use error::{ConvertError, Reason};
 pub use job::{decode_job, encode_job};
-pub(crate) use reply::{get_reply, welcome};
+pub(crate) use reply::{fence_file, get_reply, welcome};
 
 pub(crate) use error::At;
 

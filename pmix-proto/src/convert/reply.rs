@@ -22,9 +22,8 @@ impl From<&Reply> for v1::ServerBody {
         let body = match reply {
             Reply::Done => Body::Done(v1::Done {}),
             Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
-            Reply::Fence(collected) => {
-                Body::Fence(v1::FenceReply { modex: modex::encode_collected(collected) })
-            }
+            Reply::Fence(Collected::Held(held)) => in_message(modex::encode(held)),
+            Reply::Fence(Collected::Encoded(modex)) => in_message(modex.clone()),
             Reply::Query(reply) => Body::Query(reply.to_form()),
             Reply::Registered(registration) => {
                 Body::Registered(v1::Registered { registration: *registration })
@@ -49,6 +48,15 @@ impl From<&Reply> for v1::ServerBody {
         };
         Self { body: Some(body) }
     }
+}
+
+const fn in_message(modex: Bytes) -> Body {
+    Body::Fence(v1::FenceReply { modex, file_bytes: 0 })
+}
+
+/// The reply to a fence whose data is in a file.
+pub(crate) const fn fence_file(bytes: u64) -> v1::ServerBody {
+    v1::ServerBody { body: Some(Body::Fence(v1::FenceReply { modex: Bytes::new(), file_bytes: bytes })) }
 }
 
 impl From<&Failure> for v1::ServerBody {
@@ -114,7 +122,10 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Failure(form) => Self::Failure(Wire::from_form(form, scope).at("failure")?),
             Body::Done(v1::Done {}) => Self::Reply(Reply::Done),
             Body::Get(form) => Self::Reply(Reply::Get(from_get_reply(form, scope).at("get")?)),
-            Body::Fence(form) => Self::Reply(Reply::Fence(Collected::Encoded(form.modex))),
+            Body::Fence(v1::FenceReply { modex, file_bytes: 0 }) => {
+                Self::Reply(Reply::Fence(Collected::Encoded(modex)))
+            }
+            Body::Fence(v1::FenceReply { file_bytes, .. }) => Self::FenceFile { bytes: file_bytes },
             Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
             Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
             Body::Lookup(form) => Self::Reply(Reply::Lookup(Wire::from_form(form, scope).at("lookup")?)),

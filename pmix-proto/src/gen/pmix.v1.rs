@@ -1403,6 +1403,10 @@ pub struct FenceReply {
     /// An encoded Modex with the data of all participants if it was collected; else empty.
     #[prost(bytes = "bytes", tag = "1")]
     pub modex: ::prost::bytes::Bytes,
+    /// The size in bytes of a file that holds the Modex instead; 0 if there is none. The file is handed over beside this
+    /// message (SCM_RIGHTS), on the framed wire only. It may lose its contents later: then ask for what is needed.
+    #[prost(uint64, tag = "2")]
+    pub file_bytes: u64,
 }
 /// Committed data by process. Encodings of several Modex messages may be concatenated: the result is the Modex of all of
 /// them. Servers exchange data in this form.

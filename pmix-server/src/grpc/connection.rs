@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::files::Filed;
 use crate::door::Guest;
 use crate::line::Line;
 use pmix_engine::PeerCred;
@@ -22,7 +23,18 @@ use pmix_engine::PeerCred;
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
 /// The line between a process and the server.
-pub(super) type GrpcLine = Line<ServerMessage>;
+pub(super) type GrpcLine = Line<Outbound>;
+
+/// What a line carries to a process.
+#[derive(Debug)]
+pub(super) enum Outbound {
+    Message(ServerMessage),
+    /// The reply to a fence, with the file that holds the data; to processes that take files only.
+    Fence {
+        id: u64,
+        file: Arc<Filed>,
+    },
+}
 
 /// Bytes that a connection of another user may send, in all its calls, before its process is let in.
 pub(super) const MAX_STRANGE: usize = 64 << 10;
@@ -397,7 +409,7 @@ mod tests {
         let connection = connection(4001);
         let line = GrpcLine::new(PATIENCE);
         connection.speaks_on(Arc::clone(&line));
-        line.send(ServerMessage::default(), 1 << 20);
+        line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
         let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();
         let mut body = Paced::new(Whole(Some(part.clone())), connection);
         let read = async {

@@ -1,22 +1,26 @@
 //! Connections on the framed wire: the messages of a session without HTTP/2.
 
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures::StreamExt;
+use bytes::BytesMut;
+use futures::{FutureExt, SinkExt, Stream, StreamExt};
+use pmix_proto::EncodedBody;
 use pmix_proto::frames::{Frames, PREFACE};
-use pmix_proto::stream::LocalStream;
-use pmix_proto::v1::ClientMessage;
+use pmix_proto::stream::{LocalReader, LocalStream, LocalWriter};
+use pmix_proto::v1::{ClientMessage, ServerMessage};
 use rustix::net::RecvFlags;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf, ReadHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use tokio_util::codec::{FramedRead, FramedWrite};
+use tokio_util::codec::{Encoder, FramedRead, FramedWrite};
 
 use super::LAST_WORDS;
-use super::connection::{Connection, MAX_STRANGE};
+use super::connection::{Connection, MAX_STRANGE, Outbound};
+use super::files::Filed;
 use super::peer::Shared;
 use super::session::{Over, Source, session};
 
@@ -59,12 +63,12 @@ pub(super) async fn preface(stream: &mut LocalStream) -> io::Result<()> {
 pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shared: Arc<Shared>) {
     connection.begin_session();
     let limit = if connection.is_other() { MAX_STRANGE } else { shared.limits.message_bytes };
-    let (read, write) = tokio::io::split(Measured { stream, connection: connection.clone(), read: 0 });
-    let source = Source::Framed(FramedSource(FramedRead::new(read, Frames::new(limit))));
-    let mut sink = FramedWrite::new(write, Frames::<ClientMessage>::new(0));
-    sink.set_backpressure_boundary(TOGETHER);
+    let (reader, writer) = stream.into_split();
+    let reader = Measured { reader, connection: connection.clone(), read: 0 };
+    let writer = Progressing { writer, connection: connection.clone() };
+    let source = Source::Framed(FramedSource(FramedRead::new(reader, Frames::new(limit))));
     let (receiving, outgoing) = session(shared, source, connection);
-    let (mut receiving, mut sending) = (pin!(receiving), pin!(outgoing.map(Ok).forward(sink)));
+    let (mut receiving, mut sending) = (pin!(receiving), pin!(send_all(outgoing, writer)));
     tokio::select! {
         () = receiving.as_mut() => {
             // the last messages are still on their way, but the connection must not keep its place for long
@@ -75,8 +79,56 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
     }
 }
 
+/// Writes what goes to a process, and says at the end that nothing follows.
+async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -> io::Result<()> {
+    let mut outgoing = pin!(outgoing);
+    let mut sink = FramedWrite::new(writer, Frames::<ClientMessage>::new(0));
+    sink.set_backpressure_boundary(TOGETHER);
+    loop {
+        // messages that wait are written together
+        let next = match outgoing.next().now_or_never() {
+            Some(next) => next,
+            None => {
+                SinkExt::<ServerMessage>::flush(&mut sink).await?;
+                outgoing.next().await
+            }
+        };
+        match next {
+            Some(Outbound::Message(message)) => sink.feed(message).await?,
+            Some(Outbound::Fence { id, file }) => hand_over(&mut sink, id, &file).await?,
+            None => {
+                SinkExt::<ServerMessage>::flush(&mut sink).await?;
+                return sink.get_mut().shutdown().await;
+            }
+        }
+    }
+}
+
+type Writing = FramedWrite<Progressing, Frames<ClientMessage>>;
+
+/// Answers a fence with a file. If it cannot be handed over, the process asks for the data that it needs.
+async fn hand_over(sink: &mut Writing, id: u64, file: &Filed) -> io::Result<()> {
+    // the file belongs to the message that comes with it
+    SinkExt::<ServerMessage>::flush(sink).await?;
+    for message in EncodedBody::fence_file(file.bytes() as u64).messages(id) {
+        let mut frame = BytesMut::new();
+        sink.encoder_mut().encode(message, &mut frame)?;
+        let beside = match file.given() {
+            Some(given) => sink.get_mut().write_with_file(&frame, given.as_fd()).await,
+            None => Ok(0),
+        };
+        let written = beside.unwrap_or_else(|error| {
+            // such as too many files on their way
+            tracing::debug!(%error, "a file with collected data cannot be handed over");
+            0
+        });
+        sink.get_mut().write_all(&frame[written..]).await?;
+    }
+    Ok(())
+}
+
 /// The messages of a process.
-pub(super) struct FramedSource(FramedRead<ReadHalf<Measured>, Frames<ClientMessage>>);
+pub(super) struct FramedSource(FramedRead<Measured, Frames<ClientMessage>>);
 
 impl FramedSource {
     pub(super) fn set_limit(&mut self, bytes: usize) {
@@ -95,10 +147,10 @@ impl FramedSource {
     }
 }
 
-/// A stream limited to what its connection may send, which tells its connection when the process has read something.
+/// The receiving half of a stream, limited to what its connection may send.
 #[derive(Debug)]
 struct Measured {
-    stream: LocalStream,
+    reader: LocalReader,
     connection: Arc<Connection>,
     /// Bytes read since other connections had a turn.
     read: usize,
@@ -116,7 +168,7 @@ impl AsyncRead for Measured {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        ready!(Pin::new(&mut self.reader).poll_read(context, buffer))?;
         let bytes = buffer.filled().len() - before;
         self.read += bytes;
         // a read that fails brings nothing
@@ -124,13 +176,28 @@ impl AsyncRead for Measured {
     }
 }
 
-impl AsyncWrite for Measured {
+/// The sending half of a stream, which tells its connection when the process has read something.
+#[derive(Debug)]
+struct Progressing {
+    writer: LocalWriter,
+    connection: Arc<Connection>,
+}
+
+impl Progressing {
+    async fn write_with_file(&mut self, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+        let written = self.writer.write_with_file(bytes, file).await?;
+        self.connection.has_read();
+        Ok(written)
+    }
+}
+
+impl AsyncWrite for Progressing {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        let written = ready!(Pin::new(&mut self.writer).poll_write(context, bytes))?;
         self.connection.has_read();
         Poll::Ready(Ok(written))
     }
@@ -140,21 +207,21 @@ impl AsyncWrite for Measured {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
+        let written = ready!(Pin::new(&mut self.writer).poll_write_vectored(context, slices))?;
         self.connection.has_read();
         Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.writer.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        Pin::new(&mut self.writer).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        Pin::new(&mut self.writer).poll_shutdown(context)
     }
 }
 
@@ -164,11 +231,12 @@ mod tests {
     use std::time::Duration;
 
     use pmix_engine::PeerCred;
-    use pmix_proto::v1::ServerMessage;
-    use tokio::io::AsyncWriteExt;
+    use pmix_proto::{Assembler, Limits, ServerBody};
+    use pmix_types::message::{CollectedFile, Reply};
     use tokio::time::{Instant, sleep_until};
 
     use super::super::connection::GrpcLine;
+    use super::super::files::Files;
     use super::*;
     use crate::door::Door;
 
@@ -176,11 +244,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// The other end of a connection of this user, and the connection.
-    fn connected(uid: u32) -> (Socket, Measured) {
+    fn connected(uid: u32) -> (Socket, Measured, Progressing) {
         let (there, here) = Socket::pair().unwrap();
         let guest = Door::new(true).enter(uid).unwrap();
         let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));
-        (there, Measured { stream: LocalStream::new(here).unwrap(), connection, read: 0 })
+        let (reader, writer) = LocalStream::new(here).unwrap().into_split();
+        let measured = Measured { reader, connection: connection.clone(), read: 0 };
+        (there, measured, Progressing { writer, connection })
     }
 
     fn own() -> u32 {
@@ -189,14 +259,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_a_large_message_slowly_is_not_disconnected_and_who_stops_is() {
-        let (_there, mut measured) = connected(own());
+        let (_there, _, mut writer) = connected(own());
         let line = GrpcLine::new(PATIENCE);
-        measured.connection.speaks_on(Arc::clone(&line));
-        line.send(ServerMessage::default(), 1 << 20);
+        writer.connection.speaks_on(Arc::clone(&line));
+        line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
         let pieces = async {
             for _ in 0..5 {
                 sleep_until(Instant::now() + PATIENCE - SECOND).await;
-                measured.write_all(b"piece").await.unwrap();
+                writer.write_all(b"piece").await.unwrap();
             }
         };
         tokio::select! {
@@ -210,15 +280,59 @@ mod tests {
     async fn who_is_not_let_in_brings_few_bytes_unless_it_is_our_own_user() {
         use std::io::Write;
         for (uid, is_bounded) in [(own(), false), (own() + 4001, true)] {
-            let (mut there, mut measured) = connected(uid);
+            let (mut there, mut measured, writer) = connected(uid);
             let sender = std::thread::spawn(move || there.write_all(&vec![0; MAX_STRANGE + 1]));
             let mut all = Vec::new();
             let read = measured.read_to_end(&mut all).await;
             assert_eq!(read.is_err(), is_bounded, "{read:?}");
             assert_eq!(all.len() > MAX_STRANGE, !is_bounded, "{}", all.len());
-            drop(measured);
+            drop((measured, writer));
             let _ = sender.join();
         }
+    }
+
+    #[tokio::test]
+    async fn each_file_comes_with_its_answer_and_one_that_was_emptied_not_at_all() {
+        let (there, _measured, writer) = connected(own());
+        let mut files = Files::default();
+        let mut outgoing = Vec::new();
+        let done = |id| EncodedBody::reply(&Reply::Done).messages(id).map(Outbound::Message);
+        let contents = [vec![1; 100], vec![2; 300], vec![3; 200]];
+        for (id, content) in (1..).zip(&contents) {
+            outgoing.extend(done(id * 10));
+            outgoing.push(Outbound::Fence { id, file: files.add(content, own()).unwrap() });
+        }
+        let lost = Files::default().add(b"it goes at once", own()).unwrap();
+        outgoing.extend([Outbound::Fence { id: 4, file: lost }]);
+        outgoing.extend(done(40));
+
+        let mut reader = LocalStream::new(there).unwrap().into_split().0;
+        reader.accept_files();
+        let mut messages = FramedRead::new(reader, Frames::<ServerMessage>::new(1000));
+        let mut assembler = Assembler::new(Limits::default());
+        let reading = async {
+            let mut found = Vec::new();
+            while let Some(message) = messages.next().await {
+                let (id, body) = assembler.accept_server(message.unwrap()).unwrap().unwrap();
+                match body {
+                    ServerBody::FenceFile { bytes } => {
+                        let file = messages.get_mut().take_file().map(Into::into);
+                        found.push((id, CollectedFile::new(file, bytes).read().unwrap_or_default().to_vec()));
+                    }
+                    ServerBody::Reply(Reply::Done) => found.push((id, Vec::new())),
+                    other => panic!("{other:?}"),
+                }
+            }
+            found
+        };
+        let (sent, found) = tokio::join!(send_all(futures::stream::iter(outgoing), writer), reading);
+        sent.unwrap();
+        let mut expected = Vec::new();
+        for (id, content) in (1..).zip(contents) {
+            expected.extend([(id * 10, Vec::new()), (id, content)]);
+        }
+        expected.extend([(4, Vec::new()), (40, Vec::new())]);
+        assert_eq!(found, expected);
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 //! credentials and limits.
 
 mod connection;
+mod files;
 mod framed;
 mod frames;
 mod peer;

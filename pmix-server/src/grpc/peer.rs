@@ -1,6 +1,6 @@
 //! The sending side of a connection.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -10,10 +10,14 @@ use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
-use super::connection::{Connection, GrpcLine};
+use super::connection::{Connection, GrpcLine, Outbound};
+use super::files::{Filed, Files, UNREAD_FILES};
 use crate::door::{Door, LogLine, warn_with};
 use crate::inbox::{Inbox, Peer};
 use pmix_engine::{PeerCred, RequestId};
+
+/// Collected data of at least this many bytes is put into a file for processes that take files.
+const IN_FILE: usize = 32 << 10;
 
 /// State that all connections of a server share.
 #[derive(Debug)]
@@ -27,9 +31,51 @@ pub(super) struct Shared {
 /// Bodies for many processes, encoded once.
 #[derive(Debug, Default)]
 struct Encoded {
-    fence: Option<(Arc<Modex>, EncodedBody)>,
+    fence: Option<EncodedFence>,
+    files: Files,
     group: Option<(Arc<GroupReply>, EncodedBody)>,
     jobs: HashMap<Nspace, (Arc<JobData>, Bytes)>,
+}
+
+/// What a fence has collected, in the forms that its participants have needed so far.
+#[derive(Debug)]
+struct EncodedFence {
+    held: Arc<Modex>,
+    modex: Bytes,
+    body: Option<EncodedBody>,
+    file: Option<Arc<Filed>>,
+}
+
+/// The result of a fence for one participant.
+enum FenceResult {
+    Body(EncodedBody),
+    File(Arc<Filed>),
+}
+
+impl EncodedFence {
+    fn new(held: Arc<Modex>) -> Self {
+        let modex = pmix_proto::modex::encode(&held);
+        Self { held, modex, body: None, file: None }
+    }
+
+    /// The file for processes of this user, if the data is large and the file is nobody else's.
+    fn file(&mut self, files: &mut Files, uid: u32) -> Option<Arc<Filed>> {
+        if self.modex.len() < IN_FILE {
+            return None;
+        }
+        if self.file.is_none() {
+            let problem = |error: &std::io::Error| {
+                tracing::warn!(%error, "collected data goes to each process by itself, since it cannot be put into a file");
+            };
+            self.file = files.add(&self.modex, uid).inspect_err(problem).ok();
+        }
+        self.file.clone().filter(|file| file.is_for(uid))
+    }
+
+    fn body(&mut self) -> EncodedBody {
+        let encode = || EncodedBody::reply(&Reply::Fence(Collected::Encoded(self.modex.clone())));
+        self.body.get_or_insert_with(encode).clone()
+    }
 }
 
 impl Shared {
@@ -48,16 +94,22 @@ impl Shared {
     }
 
     /// The encoded result of a fence, which goes to all its participants one after the other.
-    fn fence(&self, modex: &Arc<Modex>) -> EncodedBody {
-        let mut encoded = self.lock();
-        match &encoded.fence {
-            Some((held, body)) if Arc::ptr_eq(held, modex) => body.clone(),
-            _ => {
-                let body = EncodedBody::reply(&Reply::Fence(modex.clone().into()));
-                encoded.fence = Some((modex.clone(), body.clone()));
-                body
-            }
+    fn fence(&self, modex: &Arc<Modex>, file_for: Option<u32>) -> FenceResult {
+        let Encoded { fence, files, .. } = &mut *self.lock();
+        if !fence.as_ref().is_some_and(|fence| Arc::ptr_eq(&fence.held, modex)) {
+            *fence = None;
         }
+        let fence = fence.get_or_insert_with(|| EncodedFence::new(modex.clone()));
+        let file = file_for.and_then(|uid| fence.file(files, uid));
+        file.map_or_else(|| FenceResult::Body(fence.body()), FenceResult::File)
+    }
+
+    /// Frees what no process has to read any more.
+    fn free_files(&self) {
+        let mut encoded = self.lock();
+        // it would be given to nobody else, but for the participants that are being answered
+        encoded.fence = None;
+        encoded.files.prune();
     }
 
     /// The encoded result of a group construction, which goes to all its members.
@@ -104,10 +156,13 @@ pub(super) struct GrpcPeer {
     connection: Arc<Connection>,
     line: Arc<GrpcLine>,
     version: u32,
+    takes_files: bool,
     missed: u64,
     /// Bytes of output that were left out and not yet reported to the process, by registration.
     lost: BTreeMap<u64, u64>,
     admission: Option<oneshot::Sender<()>>,
+    /// The last files that it was given, the newest last.
+    files: VecDeque<Arc<Filed>>,
 }
 
 impl GrpcPeer {
@@ -117,10 +172,21 @@ impl GrpcPeer {
         connection: Arc<Connection>,
         line: Arc<GrpcLine>,
         version: u32,
+        takes_files: bool,
     ) -> (Self, oneshot::Receiver<()>) {
         let (admission, admitted) = oneshot::channel();
-        let admission = Some(admission);
-        (Self { shared, connection, line, version, missed: 0, lost: BTreeMap::new(), admission }, admitted)
+        let peer = Self {
+            shared,
+            connection,
+            line,
+            version,
+            takes_files,
+            missed: 0,
+            lost: BTreeMap::new(),
+            admission: Some(admission),
+            files: VecDeque::new(),
+        };
+        (peer, admitted)
     }
 
     fn send(&self, id: u64, body: &EncodedBody) {
@@ -128,8 +194,16 @@ impl GrpcPeer {
         for message in body.messages(id) {
             let bytes = rest.min(PART_BYTES);
             rest -= bytes;
-            self.line.send(message, bytes);
+            self.line.send(Outbound::Message(message), bytes);
         }
+    }
+
+    fn hand_over(&mut self, id: u64, file: Arc<Filed>) {
+        self.files.push_back(file.clone());
+        if self.files.len() > UNREAD_FILES {
+            self.files.pop_front();
+        }
+        self.line.send(Outbound::Fence { id, file }, 0);
     }
 
     /// Output is left out if the line is full; messages without bytes, such as the end of the output, are always sent.
@@ -166,7 +240,13 @@ impl Peer for GrpcPeer {
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         self.line.end(id.0);
         let body = match &result {
-            Ok(Reply::Fence(Collected::Held(modex))) => self.shared.fence(modex),
+            Ok(Reply::Fence(Collected::Held(modex))) => {
+                let uid = self.connection.peer.uid;
+                match self.shared.fence(modex, self.takes_files.then_some(uid)) {
+                    FenceResult::Body(body) => body,
+                    FenceResult::File(file) => return self.hand_over(id.0, file),
+                }
+            }
             Ok(Reply::Group(made)) => self.shared.group(made),
             Ok(Reply::Get(reply)) => {
                 EncodedBody::get_reply(reply, reply.job.as_ref().map(|job| self.shared.job(job)))
@@ -201,6 +281,10 @@ impl Peer for GrpcPeer {
 impl Drop for GrpcPeer {
     fn drop(&mut self) {
         self.line.finish();
+        if !self.files.is_empty() {
+            self.files.clear();
+            self.shared.free_files();
+        }
     }
 }
 
@@ -209,7 +293,8 @@ mod tests {
     use std::time::Duration;
 
     use pmix_proto::{Assembler, ServerBody};
-    use pmix_types::{Event, Info, IofChannels, ProcId, Status, Value, keys};
+    use pmix_types::message::{ProcData, PutEntry};
+    use pmix_types::{Event, Info, IofChannels, ProcId, Rank, Scope, Status, Value, keys};
 
     use super::*;
 
@@ -230,7 +315,7 @@ mod tests {
         let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
         let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
-        (GrpcPeer::new(shared, connection, line.clone(), 1).0, line)
+        (GrpcPeer::new(shared, connection, line.clone(), 1, true).0, line)
     }
 
     #[test]
@@ -256,6 +341,55 @@ mod tests {
         assert_eq!(read(&line), [output(3, false)]);
     }
 
+    fn is_in_a_file(line: &GrpcLine) -> Option<Arc<Filed>> {
+        match line.try_next().unwrap().0 {
+            Outbound::Fence { id: 9, file } => Some(file),
+            Outbound::Message(_) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn collected(bytes: usize) -> Arc<Modex> {
+        let value = Value::ByteObject(vec![7; bytes].into());
+        let entry = PutEntry::new(Scope::GLOBAL, "k".parse().unwrap(), value);
+        Arc::new(Modex::new(vec![ProcData::new(
+            ProcId::new("job".parse().unwrap(), Rank::from_raw(0)),
+            vec![entry],
+        )]))
+    }
+
+    #[test]
+    fn large_collections_are_put_into_a_file_once_for_the_processes_of_a_user_that_take_files() {
+        let (mut peer, line) = peer();
+        let answer = |peer: &mut GrpcPeer, line: &GrpcLine, modex: &Arc<Modex>| {
+            peer.reply(RequestId(9), Ok(Reply::Fence(modex.clone().into())));
+            is_in_a_file(line)
+        };
+        assert!(answer(&mut peer, &line, &collected(100)).is_none());
+        let large = collected(IN_FILE);
+        let first = answer(&mut peer, &line, &large).unwrap();
+        let (mut second, other_line) = another(&peer, 0, true);
+        assert!(Arc::ptr_eq(&first, &answer(&mut second, &other_line, &large).unwrap()));
+        // not to another user, nor on a wire without files
+        let (mut other, other_line) = another(&peer, 1, true);
+        assert!(answer(&mut other, &other_line, &large).is_none());
+        let (mut grpc, grpc_line) = another(&peer, 0, false);
+        assert!(answer(&mut grpc, &grpc_line, &large).is_none());
+
+        // a file is kept for as long as one of them may have to read it
+        for _ in 0..UNREAD_FILES {
+            assert!(first.given().is_some());
+            answer(&mut peer, &line, &collected(IN_FILE)).unwrap();
+        }
+        let last = Arc::downgrade(&answer(&mut peer, &line, &collected(IN_FILE)).unwrap());
+        let first = Arc::downgrade(&{ first });
+        assert!(first.upgrade().unwrap().given().is_some());
+        drop(second);
+        assert!(first.upgrade().is_none() && last.upgrade().unwrap().given().is_some());
+        drop(peer);
+        assert!(last.upgrade().is_none());
+    }
+
     #[test]
     fn events_are_bounded_in_bytes_and_those_left_out_are_counted() {
         let (mut peer, line) = peer();
@@ -271,12 +405,21 @@ mod tests {
         assert_eq!(read(&line), [Push::Lagged { missed: 20 - kept as u64 }, push]);
     }
 
+    /// Another process of the same server.
+    fn another(of: &GrpcPeer, uid: u32, takes_files: bool) -> (GrpcPeer, Arc<GrpcLine>) {
+        let line = of.shared.inbox.new_line();
+        let guest = Door::new(true).enter(uid).unwrap();
+        let connection = Arc::new(Connection::new(PeerCred { uid, gid: Some(uid), pid: None }, guest));
+        (GrpcPeer::new(of.shared.clone(), connection, line.clone(), 1, takes_files).0, line)
+    }
+
     /// The unread unsolicited messages.
     fn read(line: &GrpcLine) -> Vec<Push> {
         let mut assembler = Assembler::new(Limits::default());
         let mut pushes = Vec::new();
         while let Some((message, bytes)) = line.try_next() {
             line.sent(bytes);
+            let Outbound::Message(message) = message else { panic!("a fence was answered") };
             if let Some((0, ServerBody::Push(push))) = assembler.accept_server(message).unwrap() {
                 pushes.push(push);
             }

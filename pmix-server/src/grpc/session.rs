@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::connection::{Connection, GrpcLine, HELLO_WITHIN};
+use super::connection::{Connection, GrpcLine, HELLO_WITHIN, Outbound};
 use super::framed::FramedSource;
 use super::peer::{GrpcPeer, Shared};
 use crate::door::warn_with;
@@ -27,6 +27,7 @@ const HELLO_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct SessionService(pub(super) Arc<Shared>);
 
+/// What goes to a gRPC process.
 type Outgoing = Pin<Box<dyn Stream<Item = Result<ServerMessage, tonic::Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -46,7 +47,12 @@ impl Session for SessionService {
         let connection = connection.clone();
         let (run, outgoing) = session(self.0.clone(), Source::Grpc(request.into_inner()), connection);
         tokio::spawn(run);
-        Ok(Response::new(Box::pin(outgoing.map(Ok))))
+        // a file cannot be handed over by HTTP/2, so none is given to a process that speaks it
+        let outgoing = outgoing.filter_map(async |outbound| match outbound {
+            Outbound::Message(message) => Some(Ok(message)),
+            Outbound::Fence { .. } => None,
+        });
+        Ok(Response::new(Box::pin(outgoing)))
     }
 }
 
@@ -55,7 +61,7 @@ pub(super) fn session(
     shared: Arc<Shared>,
     source: Source,
     connection: Arc<Connection>,
-) -> (impl Future<Output = ()> + Send, impl Stream<Item = ServerMessage> + Send) {
+) -> (impl Future<Output = ()> + Send, impl Stream<Item = Outbound> + Send) {
     let (first, messages) = mpsc::channel(1);
     let incoming = Incoming { shared, source, connection };
     // the outgoing stream begins with the answer to the greeting
@@ -105,7 +111,7 @@ impl Source {
     }
 }
 
-type Messages = Pin<Box<dyn Stream<Item = ServerMessage> + Send>>;
+type Messages = Pin<Box<dyn Stream<Item = Outbound> + Send>>;
 
 /// The outgoing stream's end of a line.
 struct Reading(Arc<GrpcLine>);
@@ -144,8 +150,9 @@ impl Incoming {
         let inbox = self.shared.inbox.clone();
         let (conn, line) = (inbox.next_conn(), inbox.new_line());
         self.connection.speaks_on(line.clone());
+        let takes_files = matches!(self.source, Source::Framed(_));
         let (peer, admitted) =
-            GrpcPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version);
+            GrpcPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version, takes_files);
         if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
             return;
         }
@@ -223,7 +230,7 @@ impl Incoming {
 
     async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
         self.shared.turn_away(self.connection.peer, failure);
-        let last = EncodedBody::failure(failure).messages(0);
+        let last = EncodedBody::failure(failure).messages(0).map(Outbound::Message);
         let _ = outgoing.send(Box::pin(stream::iter(last))).await;
     }
 

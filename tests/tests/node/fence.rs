@@ -167,6 +167,42 @@ fn fen_06_data_moves_only_if_it_is_collected() {
     });
 }
 
+/// Values that are too large to go to each process by itself, and small ones, of rank 0 and rank 1 of two.
+#[test]
+fn fen_06_large_values_of_each_fence_are_found_whenever_they_are_asked_for() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(3).await;
+        let clients = node.clients().await;
+        let held = |round: usize| match round % 3 {
+            0 => vec![round as u8; 10],
+            _ => vec![round as u8; 40_000],
+        };
+        let read = async |reader: usize, round: usize| {
+            for peer in (0..3).filter(|peer| *peer != reader) {
+                let client = &clients[reader];
+                let found = client.get::<Bytes>(node.proc(peer as u32), "k").optional().await.unwrap();
+                assert_eq!(found, held(round));
+            }
+        };
+        for round in 0..12 {
+            for client in &clients {
+                client.put(Scope::GLOBAL, "k", Bytes::from(held(round))).unwrap();
+                within(client.commit()).await.unwrap();
+            }
+            for outcome in fence_of_all(&clients, true).await {
+                outcome.unwrap();
+            }
+            // another reads after each fence, after every other one, and at last
+            read(0, round).await;
+            if round % 2 == 0 {
+                read(1, round).await;
+            }
+        }
+        read(2, 11).await;
+        assert_eq!(node.stats().await.gets, 0, "no get came to the server");
+    });
+}
+
 #[test]
 fn fen_06_put_08_a_fence_over_three_nodes_collects_what_may_leave_them() {
     on_both_runtimes(async || {
