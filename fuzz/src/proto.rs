@@ -7,7 +7,7 @@ use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{
     Assembler, ClientBody, EncodedBody, Limits, ServerBody, encode_hello, encode_request, modex,
 };
-use pmix_types::message::{Collected, Reply};
+use pmix_types::message::{Collected, Fenced, Reply};
 use prost::Message;
 
 /// What a connection has room for: less than by default, so that small inputs come up against it.
@@ -69,7 +69,7 @@ pub(crate) fn server(input: &[u8]) {
             }
             ServerBody::Reply(reply) => {
                 survives(&EncodedBody::reply(&reply));
-                if let Reply::Fence(Collected::Encoded(bytes)) = reply {
+                if let Reply::Fence(Fenced { collected: Collected::Encoded(bytes), .. }) = reply {
                     let _ = modex::decode(bytes);
                 }
             }

@@ -14,7 +14,7 @@ use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
 use pmix_types::Status;
-use pmix_types::message::{Collected, CollectedFile, Failure, Hello, Modex, Reply, Welcome};
+use pmix_types::message::{Collected, CollectedFile, Failure, Fenced, Hello, Modex, Reply, Welcome};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::connection::{Incoming, Outgoing};
@@ -158,8 +158,9 @@ impl Inbound {
                 Ok(Some((id, Ok(ServerBody::Reply(reply))))) => {
                     return Ok(Incoming::Reply { id, outcome: Ok(reply) });
                 }
-                Ok(Some((id, Ok(ServerBody::FenceFile { bytes })))) => {
-                    return Ok(Incoming::Reply { id, outcome: self.collected(bytes) });
+                Ok(Some((id, Ok(ServerBody::FenceFile { bytes, since, generation })))) => {
+                    let fenced = self.collected(bytes).map(|fenced| fenced.with_changes(since, generation));
+                    return Ok(Incoming::Reply { id, outcome: fenced.map(Reply::Fence) });
                 }
                 Ok(Some((id @ 1.., Ok(ServerBody::Failure(failure))))) => {
                     return Ok(Incoming::Reply { id, outcome: Err(failure) });
@@ -183,14 +184,14 @@ impl Inbound {
     }
 
     /// What a fence has collected, in the file that came. Without it, the server is asked for what is needed.
-    fn collected(&mut self, bytes: u64) -> Result<Reply, Failure> {
+    fn collected(&mut self, bytes: u64) -> Result<Fenced, Failure> {
         let file = self.messages.take_file();
         let limit = self.limits.body_bytes;
         if bytes > limit as u64 {
             let message = format!("the fence has collected {bytes} bytes, the limit is {limit}");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        Ok(Reply::Fence(Collected::File(CollectedFile::new(file.map(Into::into), bytes))))
+        Ok(Fenced::new(Collected::File(CollectedFile::new(file.map(Into::into), bytes))))
     }
 
     /// The next complete body with its id; `None` at the end.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
 use pmix_client::types::message::{
-    Failure, Fence, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
+    Failure, Fence, Fenced, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
 use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
 use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
@@ -284,7 +284,9 @@ async fn fen_01_fen_06_a_fence_brings_the_data_it_collects() {
             fence.directives,
             Directives::new().with(&keys::COLLECT_DATA, true).with(&keys::TIMEOUT, 9)
         );
-        conversation.reply(id, Reply::Fence(modex(proc("job", 0), vec![entry("k", "here")]).into())).await;
+        conversation
+            .reply(id, Reply::Fence(Fenced::new(modex(proc("job", 0), vec![entry("k", "here")]))))
+            .await;
     });
     fenced.unwrap();
     let value: String = client.get(proc("job", 0), "k").await.unwrap();

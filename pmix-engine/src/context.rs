@@ -10,7 +10,7 @@ use pmix_types::{Nspace, ProcId};
 
 use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
-use super::jobs::{Client, Job, unknown_nspace};
+use super::jobs::{Client, Job, PutData, unknown_nspace};
 use super::participants::Members;
 use super::timers::Timers;
 use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
@@ -27,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) conns: BTreeMap<ConnId, Conn>,
     pub(crate) upcalls: BTreeMap<UpcallId, Outstanding>,
     next_upcall: Counter,
+    /// Changes of put data; their numbers are the generations that processes are told.
+    pub(crate) changes: Counter,
     pub(crate) stats: ServerStats,
     /// Commands to be carried out.
     pub(crate) out: Vec<Command>,
@@ -42,6 +44,7 @@ impl Context {
             conns: BTreeMap::new(),
             upcalls: BTreeMap::new(),
             next_upcall: Counter::default(),
+            changes: Counter::default(),
             stats: ServerStats::default(),
             out: Vec::new(),
         }
@@ -59,6 +62,11 @@ impl Context {
 
     pub(crate) fn client(&self, proc: &ProcId) -> Option<&Client> {
         self.jobs.get(&proc.nspace)?.clients.get(&proc.rank)
+    }
+
+    /// What a process has put, or another node has sent of it.
+    pub(crate) fn put_of(&self, proc: &ProcId) -> Option<&PutData> {
+        self.jobs.get(&proc.nspace)?.put.get(&proc.rank)
     }
 
     pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {

@@ -35,4 +35,9 @@ impl Counter {
         self.0 += 1;
         self.0
     }
+
+    /// The last that was handed out; 0 if there was none.
+    pub(crate) const fn last(&self) -> u64 {
+        self.0
+    }
 }

@@ -52,6 +52,10 @@ pub enum ServerBody {
     FenceFile {
         /// Size of the data in bytes: more than 0.
         bytes: u64,
+        /// Only what has changed after this generation is in it; 0 if everything is.
+        since: u64,
+        /// Up to which changes it goes.
+        generation: u64,
     },
     /// The failure of a request or of the Hello.
     Failure(Failure),
@@ -120,9 +124,10 @@ impl EncodedBody {
         Self(Pieces::of(reply.into()))
     }
 
-    /// Encodes the reply to a fence whose data is in a file of this many bytes, more than 0, that is handed over beside it.
-    pub fn fence_file(bytes: u64) -> Self {
-        Self(Pieces::of(convert::fence_file(bytes)))
+    /// Encodes the reply to a fence whose data is in a file of this many bytes, more than 0, that is handed over beside it:
+    /// the changes after the first generation, 0 for everything, up to the second.
+    pub fn fence_file(bytes: u64, changes: (u64, u64)) -> Self {
+        Self(Pieces::of(convert::fence_file(bytes, changes)))
     }
 
     /// Encodes the reply to a get, with `job` instead of the reply's own job data.

@@ -130,7 +130,7 @@ fn info(key: &str, kind: Kind) -> v1::Info {
 #[test]
 fn refusals_say_where_and_why() {
     let procs = vec![proc("a"), proc("a"), proc("a"), proc("")];
-    let fence = v1::Fence { has_procs: true, procs, directives: vec![] };
+    let fence = v1::Fence { has_procs: true, procs, directives: vec![], since: 0 };
     assert_eq!(
         refused(Body::Fence(fence)),
         "fence.procs[3].nspace: a namespace needs at least one character"

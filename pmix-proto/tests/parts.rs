@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pmix_proto::{
     Assembler, ClientBody, EncodedBody, Limits, PART_BYTES, Reason, ServerBody, encode_request, v1,
 };
-use pmix_types::message::{Collected, Modex, ProcData, PutEntry, Reply, Request};
+use pmix_types::message::{Collected, Fenced, Modex, ProcData, PutEntry, Reply, Request};
 use pmix_types::{KeyName, ProcId, Rank, Scope, Status, Value};
 use prost::Message;
 use v1::client_message::Content;
@@ -62,7 +62,7 @@ fn a_body_is_cut_only_above_the_size_of_a_part() {
 fn one_encoding_serves_many_receivers_without_copies() {
     let proc = ProcId::new("job-1".parse().unwrap(), Rank::from_raw(0));
     let modex = Modex::new(vec![ProcData::new(proc, vec![entry(6 * PART_BYTES)])]);
-    let body = EncodedBody::reply(&Reply::Fence(modex.clone().into()));
+    let body = EncodedBody::reply(&Reply::Fence(Fenced::new(modex.clone())));
     let data = |message: v1::ServerMessage| match message.content {
         Some(v1::server_message::Content::Part(part)) => part.data,
         other => panic!("no part: {other:?}"),
@@ -74,9 +74,8 @@ fn one_encoding_serves_many_receivers_without_copies() {
     }
     let mut assembler = Assembler::new(Limits::default());
     let received = body.messages(4).find_map(|message| assembler.accept_server(message).unwrap());
-    let Some((4, ServerBody::Reply(Reply::Fence(Collected::Encoded(received))))) = received else {
-        panic!("no reply to a fence")
-    };
+    let Some((4, ServerBody::Reply(Reply::Fence(fenced)))) = received else { panic!("no reply to a fence") };
+    let Collected::Encoded(received) = fenced.collected else { panic!("it is encoded") };
     assert_eq!(pmix_proto::modex::decode(received).unwrap(), modex);
 }
 

@@ -30,7 +30,7 @@ pub use control::{Abort, JobControl};
 pub use data::{Get, GetReply, Modex, ProcData, PutEntry};
 pub use event::RegisterEvents;
 pub use failure::Failure;
-pub use fence::{Collected, CollectedFile, Fence};
+pub use fence::{Collected, CollectedFile, Fence, Fenced};
 pub use greeting::{Hello, Identity, Welcome};
 pub use group::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
 pub use iof::{IofPull, IofPush, Output};

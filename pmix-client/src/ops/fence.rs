@@ -55,7 +55,7 @@ impl FenceBuilder {
     }
 
     async fn ask(self) -> Result<(), Error> {
-        let (core, request) = self.draft.ready(Self::OPERATION)?;
+        let (core, mut request) = self.draft.ready(Self::OPERATION)?;
         if request.procs.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::bad_param(Self::OPERATION, "the set of participants is empty"));
         }
@@ -63,9 +63,10 @@ impl FenceBuilder {
             return alone(&core, request);
         }
         let procs = request.procs.clone();
+        request.since = core.store().generation(&procs);
         match core.request(Request::Fence(request)).await? {
-            Reply::Fence(collected) => {
-                core.store_mut().keep_collected(procs, collected);
+            Reply::Fence(fenced) => {
+                core.store_mut().keep_collected(procs, fenced);
                 Ok(())
             }
             _ => Err(Error::unexpected_reply(Self::OPERATION)),

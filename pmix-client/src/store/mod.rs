@@ -7,10 +7,11 @@ mod entries;
 mod lookup;
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 
 use pmix_types::job::{JobData, Requester, Target, target_of};
-use pmix_types::message::{Collected, Get, Modex, PutEntry};
+use pmix_types::message::{Collected, Fenced, Get, Modex, PutEntry};
 use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Value, keys};
 
 use crate::wire;
@@ -51,20 +52,30 @@ pub(crate) struct Store {
     puts: u64,
     internal: ByProc,
     peers: ByProc,
-    /// Data of peers that a fence has collected and no get has read yet.
-    unread: Option<Unread>,
+    /// Data of peers that fences have collected and no get has read yet, in the order in which it came.
+    unread: Vec<Unread>,
+    /// Up to which generation all is here that fences of some participants have collected, the latest last.
+    generations: Vec<(Participants, u64)>,
     /// Some of what fences have collected could not be read: only the server still has it.
     has_lost: bool,
     jobs: HashMap<Nspace, Arc<JobData>>,
 }
 
+/// Of a fence, as the process has named them.
+type Participants = Option<Vec<ProcId>>;
+
 /// What a fence has collected, as it came. A process needs the data of few of its peers, and often of none before the
 /// next fence.
 #[derive(Debug)]
 struct Unread {
-    participants: Option<Vec<ProcId>>,
+    participants: Participants,
     collected: Collected,
 }
+
+/// Sets of participants of which the generation is kept. Others' fences bring everything.
+const MAX_GENERATIONS: usize = 16;
+/// What may be left unread. Each get would look through all of it.
+const MAX_COLLECTIONS: usize = 64;
 
 impl Store {
     pub(crate) fn new(me: ProcId, hostname: String, job: Option<Arc<JobData>>) -> Self {
@@ -77,7 +88,8 @@ impl Store {
             puts: 0,
             internal: ByProc::new(),
             peers: ByProc::new(),
-            unread: None,
+            unread: Vec::new(),
+            generations: Vec::new(),
             has_lost: false,
             jobs,
         }
@@ -121,19 +133,35 @@ impl Store {
         }
     }
 
-    /// Keeps what a fence of these participants has collected. What they had put before is in it once more.
-    pub(crate) fn keep_collected(&mut self, participants: Option<Vec<ProcId>>, collected: Collected) {
+    /// Up to which generation all is here that fences of these participants have collected; 0 if that is not known.
+    pub(crate) fn generation(&self, participants: &Participants) -> u64 {
+        self.generations.iter().find(|(of, _)| of == participants).map_or(0, |(_, generation)| *generation)
+    }
+
+    /// Keeps what a fence of these participants has collected.
+    pub(crate) fn keep_collected(&mut self, participants: Participants, fenced: Fenced) {
+        let Fenced { collected, since, generation, .. } = fenced;
+        let is_fixed = self.are_fixed(participants.as_deref());
+        if since == 0 && generation > 0 && is_fixed {
+            // all that they have put is in it once more
+            self.unread.retain(|held| held.participants != participants);
+        }
+        self.secure_files();
+        if generation > 0 && is_fixed && since <= self.generation(&participants) {
+            self.generations.retain(|(of, _)| *of != participants);
+            if self.generations.len() >= MAX_GENERATIONS {
+                self.generations.remove(0);
+            }
+            self.generations.push((participants.clone(), generation));
+        }
         match collected {
             Collected::Held(modex) => self.keep(Arc::unwrap_or_clone(modex)),
             Collected::Encoded(modex) if modex.is_empty() => {}
             collected @ (Collected::Encoded(_) | Collected::File(_)) => {
-                let is_of = |held: &Unread| {
-                    held.participants == participants && self.are_fixed(participants.as_deref())
-                };
-                if !self.unread.as_ref().is_some_and(is_of) {
+                if self.unread.len() >= MAX_COLLECTIONS {
                     self.read_collected();
                 }
-                self.unread = Some(Unread { participants, collected });
+                self.unread.push(Unread { participants, collected });
             }
         }
     }
@@ -145,20 +173,40 @@ impl Store {
 
     /// Whether all that has come can be found: else [`Store::read_collected`] first.
     pub(crate) const fn is_read(&self) -> bool {
-        self.unread.is_none()
+        self.unread.is_empty()
     }
 
-    /// Makes what fences have collected ready to be found. What cannot be read is left to the server, which is asked for
-    /// what is not here.
+    /// Makes what fences have collected ready to be found.
     pub(crate) fn read_collected(&mut self) {
-        let Some(Unread { collected, .. }) = self.unread.take() else { return };
-        match wire::read_collected(collected) {
-            Ok(modex) => self.file(modex),
-            Err(problem) => {
-                tracing::warn!(problem, "the data that a fence has collected cannot be read");
-                self.has_lost = true;
+        for Unread { collected, .. } in std::mem::take(&mut self.unread) {
+            match wire::read_collected(collected) {
+                Ok(modex) => self.file(modex),
+                Err(problem) => self.lose(&problem),
             }
         }
+    }
+
+    /// Reads files while they have their contents: the server keeps just the last that it has given.
+    fn secure_files(&mut self) {
+        let read = self.unread.iter_mut().try_for_each(|held| {
+            if let Collected::File(file) = &held.collected {
+                held.collected = Collected::Encoded(file.read()?);
+            }
+            Ok::<_, io::Error>(())
+        });
+        if let Err(problem) = read {
+            self.lose(&problem.to_string());
+        }
+    }
+
+    /// Some of what fences have brought cannot be read. What came before may be outdated by it, so the server is asked for
+    /// all that does not come again.
+    fn lose(&mut self, problem: &str) {
+        tracing::warn!(problem, "the data that a fence has collected cannot be read");
+        self.has_lost = true;
+        self.peers.clear();
+        self.unread.clear();
+        self.generations.clear();
     }
 
     /// Keeps data of peers.

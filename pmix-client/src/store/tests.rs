@@ -1,9 +1,10 @@
-use bytes::Bytes;
 use pmix_types::job::JobSpec;
-use pmix_types::message::{CollectedFile, ProcData};
+use pmix_types::message::ProcData;
 use pmix_types::{DataArray, Directives, Info, Status};
 
 use super::*;
+
+mod collected;
 
 fn nspace(name: &str) -> Nspace {
     name.parse().unwrap()
@@ -191,91 +192,6 @@ fn get_05_a_scope_limits_the_search() {
     assert_eq!(find(&store, proc("a", 0).with_rank(Rank::WILDCARD), size), value(4u32));
     let scoped = scoped(Scope::GLOBAL);
     assert_eq!(find_with(&store, proc("a", 0).with_rank(Rank::WILDCARD), size, scoped), Resolution::Nothing);
-}
-
-/// What a fence brings over the wire.
-fn collected(values: &[(u32, i32)]) -> Collected {
-    let put = |(rank, value): &(u32, i32)| modex(proc("a", *rank), vec![entry(Scope::GLOBAL, "k", *value)]);
-    let procs = values.iter().flat_map(|value| put(value).procs).collect();
-    Collected::Encoded(pmix_proto::modex::encode(&Modex::new(procs)))
-}
-
-#[test]
-fn fen_06_what_fences_bring_is_read_when_it_is_asked_for_and_the_newest_wins() {
-    let mut store = store();
-    store.keep_collected(None, Collected::default());
-    assert!(store.is_read(), "nothing has come");
-
-    store.keep_collected(None, collected(&[(0, 1), (2, 1)]));
-    store.keep_collected(None, collected(&[(0, 2), (2, 2)]));
-    assert!(!store.is_read());
-    // of others: what came before is not in it
-    store.keep_collected(Some(vec![proc("a", 0)]), collected(&[(0, 3)]));
-    store.read_collected();
-    assert!(store.is_read());
-    assert_eq!(find(&store, proc("a", 0), "k"), value(3));
-    assert_eq!(find(&store, proc("a", 2), "k"), value(2));
-
-    store.keep_collected(None, collected(&[(0, 4), (2, 4)]));
-    store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 5)]));
-    assert_eq!(find(&store, proc("a", 0), "k"), value(5));
-    assert_eq!(find(&store, proc("a", 2), "k"), value(4));
-
-    // a member may have left the group in between
-    let group = || Some(vec![ProcId::wildcard("g".parse().unwrap())]);
-    store.keep_collected(group(), collected(&[(0, 6), (2, 6)]));
-    store.keep_collected(group(), collected(&[(0, 7)]));
-    store.read_collected();
-    assert_eq!(find(&store, proc("a", 0), "k"), value(7));
-    assert_eq!(find(&store, proc("a", 2), "k"), value(6));
-}
-
-#[test]
-fn what_a_fence_brings_and_cannot_be_read_is_asked_of_the_server() {
-    let mut store = store();
-    store.keep_collected(None, Collected::Encoded(Bytes::from_static(b"\xff\xff rubbish")));
-    store.read_collected();
-    assert!(store.is_read());
-    assert_eq!(find(&store, proc("a", 0), "k"), asks(proc("a", 0), "k"));
-}
-
-#[test]
-fn fen_06_what_is_in_a_file_is_read_when_it_is_asked_for() {
-    use std::io::Write;
-    let Collected::Encoded(data) = collected(&[(0, 1), (2, 1)]) else { panic!("it is encoded") };
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&data).unwrap();
-    let mut store = store();
-    let collected_file = CollectedFile::new(Some(file), data.len() as u64);
-    store.keep_collected(None, Collected::File(collected_file));
-    assert!(!store.is_read());
-    store.read_collected();
-    assert_eq!(find(&store, proc("a", 2), "k"), value(1));
-    // all that there is was read, so who asks only here has the answer
-    let optional = Lookup::new(Some(proc("a", 3)), Some("k".parse().unwrap()), optional()).unwrap();
-    assert_eq!(store.find_lost(&optional), None);
-}
-
-#[test]
-fn fen_06_what_was_in_a_file_that_is_lost_is_asked_of_the_server_whatever_the_directives() {
-    let emptied = || CollectedFile::new(Some(tempfile::tempfile().unwrap()), 10);
-    for file in [emptied(), CollectedFile::new(None, 10)] {
-        let mut store = store();
-        store.keep_collected(None, Collected::File(file));
-        store.read_collected();
-        let lookup = |key: Option<&str>, directives| {
-            Lookup::new(Some(proc("a", 0)), key.map(|key| key.parse().unwrap()), directives).unwrap()
-        };
-        let here = lookup(Some("k"), optional());
-        assert_eq!(store.find(&here).unwrap(), Resolution::Nothing);
-        let get = store.find_lost(&here).unwrap();
-        assert_eq!(get.directives, Directives::new().with(&keys::IMMEDIATE, true));
-        assert_eq!((get.proc, get.key), (proc("a", 0), Some("k".parse().unwrap())));
-        assert!(store.find_lost(&lookup(None, optional())).is_some());
-        // fences bring no reserved keys; and without the directive the server is asked anyway
-        assert_eq!(store.find_lost(&lookup(Some(keys::APPNUM.name()), optional())), None);
-        assert_eq!(store.find_lost(&lookup(Some("k"), Directives::new())), None);
-    }
 }
 
 #[test]

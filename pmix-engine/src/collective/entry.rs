@@ -16,6 +16,8 @@ pub(crate) struct Entry {
     pub(super) operation: Operation,
     pub(super) procs: Vec<ProcId>,
     pub(super) directives: Directives,
+    /// The generation up to which the process has what fences of these participants have collected.
+    pub(super) has: u64,
     /// The group is made by invitation.
     pub(super) invited: Option<Invited>,
     /// Until when it waits, the time before it entered included; of a request that names no time.
@@ -26,12 +28,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
-        Self { operation, procs, directives, invited: None, until: None, leaders: Vec::new() }
+        Self { operation, procs, directives, has: 0, invited: None, until: None, leaders: Vec::new() }
     }
 
     pub(crate) fn fence(fence: Fence, caller: &ProcId) -> Self {
         let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(caller.nspace.clone())]);
-        Self::new(Operation::Fence, procs, fence.directives)
+        Self { has: fence.since, ..Self::new(Operation::Fence, procs, fence.directives) }
     }
 
     pub(crate) fn connect(connect: Connect) -> Result<Self, Failure> {

@@ -69,6 +69,7 @@ struct Checked {
     terms: Terms,
     directives: Directives,
     collect: bool,
+    has: u64,
     /// All clones of the caller enter.
     all_clones: bool,
     until: Option<Instant>,
@@ -106,7 +107,7 @@ impl Collectives {
         cx: &Context,
     ) -> Result<Checked, Failure> {
         let caller = &asked.by.proc;
-        let Entry { operation, procs, mut directives, invited, until, leaders } = entry;
+        let Entry { operation, procs, mut directives, has, invited, until, leaders } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let mut signature = Signature::new(operation, caller, procs, lower.sets)?;
         let mut terms = Terms::default();
@@ -159,7 +160,7 @@ impl Collectives {
             }
             directives.deny_unprocessed()?;
         }
-        Ok(Checked { signature, terms, directives, collect, all_clones, until, order, invited, leaders })
+        Ok(Checked { signature, terms, directives, collect, has, all_clones, until, order, invited, leaders })
     }
 
     /// Only connected processes can disconnect, and a process that is disconnecting cannot connect again before that has
@@ -196,8 +197,8 @@ impl Collectives {
         cx: &mut Context,
     ) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
-        let Checked { signature, terms, directives, collect, all_clones, until, order, invited, leaders } =
-            checked;
+        let Checked { signature, terms, directives, collect, has, all_clones, .. } = checked;
+        let Checked { until, order, invited, leaders, .. } = checked;
         let queue = self.rounds.queue(&signature);
         // a process that is in a round already means the next one (FEN-04)
         let open = queue.iter().position(|round| round.is_open_to(caller, asked.to.conn));
@@ -235,6 +236,7 @@ impl Collectives {
         round.waiting.push(asked.to);
         // if one participant asks for data, all get it, so that all get the same (FEN-08)
         round.collect |= collect;
+        round.had = Some(round.had.map_or(has, |had| had.min(has)));
         let asks_others = terms.set.notify_requested && !round.terms.set.notify_requested;
         round.terms.join(terms);
         if let Some(order) = order {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, Modex, ProcData, PutEntry, Reply};
+use pmix_types::message::{Failure, Fenced, Modex, ProcData, Reply};
 use pmix_types::why::ProcLook;
 use pmix_types::{DataArray, Info, Pid, ProcId, Status, keys};
 
@@ -29,7 +29,7 @@ const DESCRIBED: usize = 3;
 /// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
     match outcome {
-        Outcome::Fenced(modex) => Reply::Fence(modex.into()),
+        Outcome::Fenced(fenced) => Reply::Fence(fenced),
         Outcome::Connected(introduction) => {
             let caller = cx.conns.get(&conn).map(|held| &held.proc);
             caller.map_or(Reply::Done, |caller| Reply::Connect(introduction.reply_to(caller)))
@@ -48,7 +48,8 @@ pub(super) fn ask_host(
     cx: &mut Context,
 ) -> UpcallId {
     let data = match &round.verdict {
-        None if round.collect => cx.config.codec.modex_blob(&collected(round, Viewer::OtherNode, cx)),
+        // in full: other servers may have missed what an earlier fence has brought
+        None if round.collect => cx.config.codec.modex_blob(&collected(round, (0, Viewer::OtherNode), cx)),
         _ => Bytes::new(),
     };
     let mut directives = round.directives.clone();
@@ -98,22 +99,55 @@ fn local_jobs(signature: &Signature, cx: &Context) -> Bytes {
     cx.config.codec.jobs_blob(jobs.map(|job| &*job.data))
 }
 
-/// What the participants that have entered have committed.
-fn collected(round: &Round, viewer: Viewer, cx: &Context) -> Modex {
+/// What the participants that have entered have committed after this generation; 0 for everything.
+fn collected(round: &Round, (since, viewer): (u64, Viewer), cx: &Context) -> Modex {
     let mut procs = Vec::new();
     for (nspace, ranks) in &round.entered {
         let Some(job) = cx.jobs.get(nspace) else { continue };
         for rank in ranks.iter() {
             let Some(put) = job.put.get(&rank) else { continue };
-            let entries: Vec<_> = (put.visible(viewer))
-                .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
-                .collect();
+            let entries = put.changed(since, viewer);
             if !entries.is_empty() {
                 procs.push(ProcData::new(ProcId::new(nspace.clone(), rank), entries));
             }
         }
     }
     Modex::new(procs)
+}
+
+/// What the participants of this node receive. Who has asked for nothing may have nothing to build on, so others' data goes
+/// to such participants in full, and without a generation.
+fn fenced(round: &Round, mut remote: Vec<ProcData>, cx: &Context) -> Fenced {
+    if !round.collect {
+        return Fenced::new(Modex::new(remote));
+    }
+    let since = worth_it(round, &remote, cx);
+    if since > 0 {
+        remote.retain_mut(|data| {
+            if let Some(put) = cx.put_of(&data.proc) {
+                data.entries = put.changed(since, Viewer::OtherNode);
+            }
+            !data.entries.is_empty()
+        });
+    }
+    let mut modex = collected(round, (since, Viewer::SameNode), cx);
+    modex.procs.extend(remote);
+    Fenced::new(modex).with_changes(since, cx.changes.last())
+}
+
+/// The generation after which the participants of this node receive what has changed; 0 for everything, where that is not
+/// twice as much: it replaces what they have not read yet.
+fn worth_it(round: &Round, remote: &[ProcData], cx: &Context) -> u64 {
+    let since = round.had.unwrap_or_default();
+    if since == 0 {
+        return 0;
+    }
+    let here = procs_of(&round.entered);
+    let procs = here.chain(remote.iter().map(|data| data.proc.clone()));
+    let (changed, all) = procs
+        .filter_map(|proc| cx.put_of(&proc))
+        .fold((0, 0), |(changed, all), put| (changed + put.bytes_since(since), all + put.bytes()));
+    if changed * 2 < all { since } else { 0 }
 }
 
 /// The outcome of an operation in which no other node takes part.
@@ -145,10 +179,7 @@ pub(super) fn conclude(
     match host {
         HostOutcome::Fenced(remote) => {
             cx.stats.fences += 1;
-            let mut modex =
-                if round.collect { collected(round, Viewer::SameNode, cx) } else { Modex::default() };
-            modex.procs.extend(remote);
-            Ok(Outcome::Fenced(Arc::new(modex)))
+            Ok(Outcome::Fenced(fenced(round, remote, cx)))
         }
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
@@ -165,7 +196,7 @@ pub(super) fn conclude(
         }
         HostOutcome::Constructed(grouped, remote) => {
             let Some(id) = signature.operation.group() else { return Ok(Outcome::Ended) };
-            let mut modex = collected(round, Viewer::SameNode, cx);
+            let mut modex = collected(round, (0, Viewer::SameNode), cx);
             modex.procs.extend(remote);
             let absent = local.missing(&round.entered, cx).departed;
             let made = Finished { group: &round.group, terms: round.terms.group, modex, absent };

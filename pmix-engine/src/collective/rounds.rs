@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use pmix_types::message::{Failure, GroupReply, Modex};
+use pmix_types::message::{Failure, Fenced, GroupReply};
 use pmix_types::{Directives, Nspace, ProcId};
 
 use super::clones::Clones;
@@ -38,6 +38,8 @@ pub(super) struct Round {
     pub(super) waiting: Vec<ReplyTo>,
     pub(super) directives: Directives,
     pub(super) collect: bool,
+    /// The generation up to which all who have entered have what was collected before.
+    pub(super) had: Option<u64>,
     pub(super) terms: Terms,
     /// Of the construction of a group.
     pub(super) group: Constructing,
@@ -64,7 +66,7 @@ pub(super) struct Terms {
 /// What a collective has come to.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    Fenced(Arc<Modex>),
+    Fenced(Fenced),
     Connected(Arc<Introduction>),
     Constructed(Arc<GroupReply>),
     /// A connected set or a group has ended.
@@ -97,6 +99,7 @@ impl Round {
             waiting: Vec::new(),
             directives: Directives::new(),
             collect: false,
+            had: None,
             terms: Terms::default(),
             group: Constructing::default(),
             complete: false,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::job::{Requester, Target, target_of};
-use pmix_types::message::{Failure, GetReply, Modex, ProcData, PutEntry};
+use pmix_types::message::{Failure, GetReply, Modex, ProcData};
 use pmix_types::{ProcId, Rank, Status, keys};
 
 use super::pending::{PendingGet, key_text};
@@ -86,10 +86,7 @@ pub(super) fn job_level(
 
 /// All that a process has put and a viewer may see.
 pub(super) fn modex_of(proc: &ProcId, put: &PutData, viewer: Viewer) -> Modex {
-    let entries: Vec<_> = (put.visible(viewer))
-        .map(|(key, scope, value)| PutEntry::new(scope, key.clone(), value.clone()))
-        .collect();
-    Modex::new(vec![ProcData::new(proc.clone(), entries)])
+    Modex::new(vec![ProcData::new(proc.clone(), put.visible(viewer))])
 }
 
 /// The requester names key and process itself when it reports the failure.

@@ -70,7 +70,10 @@ impl Data {
         let Some(job) = cx.jobs.get_mut(&data.proc.nspace) else { return };
         let put = job.put.entry(data.proc.rank).or_default();
         for entry in &data.entries {
-            put.put(entry.scope, entry.key.clone(), entry.value.clone());
+            // what has come before is no change for those who have received it
+            if !put.holds(entry) {
+                put.put(entry.clone(), cx.changes.next());
+            }
         }
         self.recheck(&data.proc, cx);
     }
@@ -339,8 +342,8 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
     }
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
-    for PutEntry { scope, key, value, .. } in entries {
-        put.put(scope, key, value);
+    for entry in entries {
+        put.put(entry, cx.changes.next());
     }
     Ok(())
 }

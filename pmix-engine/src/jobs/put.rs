@@ -2,24 +2,36 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use pmix_types::message::PutEntry;
 use pmix_types::{KeyName, Memory, Scope, Value};
 
-/// What the place of a key takes in the tree of a process's data.
-const PLACE: usize = 128;
+/// What the places of a key take in the trees of a process's data.
+const PLACE: usize = 192;
 
 /// Keys of one process with what was put under them, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct PutData {
-    entries: BTreeMap<KeyName, Vec<(Scope, Value)>>,
+    entries: BTreeMap<KeyName, Vec<Held>>,
+    /// The keys of all entries, by their generations.
+    changes: BTreeMap<u64, KeyName>,
     /// Memory that all of it takes, see [`taken`].
     bytes: usize,
 }
 
+/// What was put under a key for some scope.
+#[derive(Debug)]
+struct Held {
+    scope: Scope,
+    value: Value,
+    /// That of the change that brought it.
+    generation: u64,
+}
+
 /// What a value takes with its key.
 fn taken(key: &KeyName, value: &Value) -> usize {
-    PLACE + size_of::<(KeyName, Scope)>() + key.heap() + value.memory()
+    PLACE + size_of::<KeyName>() + size_of::<Held>() - size_of::<Value>() + key.heap() + value.memory()
 }
 
 /// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
@@ -44,22 +56,45 @@ impl Viewer {
 
 impl PutData {
     /// Files a value, and nothing more of the message that it came in.
-    pub(crate) fn put(&mut self, scope: Scope, key: KeyName, mut value: Value) {
+    pub(crate) fn put(&mut self, entry: PutEntry, generation: u64) {
+        let PutEntry { scope, key, mut value, .. } = entry;
         value.detach();
         self.bytes += taken(&key, &value);
+        self.changes.insert(generation, key.clone());
+        let new = Held { scope, value, generation };
         match self.entries.entry(key) {
             Entry::Vacant(free) => {
                 // mostly the only one
-                free.insert(Vec::with_capacity(1)).push((scope, value));
+                free.insert(Vec::with_capacity(1)).push(new);
             }
             Entry::Occupied(mut held) => {
                 let key = held.key().clone();
-                for (_, old) in held.get_mut().extract_if(.., |(earlier, _)| replaces(scope, *earlier)) {
-                    self.bytes -= taken(&key, &old);
+                for old in held.get_mut().extract_if(.., |earlier| replaces(scope, earlier.scope)) {
+                    self.bytes -= taken(&key, &old.value);
+                    self.changes.remove(&old.generation);
                 }
-                held.get_mut().push((scope, value));
+                held.get_mut().push(new);
             }
         }
+    }
+
+    /// Whether this would change nothing.
+    pub(crate) fn holds(&self, entry: &PutEntry) -> bool {
+        let held = self.entries.get(&entry.key).into_iter().flatten();
+        held.into_iter().any(|held| held.scope == entry.scope && held.value == entry.value)
+    }
+
+    /// What all of it takes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What that takes which has changed after this generation.
+    pub(crate) fn bytes_since(&self, since: u64) -> usize {
+        if self.changes.first_key_value().is_some_and(|(oldest, _)| *oldest > since) {
+            return self.bytes;
+        }
+        self.later(since).map(|(key, held)| taken(key, &held.value)).sum()
     }
 
     /// What all of it would take with these. Those that are replaced count no more, but are looked for only if that
@@ -74,7 +109,7 @@ impl PutData {
         for PutEntry { scope, key, value, .. } in entries {
             let held = changed.entry(key).or_insert_with(|| {
                 let held = self.entries.get(key).into_iter().flatten();
-                held.map(|(scope, value)| (*scope, taken(key, value))).collect()
+                held.map(|held| (held.scope, taken(key, &held.value))).collect()
             });
             for (_, old) in held.extract_if(.., |(earlier, _)| replaces(*scope, *earlier)) {
                 bytes -= old;
@@ -89,20 +124,40 @@ impl PutData {
     pub(crate) fn find(&self, key: &str, viewer: Viewer, only: Option<Scope>) -> Option<&Value> {
         let held = self.entries.get(key)?;
         let visible = |scope: Scope| viewer.sees(scope) && only.is_none_or(|only| only == scope);
-        held.iter().rev().find(|(scope, _)| visible(*scope)).map(|(_, value)| value)
+        held.iter().rev().find(|held| visible(held.scope)).map(|held| &held.value)
     }
 
     /// Whether a key is there, but only in scopes that leave the viewer out (GET-06).
     pub(crate) fn hides(&self, key: &str, viewer: Viewer) -> bool {
-        self.entries.get(key).is_some_and(|held| !held.iter().any(|(scope, _)| viewer.sees(*scope)))
+        self.entries.get(key).is_some_and(|held| !held.iter().any(|held| viewer.sees(held.scope)))
     }
 
     /// All that a viewer may see.
-    pub(crate) fn visible(&self, viewer: Viewer) -> impl Iterator<Item = (&KeyName, Scope, &Value)> {
-        self.entries.iter().flat_map(move |(key, held)| {
-            held.iter()
-                .filter(move |(scope, _)| viewer.sees(*scope))
-                .map(move |(scope, value)| (key, *scope, value))
+    pub(crate) fn visible(&self, viewer: Viewer) -> Vec<PutEntry> {
+        let all = self.entries.iter().flat_map(|(key, held)| held.iter().map(move |held| (key, held)));
+        all.filter(|(_, held)| viewer.sees(held.scope)).map(|(key, held)| held.entry(key)).collect()
+    }
+
+    /// What has changed after this generation, of what a viewer may see; 0 for everything.
+    pub(crate) fn changed(&self, since: u64, viewer: Viewer) -> Vec<PutEntry> {
+        if since == 0 {
+            return self.visible(viewer);
+        }
+        let visible = self.later(since).filter(|(_, held)| viewer.sees(held.scope));
+        visible.map(|(key, held)| held.entry(key)).collect()
+    }
+
+    fn later(&self, since: u64) -> impl Iterator<Item = (&KeyName, &Held)> {
+        let later = self.changes.range((Bound::Excluded(since), Bound::Unbounded));
+        later.filter_map(|(generation, key)| {
+            let held = self.entries.get(key)?.iter().find(|held| held.generation == *generation)?;
+            Some((key, held))
         })
+    }
+}
+
+impl Held {
+    fn entry(&self, key: &KeyName) -> PutEntry {
+        PutEntry::new(self.scope, key.clone(), self.value.clone())
     }
 }

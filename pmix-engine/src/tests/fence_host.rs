@@ -10,7 +10,7 @@ const HOST: [Upcall; 1] = [Upcall::Fence];
 
 /// The next command is this fence upcall.
 #[track_caller]
-fn fence_upcall(t: &mut Harness) -> (UpcallId, FenceRequest) {
+pub(super) fn fence_upcall(t: &mut Harness) -> (UpcallId, FenceRequest) {
     let (id, caller, request) = t.upcall();
     assert_same(&caller, &server_caller());
     match request {
@@ -45,7 +45,7 @@ fn fen_09_hst_02_one_upcall_when_all_local_participants_are_in() {
     t.expect([first, second].map(|to| Command::Reply {
         conn: to.conn,
         id: to.id,
-        result: Ok(pmix_types::message::Reply::Fence(std::sync::Arc::new(modex([])).into())),
+        result: Ok(pmix_types::message::Reply::Fence(pmix_types::message::Fenced::new(modex([])))),
     }));
     // gen_08: whatever the host says now comes too late
     t.answer(id, Err(failure(Status::ERROR)));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{
-    Collected, Failure, Fence, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry,
+    Collected, Failure, Fence, Fenced, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry,
     RegisterEvents, Reply, Request,
 };
 use pmix_types::{
@@ -483,7 +483,7 @@ impl Harness {
     #[track_caller]
     pub(super) fn fenced(&mut self, to: ReplyTo) -> Modex {
         match self.ok(to) {
-            Reply::Fence(Collected::Held(modex)) => (*modex).clone(),
+            Reply::Fence(Fenced { collected: Collected::Held(modex), .. }) => (*modex).clone(),
             other => panic!("expected the end of a fence, not {other:?}"),
         }
     }

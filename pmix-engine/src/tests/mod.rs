@@ -17,6 +17,7 @@ mod events;
 mod events_cache;
 mod events_host;
 mod fence;
+mod fence_changes;
 mod fence_host;
 mod get;
 mod get_remote;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pmix_types::message::{Collected, Failure, Hello, Identity, Modex, Reply, Request};
-use pmix_types::{Pid, ProcId, Scope, Status, Value, keys};
+use pmix_types::message::{Collected, Failure, Fenced, Hello, Identity, Reply, Request};
+use pmix_types::{KeyName, Pid, ProcId, Scope, Status, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -51,6 +51,35 @@ struct Process {
     /// What it still has to ask, the next last.
     program: Vec<(Expect, Request)>,
     waiting: Option<(RequestId, Expect)>,
+    received: Received,
+}
+
+/// What a process has from fences that have collected.
+#[derive(Debug, Default)]
+struct Received {
+    /// By the participants of the fence.
+    generations: BTreeMap<Vec<u32>, u64>,
+    values: BTreeMap<(u32, String), Value>,
+}
+
+impl Received {
+    fn generation(&self, members: &[u32]) -> u64 {
+        self.generations.get(members).copied().unwrap_or_default()
+    }
+
+    fn take(&mut self, members: &[u32], fenced: &Fenced) {
+        let Collected::Held(modex) = &fenced.collected else { panic!("{fenced:?}") };
+        assert!(fenced.since <= self.generation(members), "{fenced:?}");
+        self.generations.insert(members.to_vec(), fenced.generation);
+        if fenced.since == 0 {
+            // all of it has come once more
+            self.values.retain(|(rank, _), _| !members.contains(rank));
+        }
+        for data in &modex.procs {
+            let of = |key: &KeyName| (data.proc.rank.to_raw(), key.to_string());
+            self.values.extend(data.entries.iter().map(|entry| (of(&entry.key), entry.value.clone())));
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +116,8 @@ struct Cluster {
     bag: Vec<(usize, Input)>,
     /// Whether the fence of a step has succeeded.
     verdicts: BTreeMap<usize, bool>,
+    /// The fences of each process.
+    takes_part: Vec<Vec<usize>>,
     next: u64,
 }
 
@@ -109,6 +140,7 @@ impl Cluster {
             host: Host::default(),
             bag: Vec::new(),
             verdicts: BTreeMap::new(),
+            takes_part: Vec::new(),
             next: 0,
         };
         let mut first = 0;
@@ -120,7 +152,13 @@ impl Cluster {
             cluster.engines.push(Engine::new(Config { hostname: format!("n{node}"), ..config(upcalls) }));
             for rank in ranks {
                 let program = program(rank, size, steps);
-                cluster.processes.push(Process { node, alive: true, program, waiting: None });
+                let fences = program.iter().filter_map(|(expect, _)| match expect {
+                    Expect::Fence { step, .. } => Some(*step),
+                    _ => None,
+                });
+                cluster.takes_part.push(fences.collect());
+                let received = Received::default();
+                cluster.processes.push(Process { node, alive: true, program, waiting: None, received });
             }
         }
         for node in 0..ranks_per_node.len() {
@@ -175,7 +213,10 @@ impl Cluster {
     fn proceed(&mut self, rank: usize) {
         let id = RequestId(self.number());
         let process = &mut self.processes[rank];
-        let (expect, request) = process.program.pop().unwrap();
+        let (expect, mut request) = process.program.pop().unwrap();
+        if let (Request::Fence(fence), Expect::Fence { members, .. }) = (&mut request, &expect) {
+            fence.since = process.received.generation(members);
+        }
         process.waiting = Some((id, expect));
         let node = process.node;
         self.feed(node, Input::Request { conn: ConnId(rank as u64), id, request });
@@ -293,11 +334,14 @@ impl Cluster {
                     "{rank} hears otherwise of the fence in step {step}: {outcome:?}"
                 );
                 match outcome {
-                    Ok(Reply::Fence(Collected::Held(modex))) => {
+                    Ok(Reply::Fence(fenced)) if collect => {
+                        self.processes[rank].received.take(&members, &fenced);
                         for member in members {
-                            let found = find(&modex, member, &format!("k{step}"));
-                            assert_eq!(found, collect.then(|| key_of(step, member)), "{rank} in step {step}");
+                            self.check_received(rank, step, member);
                         }
+                    }
+                    Ok(Reply::Fence(Fenced { collected: Collected::Held(modex), .. })) => {
+                        assert_eq!(modex.procs, [], "{rank} in step {step}");
                     }
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => assert!(
@@ -317,6 +361,26 @@ impl Cluster {
         }
     }
 
+    /// The process has all that the member has put up to this step, with the last values.
+    fn check_received(&self, rank: usize, step: usize, member: u32) {
+        let values = &self.processes[rank].received.values;
+        let value = |key: String| values.get(&(member, key));
+        let latest = key_of(step, member);
+        assert_eq!(
+            value("latest".to_owned()),
+            Some(&latest),
+            "{rank} in step {step} of {member}: {values:?}"
+        );
+        for step in self.takes_part[member as usize].iter().filter(|other| **other <= step) {
+            let put = key_of(*step, member);
+            assert_eq!(
+                value(format!("k{step}")),
+                Some(&put),
+                "{rank} in step {step} of {member}: {values:?}"
+            );
+        }
+    }
+
     /// Nobody hangs, and nothing is left.
     fn end(mut self) {
         for (rank, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
@@ -330,12 +394,6 @@ impl Cluster {
         }
         self.engines.iter().for_each(assert_idle);
     }
-}
-
-fn find(modex: &Modex, rank: u32, name: &str) -> Option<Value> {
-    let of_rank = modex.procs.iter().filter(|data| data.proc == proc(JOB, rank));
-    let mut entries = of_rank.flat_map(|data| &data.entries).filter(|entry| entry.key.as_str() == name);
-    entries.next_back().map(|entry| entry.value.clone())
 }
 
 /// What one process has to do, the next last.
@@ -355,9 +413,9 @@ fn program(rank: u32, size: u32, steps: &[Step]) -> Vec<(Expect, Request)> {
                     }
                 };
                 if members.contains(&rank) {
-                    let value = key_of(number, rank);
-                    program
-                        .push((Expect::Done, commit([entry(Scope::GLOBAL, &format!("k{number}"), value)])));
+                    let (key, value) = (format!("k{number}"), key_of(number, rank));
+                    let latest = entry(Scope::GLOBAL, "latest", value.clone());
+                    program.push((Expect::Done, commit([entry(Scope::GLOBAL, &key, value), latest])));
                     let members = members.into_iter().collect();
                     let expect = Expect::Fence { step: number, members, collect: *collect };
                     program.push((expect, fence(procs).with(&keys::COLLECT_DATA, *collect)));
@@ -378,7 +436,7 @@ proptest! {
     #[test]
     fn all_nodes_come_to_one_verdict_and_nobody_hangs(
         ranks_per_node in prop::collection::vec(1..=3u32, 2..=3),
-        steps in prop::collection::vec(step(), 1..10),
+        steps in prop::collection::vec(step(), 1..14),
         deaths in prop::collection::vec((any::<u8>(), any::<Index>()), 0..3),
         choices in prop::collection::vec(any::<Index>(), 1..64),
     ) {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use pmix_types::message::{
-    Collected, Connect, ConnectReply, Disconnect, Fence, GroupConstruct, GroupDestruct, GroupReply, Modex,
-    Reply, Request,
+    Collected, Connect, ConnectReply, Disconnect, Fence, Fenced, GroupConstruct, GroupDestruct, GroupReply,
+    Modex, Reply, Request,
 };
 use pmix_types::{Directives, GroupOperation, Info, Nspace, ProcId, Rank, Status, Value, keys};
 
@@ -279,7 +279,7 @@ impl World {
                 let may_be_late = plan.timeout > 0 || self.is_over(step);
                 assert!(failure.status != Status::ERR_TIMEOUT || may_be_late, "{failure:?}");
             }
-            Ok(Reply::Fence(Collected::Held(modex))) => {
+            Ok(Reply::Fence(Fenced { collected: Collected::Held(modex), .. })) => {
                 let is_all = plan.entered.len() == plan.members.len() || self.is_over(step);
                 assert!(is_all, "step {step} ended early: {plan:?}");
                 self.check_fence(who, step, &modex);

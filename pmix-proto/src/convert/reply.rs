@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::message::{
-    Collected, ConnectReply, Failure, GetReply, LookupReply, Modex, ProcData, Push, PutEntry, QueryReply,
-    Reply, SpawnReply, Welcome,
+    Collected, ConnectReply, Failure, Fenced, GetReply, LookupReply, Modex, ProcData, Push, PutEntry,
+    QueryReply, Reply, SpawnReply, Welcome,
 };
 use pmix_types::{ProcId, Value};
 
@@ -22,8 +22,12 @@ impl From<&Reply> for v1::ServerBody {
         let body = match reply {
             Reply::Done => Body::Done(v1::Done {}),
             Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
-            Reply::Fence(Collected::Held(held)) => in_message(modex::encode(held)),
-            Reply::Fence(Collected::Encoded(modex)) => in_message(modex.clone()),
+            Reply::Fence(Fenced { collected: Collected::Held(held), since, generation, .. }) => {
+                fenced(modex::encode(held), 0, (*since, *generation))
+            }
+            Reply::Fence(Fenced { collected: Collected::Encoded(modex), since, generation, .. }) => {
+                fenced(modex.clone(), 0, (*since, *generation))
+            }
             Reply::Query(reply) => Body::Query(reply.to_form()),
             Reply::Registered(registration) => {
                 Body::Registered(v1::Registered { registration: *registration })
@@ -50,13 +54,13 @@ impl From<&Reply> for v1::ServerBody {
     }
 }
 
-const fn in_message(modex: Bytes) -> Body {
-    Body::Fence(v1::FenceReply { modex, file_bytes: 0 })
+const fn fenced(modex: Bytes, file_bytes: u64, (since, generation): (u64, u64)) -> Body {
+    Body::Fence(v1::FenceReply { modex, file_bytes, since, generation })
 }
 
-/// The reply to a fence whose data is in a file.
-pub(crate) const fn fence_file(bytes: u64) -> v1::ServerBody {
-    v1::ServerBody { body: Some(Body::Fence(v1::FenceReply { modex: Bytes::new(), file_bytes: bytes })) }
+/// The reply to a fence whose data, the changes after the first generation up to the second, is in a file.
+pub(crate) const fn fence_file(bytes: u64, changes: (u64, u64)) -> v1::ServerBody {
+    v1::ServerBody { body: Some(fenced(Bytes::new(), bytes, changes)) }
 }
 
 impl From<&Failure> for v1::ServerBody {
@@ -122,10 +126,13 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Failure(form) => Self::Failure(Wire::from_form(form, scope).at("failure")?),
             Body::Done(v1::Done {}) => Self::Reply(Reply::Done),
             Body::Get(form) => Self::Reply(Reply::Get(from_get_reply(form, scope).at("get")?)),
-            Body::Fence(v1::FenceReply { modex, file_bytes: 0 }) => {
-                Self::Reply(Reply::Fence(Collected::Encoded(modex)))
+            Body::Fence(v1::FenceReply { modex, file_bytes: 0, since, generation }) => {
+                let fenced = Fenced::new(Collected::Encoded(modex)).with_changes(since, generation);
+                Self::Reply(Reply::Fence(fenced))
             }
-            Body::Fence(v1::FenceReply { file_bytes, .. }) => Self::FenceFile { bytes: file_bytes },
+            Body::Fence(v1::FenceReply { file_bytes: bytes, since, generation, .. }) => {
+                Self::FenceFile { bytes, since, generation }
+            }
             Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
             Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
             Body::Lookup(form) => Self::Reply(Reply::Lookup(Wire::from_form(form, scope).at("lookup")?)),

@@ -236,12 +236,14 @@ impl Wire for Fence {
             has_procs: self.procs.is_some(),
             procs: self.procs.as_ref().map(Wire::to_form).unwrap_or_default(),
             directives: self.directives.to_form(),
+            since: self.since,
         }
     }
 
     fn from_form(form: v1::Fence, scope: &mut Scope) -> Result<Self, ConvertError> {
         let procs = all_named(form.procs).at("procs")?;
         let mut fence = Self::new(form.has_procs.then_some(procs));
+        fence.since = form.since;
         fence.directives = Wire::from_form(form.directives, scope).at("directives")?;
         Ok(fence)
     }

@@ -1396,17 +1396,29 @@ pub struct Fence {
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(message, repeated, tag = "3")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
+    /// The generation of the last reply to a fence of these participants, if the caller still has all that such replies
+    /// have brought; 0 otherwise, which is always right. Participants whose names may come to mean other processes, such as
+    /// groups, need 0.
+    #[prost(uint64, tag = "4")]
+    pub since: u64,
 }
 /// The fence is complete.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FenceReply {
-    /// An encoded Modex with the data of all participants if it was collected; else empty.
+    /// An encoded Modex with the data of all participants if it was collected; else empty. If since is not 0, only what
+    /// has changed after that generation.
     #[prost(bytes = "bytes", tag = "1")]
     pub modex: ::prost::bytes::Bytes,
     /// The size in bytes of a file that holds the Modex instead; 0 if there is none. The file is handed over beside this
     /// message (SCM_RIGHTS), on the framed wire only. It may lose its contents later: then ask for what is needed.
     #[prost(uint64, tag = "2")]
     pub file_bytes: u64,
+    /// The least generation that a participant on this node had; 0: all data is there.
+    #[prost(uint64, tag = "3")]
+    pub since: u64,
+    /// Up to which changes the data goes; 0 if nothing was collected.
+    #[prost(uint64, tag = "4")]
+    pub generation: u64,
 }
 /// Committed data by process. Encodings of several Modex messages may be concatenated: the result is the Modex of all of
 /// them. Servers exchange data in this form.

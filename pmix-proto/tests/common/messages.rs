@@ -6,11 +6,11 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence, Get,
-    GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity,
-    IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output, ProcData, Publish, Push,
-    PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn,
-    SpawnReply, Unpublish, ValidateCredential, Welcome,
+    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence,
+    Fenced, Get, GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply,
+    Hello, Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output,
+    ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers,
+    ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
     App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
@@ -56,8 +56,10 @@ fn get() -> impl Strategy<Value = Get> {
 }
 
 fn fence() -> impl Strategy<Value = Fence> {
-    (option::of(vec(named_proc(), 0..3)), Directives::sample(1)).prop_map(|(procs, directives)| {
+    let parts = (option::of(vec(named_proc(), 0..3)), any::<u64>(), Directives::sample(1));
+    parts.prop_map(|(procs, since, directives)| {
         let mut fence = Fence::new(procs);
+        fence.since = since;
         fence.directives = directives;
         fence
     })
@@ -236,7 +238,10 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Done),
         get_reply().prop_map(Reply::Get),
-        modex().prop_map(|modex| Reply::Fence(Collected::Encoded(pmix_proto::modex::encode(&modex)))),
+        (modex(), any::<(u64, u64)>()).prop_map(|(modex, (since, generation))| {
+            let collected = Collected::Encoded(pmix_proto::modex::encode(&modex));
+            Reply::Fence(Fenced::new(collected).with_changes(since, generation))
+        }),
         query_reply.prop_map(|(status, results)| Reply::Query(QueryReply::new(status, results))),
         any::<u64>().prop_map(Reply::Registered),
         (Status::sample(0), vec(Pdata::sample(1), 0..3))

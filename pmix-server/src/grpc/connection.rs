@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use pmix_proto::EncodedBody;
 use pmix_proto::v1::ServerMessage;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -32,6 +33,7 @@ pub(super) enum Outbound {
     /// The reply to a fence, with the file that holds the data; to processes that take files only.
     Fence {
         id: u64,
+        body: EncodedBody,
         file: Arc<Filed>,
     },
 }

@@ -95,7 +95,7 @@ async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -
         };
         match next {
             Some(Outbound::Message(message)) => sink.feed(message).await?,
-            Some(Outbound::Fence { id, file }) => hand_over(&mut sink, id, &file).await?,
+            Some(Outbound::Fence { id, body, file }) => hand_over(&mut sink, (id, &body), &file).await?,
             None => {
                 SinkExt::<ServerMessage>::flush(&mut sink).await?;
                 return sink.get_mut().shutdown().await;
@@ -107,10 +107,10 @@ async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -
 type Writing = FramedWrite<Progressing, Frames<ClientMessage>>;
 
 /// Answers a fence with a file. If it cannot be handed over, the process asks for the data that it needs.
-async fn hand_over(sink: &mut Writing, id: u64, file: &Filed) -> io::Result<()> {
+async fn hand_over(sink: &mut Writing, (id, body): (u64, &EncodedBody), file: &Filed) -> io::Result<()> {
     // the file belongs to the message that comes with it
     SinkExt::<ServerMessage>::flush(sink).await?;
-    for message in EncodedBody::fence_file(file.bytes() as u64).messages(id) {
+    for message in body.messages(id) {
         let mut frame = BytesMut::new();
         sink.encoder_mut().encode(message, &mut frame)?;
         let beside = match file.given() {
@@ -300,10 +300,12 @@ mod tests {
         let contents = [vec![1; 100], vec![2; 300], vec![3; 200]];
         for (id, content) in (1..).zip(&contents) {
             outgoing.extend(done(id * 10));
-            outgoing.push(Outbound::Fence { id, file: files.add(content, own()).unwrap() });
+            let body = EncodedBody::fence_file(content.len() as u64, (id, id + 1));
+            outgoing.push(Outbound::Fence { id, body, file: files.add(content, own()).unwrap() });
         }
         let lost = Files::default().add(b"it goes at once", own()).unwrap();
-        outgoing.extend([Outbound::Fence { id: 4, file: lost }]);
+        let body = EncodedBody::fence_file(15, (4, 5));
+        outgoing.extend([Outbound::Fence { id: 4, body, file: lost }]);
         outgoing.extend(done(40));
 
         let mut reader = LocalStream::new(there).unwrap().into_split().0;
@@ -315,7 +317,8 @@ mod tests {
             while let Some(message) = messages.next().await {
                 let (id, body) = assembler.accept_server(message.unwrap()).unwrap().unwrap();
                 match body {
-                    ServerBody::FenceFile { bytes } => {
+                    ServerBody::FenceFile { bytes, since, generation } => {
+                        assert_eq!((since, generation), (id, id + 1));
                         let file = messages.get_mut().take_file().map(Into::into);
                         found.push((id, CollectedFile::new(file, bytes).read().unwrap_or_default().to_vec()));
                     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
-use pmix_types::message::{Collected, Failure, GroupReply, Modex, Output, Push, Reply, Welcome};
+use pmix_types::message::{Collected, Failure, Fenced, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
 
 use super::connection::{Connection, GrpcLine, Outbound};
@@ -41,25 +41,27 @@ struct Encoded {
 #[derive(Debug)]
 struct EncodedFence {
     held: Arc<Modex>,
+    /// What is in the data: the changes after the first generation up to the second.
+    changes: (u64, u64),
     modex: Bytes,
     body: Option<EncodedBody>,
-    file: Option<Arc<Filed>>,
+    file: Option<(EncodedBody, Arc<Filed>)>,
 }
 
 /// The result of a fence for one participant.
 enum FenceResult {
     Body(EncodedBody),
-    File(Arc<Filed>),
+    File(EncodedBody, Arc<Filed>),
 }
 
 impl EncodedFence {
-    fn new(held: Arc<Modex>) -> Self {
+    fn new(held: Arc<Modex>, changes: (u64, u64)) -> Self {
         let modex = pmix_proto::modex::encode(&held);
-        Self { held, modex, body: None, file: None }
+        Self { held, changes, modex, body: None, file: None }
     }
 
     /// The file for processes of this user, if the data is large and the file is nobody else's.
-    fn file(&mut self, files: &mut Files, uid: u32) -> Option<Arc<Filed>> {
+    fn file(&mut self, files: &mut Files, uid: u32) -> Option<(EncodedBody, Arc<Filed>)> {
         if self.modex.len() < IN_FILE {
             return None;
         }
@@ -67,13 +69,19 @@ impl EncodedFence {
             let problem = |error: &std::io::Error| {
                 tracing::warn!(%error, "collected data goes to each process by itself, since it cannot be put into a file");
             };
-            self.file = files.add(&self.modex, uid).inspect_err(problem).ok();
+            let filed = files.add(&self.modex, uid).inspect_err(problem).ok();
+            let body = |filed: &Filed| EncodedBody::fence_file(filed.bytes() as u64, self.changes);
+            self.file = filed.map(|filed| (body(&filed), filed));
         }
-        self.file.clone().filter(|file| file.is_for(uid))
+        self.file.clone().filter(|(_, file)| file.is_for(uid))
     }
 
     fn body(&mut self) -> EncodedBody {
-        let encode = || EncodedBody::reply(&Reply::Fence(Collected::Encoded(self.modex.clone())));
+        let encode = || {
+            let (since, generation) = self.changes;
+            let fenced = Fenced::new(Collected::Encoded(self.modex.clone())).with_changes(since, generation);
+            EncodedBody::reply(&Reply::Fence(fenced))
+        };
         self.body.get_or_insert_with(encode).clone()
     }
 }
@@ -94,14 +102,14 @@ impl Shared {
     }
 
     /// The encoded result of a fence, which goes to all its participants one after the other.
-    fn fence(&self, modex: &Arc<Modex>, file_for: Option<u32>) -> FenceResult {
+    fn fence(&self, modex: &Arc<Modex>, changes: (u64, u64), file_for: Option<u32>) -> FenceResult {
         let Encoded { fence, files, .. } = &mut *self.lock();
         if !fence.as_ref().is_some_and(|fence| Arc::ptr_eq(&fence.held, modex)) {
             *fence = None;
         }
-        let fence = fence.get_or_insert_with(|| EncodedFence::new(modex.clone()));
+        let fence = fence.get_or_insert_with(|| EncodedFence::new(modex.clone(), changes));
         let file = file_for.and_then(|uid| fence.file(files, uid));
-        file.map_or_else(|| FenceResult::Body(fence.body()), FenceResult::File)
+        file.map_or_else(|| FenceResult::Body(fence.body()), |(body, file)| FenceResult::File(body, file))
     }
 
     /// Frees what no process has to read any more.
@@ -198,12 +206,12 @@ impl GrpcPeer {
         }
     }
 
-    fn hand_over(&mut self, id: u64, file: Arc<Filed>) {
+    fn hand_over(&mut self, id: u64, body: EncodedBody, file: Arc<Filed>) {
         self.files.push_back(file.clone());
         if self.files.len() > UNREAD_FILES {
             self.files.pop_front();
         }
-        self.line.send(Outbound::Fence { id, file }, 0);
+        self.line.send(Outbound::Fence { id, body, file }, 0);
     }
 
     /// Output is left out if the line is full; messages without bytes, such as the end of the output, are always sent.
@@ -240,11 +248,11 @@ impl Peer for GrpcPeer {
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         self.line.end(id.0);
         let body = match &result {
-            Ok(Reply::Fence(Collected::Held(modex))) => {
+            Ok(Reply::Fence(Fenced { collected: Collected::Held(modex), since, generation, .. })) => {
                 let uid = self.connection.peer.uid;
-                match self.shared.fence(modex, self.takes_files.then_some(uid)) {
+                match self.shared.fence(modex, (*since, *generation), self.takes_files.then_some(uid)) {
                     FenceResult::Body(body) => body,
-                    FenceResult::File(file) => return self.hand_over(id.0, file),
+                    FenceResult::File(body, file) => return self.hand_over(id.0, body, file),
                 }
             }
             Ok(Reply::Group(made)) => self.shared.group(made),
@@ -343,7 +351,7 @@ mod tests {
 
     fn is_in_a_file(line: &GrpcLine) -> Option<Arc<Filed>> {
         match line.try_next().unwrap().0 {
-            Outbound::Fence { id: 9, file } => Some(file),
+            Outbound::Fence { id: 9, file, .. } => Some(file),
             Outbound::Message(_) => None,
             other => panic!("{other:?}"),
         }
@@ -362,7 +370,7 @@ mod tests {
     fn large_collections_are_put_into_a_file_once_for_the_processes_of_a_user_that_take_files() {
         let (mut peer, line) = peer();
         let answer = |peer: &mut GrpcPeer, line: &GrpcLine, modex: &Arc<Modex>| {
-            peer.reply(RequestId(9), Ok(Reply::Fence(modex.clone().into())));
+            peer.reply(RequestId(9), Ok(Reply::Fence(Fenced::new(modex.clone()))));
             is_in_a_file(line)
         };
         assert!(answer(&mut peer, &line, &collected(100)).is_none());

@@ -6,15 +6,61 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Modex;
-use crate::ProcId;
+use crate::{Directives, ProcId};
 
-directed_requests! {
-    /// Entry into a fence.
-    Fence {
-        /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The participants; `None` for all processes of the caller's namespace (FEN-01).
-        procs: Option<Vec<ProcId>>,
+/// Entry into a fence.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Fence {
+    /// The participants; `None` for all processes of the caller's namespace (FEN-01).
+    pub procs: Option<Vec<ProcId>>,
+    /// What the caller has already: the [`generation`](Fenced::generation) of the last reply to a fence of these
+    /// participants; 0 if it is to receive everything.
+    pub since: u64,
+    /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
+    pub directives: Directives,
+}
+
+impl Fence {
+    /// The request without directives, from a caller that has nothing yet.
+    pub const fn new(procs: Option<Vec<ProcId>>) -> Self {
+        Self { procs, since: 0, directives: Directives::new() }
+    }
+
+    /// Sets the directives.
+    #[must_use]
+    pub fn with_directives(mut self, directives: Directives) -> Self {
+        self.directives = directives;
+        self
+    }
+}
+
+/// The reply to a fence.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Fenced {
+    /// The data of the participants; empty if none was collected.
+    pub collected: Collected,
+    /// Only what has changed after this generation was collected; 0 if everything was. It is the least that a participant
+    /// on this node has named in [`Fence::since`].
+    pub since: u64,
+    /// Up to which changes the data goes. Generations grow with each change on a server and mean nothing to others. 0 if
+    /// nothing was collected.
+    pub generation: u64,
+}
+
+impl Fenced {
+    /// The reply with all that was collected.
+    pub fn new(collected: impl Into<Collected>) -> Self {
+        Self { collected: collected.into(), since: 0, generation: 0 }
+    }
+
+    /// Sets what is in the data: the changes after the generation `since`, up to `generation`.
+    #[must_use]
+    pub const fn with_changes(mut self, since: u64, generation: u64) -> Self {
+        self.since = since;
+        self.generation = generation;
+        self
     }
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Collected, ConnectReply, Credential, GetReply, GroupReply, LookupReply, QueryReply, SpawnReply};
+use super::{ConnectReply, Credential, Fenced, GetReply, GroupReply, LookupReply, QueryReply, SpawnReply};
 use crate::{Info, ProcId};
 
 /// The server's answer to a request that did not fail.
@@ -12,7 +12,7 @@ pub enum Reply {
     /// The answer to [`Request::Get`](super::Request::Get).
     Get(GetReply),
     /// The fence is complete; with the data of all participants if it was collected.
-    Fence(Collected),
+    Fence(Fenced),
     /// The results, one info per query (QRY-02), and whether some keys were not found (QRY-03).
     Query(QueryReply),
     /// The registration is in force under this number.

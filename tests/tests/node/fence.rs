@@ -203,6 +203,61 @@ fn fen_06_large_values_of_each_fence_are_found_whenever_they_are_asked_for() {
     });
 }
 
+/// What every process has put in a round; much of it once in three rounds.
+fn grown(rank: u32, round: usize) -> Bytes {
+    let bytes = if round % 3 == 2 { 20_000 } else { 10 };
+    vec![(round * 10 + rank as usize) as u8; bytes].into()
+}
+
+/// Each process puts one key more and one anew in each round, and finds all keys of all rounds without the server whenever it
+/// looks: at once, now and then, or at the end.
+async fn grows(clients: &[Client], rounds: usize) {
+    let read = async |reader: usize, round: usize| {
+        for peer in (0..clients.len()).filter(|peer| *peer != reader) {
+            let (client, peer) = (&clients[reader], clients[peer].proc_id());
+            for earlier in 0..=round {
+                let found = client.get::<Bytes>(peer, &*format!("k{earlier}")).optional().await.unwrap();
+                assert_eq!(found, grown(peer.rank.to_raw(), earlier), "{peer} in round {earlier} of {round}");
+            }
+            assert_eq!(client.get::<u64>(peer, "latest").optional().await.unwrap(), round as u64);
+        }
+    };
+    for round in 0..rounds {
+        for client in clients {
+            let value = grown(client.proc_id().rank.to_raw(), round);
+            client.put(Scope::GLOBAL, &*format!("k{round}"), value).unwrap();
+            client.put(Scope::GLOBAL, "latest", round as u64).unwrap();
+            within(client.commit()).await.unwrap();
+        }
+        for outcome in fence_of_all(clients, true).await {
+            outcome.unwrap();
+        }
+        read(0, round).await;
+        if round % 4 == 3 {
+            read(1, round).await;
+        }
+    }
+    read(2, rounds - 1).await;
+}
+
+#[test]
+fn fen_06_what_fences_of_growing_data_bring_adds_up() {
+    on_both_runtimes(async || {
+        let node = TestNode::start(4).await;
+        grows(&node.clients().await, 20).await;
+        assert_eq!(node.stats().await.gets, 0, "no get came to the server");
+    });
+}
+
+#[test]
+fn fen_06_what_fences_of_growing_data_bring_adds_up_over_two_nodes() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        grows(&clients, 12).await;
+    });
+}
+
 #[test]
 fn fen_06_put_08_a_fence_over_three_nodes_collects_what_may_leave_them() {
     on_both_runtimes(async || {

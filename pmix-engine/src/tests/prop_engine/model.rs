@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pmix_types::message::{Collected, GetReply, Modex, Reply};
+use pmix_types::message::{Collected, Fenced, GetReply, Modex, Reply};
 use pmix_types::{ProcId, Rank, Scope, Status, Value};
 
 use super::super::harness::{Outcome, proc};
@@ -132,7 +132,7 @@ impl Model {
 
     /// A participant of a fence gets its verdict (invariant 2).
     pub(super) fn fence_is_answered(&mut self, set: &[ProcId], index: usize, outcome: &Outcome) {
-        if let Ok(Reply::Fence(Collected::Held(modex))) = outcome {
+        if let Ok(Reply::Fence(Fenced { collected: Collected::Held(modex), .. })) = outcome {
             self.check_modex(modex);
         }
         let round = &self.rounds[set][index];
