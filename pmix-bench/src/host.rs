@@ -72,7 +72,9 @@ impl HostModule for Host {
             U::NotifyEvent,
             U::Query,
         ];
-        served.into_iter().collect()
+        let served: Capabilities = served.into_iter().collect();
+        let all = served.iter().collect::<Vec<_>>();
+        served.begun_by_server(all)
     }
 
     async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {

@@ -275,6 +275,24 @@ macro_rules! behind_the_gate {
     };
 }
 
+/// Those that look things up, pass them on, or await other nodes.
+const NEVER_BLOCK: [Upcall; 14] = [
+    Upcall::ClientConnected,
+    Upcall::ClientFinalized,
+    Upcall::ClientLost,
+    Upcall::ToolConnected,
+    Upcall::Fence,
+    Upcall::Connect,
+    Upcall::Disconnect,
+    Upcall::Group,
+    Upcall::Bootstrap,
+    Upcall::DirectModex,
+    Upcall::Publish,
+    Upcall::Lookup,
+    Upcall::Unpublish,
+    Upcall::NotifyEvent,
+];
+
 behind_the_gate! {
     {
         fn capabilities(&self) -> Capabilities {
@@ -284,6 +302,7 @@ behind_the_gate! {
                 .copied()
                 .filter(|upcall| takes_input || *upcall != Upcall::PushStdin)
                 .fold(Capabilities::none(), |all, upcall| all.with_attributes(upcall, taken_by(upcall)))
+                .begun_by_server(NEVER_BLOCK)
         }
 
         /// A second server is ignored: one host serves one node.

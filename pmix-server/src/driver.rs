@@ -3,7 +3,7 @@
 //! It runs on the server's own thread. Front ends send [`DriverEvent`]s and receive messages through [`Peer`]; the driver
 //! does not know which wire they speak.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Push};
@@ -34,6 +34,8 @@ pub(crate) struct Driver {
     /// At this number of pending calls, abandoned ones are removed.
     sweep_at: usize,
     commands: Vec<Command>,
+    /// Answers that the host has given at once.
+    answers: VecDeque<Input>,
     /// Cleanups in progress.
     cleaning: TaskTracker,
 }
@@ -49,6 +51,7 @@ impl Driver {
             next_call: 0,
             sweep_at: SWEEP,
             commands: Vec::new(),
+            answers: VecDeque::new(),
             cleaning: TaskTracker::new(),
         }
     }
@@ -150,7 +153,16 @@ impl Driver {
         self.carry_out();
     }
 
+    /// Carries out all commands, and those that follow from answers of the host.
     fn carry_out(&mut self) {
+        self.carry_out_commands();
+        while let Some(answer) = self.answers.pop_front() {
+            self.engine.handle(now(), answer, &mut self.commands);
+            self.carry_out_commands();
+        }
+    }
+
+    fn carry_out_commands(&mut self) {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
             match command {
@@ -179,7 +191,9 @@ impl Driver {
                     tracing::debug!(reason, "closed a connection");
                     self.peers.remove(&conn);
                 }
-                Command::Upcall { id, caller, request } => self.upcalls.start(id, caller, request),
+                Command::Upcall { id, caller, request } => {
+                    self.answers.extend(self.upcalls.start(id, caller, request));
+                }
                 Command::Cleanup(cleanup) => {
                     self.cleaning.spawn(clean_up_as_user(cleanup));
                 }

@@ -287,19 +287,21 @@ impl ServerBuilder {
         let handle = ServerHandle::new(inbox.clone(), shared);
         let host = (self.host)(handle.clone());
         host.started(&handle);
+        let capabilities = host.capabilities();
+        let upcalls = Upcalls::new(host, capabilities.clone(), runtime, inbox);
         let config = Config {
             server,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             hostname,
-            capabilities: host.capabilities(),
+            capabilities,
             tool_support: admits_tools,
             put_limit: self.put_limit,
             codec: CODEC,
         };
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
-        let driver = Driver::new(engine, Upcalls::new(host, runtime, inbox), door);
+        let driver = Driver::new(engine, upcalls, door);
         let (thread, files) = opened.run(driver, events);
         Ok(Server { handle, thread: Some(thread), files: Some(files) })
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -18,13 +19,14 @@ use crate::host::{self, HostModule, UpcallContext};
 use crate::inbox::{DriverEvent, Inbox};
 use crate::kernel;
 use crate::usage::file_state;
-use pmix_engine::{Answer, Caller, Input, UpcallId, UpcallRequest};
+use pmix_engine::{Answer, Caller, Capabilities, Input, UpcallId, UpcallRequest};
 
 /// How long upcalls may continue after the server has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upcalls {
     host: Arc<dyn HostModule>,
+    capabilities: Capabilities,
     runtime: tokio::runtime::Handle,
     inbox: Inbox,
     tracker: TaskTracker,
@@ -34,9 +36,15 @@ pub(crate) struct Upcalls {
 }
 
 impl Upcalls {
-    pub(crate) fn new(host: Arc<dyn HostModule>, runtime: tokio::runtime::Handle, inbox: Inbox) -> Self {
+    pub(crate) fn new(
+        host: Arc<dyn HostModule>,
+        capabilities: Capabilities,
+        runtime: tokio::runtime::Handle,
+        inbox: Inbox,
+    ) -> Self {
         Self {
             host,
+            capabilities,
             runtime,
             inbox,
             tracker: TaskTracker::new(),
@@ -45,38 +53,35 @@ impl Upcalls {
         }
     }
 
-    pub(crate) fn start(&self, id: UpcallId, caller: Caller, request: UpcallRequest) {
+    /// Begins an upcall. Returns the answer if the host gives it at once, on this thread; otherwise it comes through the inbox.
+    pub(crate) fn start(&self, id: UpcallId, caller: Caller, request: UpcallRequest) -> Option<Input> {
+        let is_begun_here = self.capabilities.is_begun_by_server(request.upcall());
         let cancel = CancellationToken::new();
-        lock(&self.running).insert(id, cancel.clone());
         let Caller { proc, uid, gid, object } = caller;
         let span =
             tracing::debug_span!("upcall", id = id.0, operation = request.upcall().name(), caller = %proc);
-        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, cancel };
-        let (host, inbox, running) = (self.host.clone(), self.inbox.clone(), self.running.clone());
+        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, cancel: cancel.clone() };
+        let mut work = Box::pin(carry_out(self.host.clone(), cx, request).instrument(span));
+        if is_begun_here {
+            let _entered = self.runtime.enter();
+            // what is not complete is polled again, by the task that is to be woken
+            if let Poll::Ready(result) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return Some(Input::HostReply { upcall: id, result });
+            }
+        }
+        lock(&self.running).insert(id, cancel);
+        let (inbox, running, abort) = (self.inbox.clone(), self.running.clone(), self.abort.clone());
         let task = async move {
-            let what = request.upcall().name();
-            let result = match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
-                Ok(result) => result.map_err(|error| {
-                    tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "an upcall failed");
-                    Failure::from(error)
-                }),
-                Err(_) => {
-                    tracing::error!(operation = what, "the host panicked in an upcall");
-                    Err(Failure::new(Status::ERROR, format!("the host panicked in {what}")))
-                }
+            let result = tokio::select! {
+                result = work => result,
+                () = abort.cancelled() => return,
             };
             lock(&running).remove(&id);
             // the server may have stopped meanwhile
             let _ = inbox.send(DriverEvent::Input(Input::HostReply { upcall: id, result })).await;
         };
-        let abort = self.abort.clone();
-        let task = async move {
-            tokio::select! {
-                () = task => {}
-                () = abort.cancelled() => {}
-            }
-        };
-        self.runtime.spawn(self.tracker.track_future(task.instrument(span)));
+        self.runtime.spawn(self.tracker.track_future(task));
+        None
     }
 
     /// Asks the kernel about processes; the engine receives the answer like that of an upcall.
@@ -117,6 +122,25 @@ impl Upcalls {
                 "dropped upcalls that did not end when the server stopped"
             );
             self.abort.cancel();
+        }
+    }
+}
+
+/// Has the host carry out a request; its panic is an error.
+async fn carry_out(
+    host: Arc<dyn HostModule>,
+    cx: UpcallContext,
+    request: UpcallRequest,
+) -> Result<Answer, Failure> {
+    let what = request.upcall().name();
+    match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
+        Ok(result) => result.map_err(|error| {
+            tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "an upcall failed");
+            Failure::from(error)
+        }),
+        Err(_) => {
+            tracing::error!(operation = what, "the host panicked in an upcall");
+            Err(Failure::new(Status::ERROR, format!("the host panicked in {what}")))
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::RegAttr;
 
@@ -9,41 +9,62 @@ use super::Upcall;
 /// Read once when the server starts. An upcall that is not declared is never made: the server answers as if the host's
 /// module did not have that entry (GEN-11).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Capabilities(BTreeMap<Upcall, Vec<RegAttr>>);
+pub struct Capabilities {
+    served: BTreeMap<Upcall, Vec<RegAttr>>,
+    begun_by_server: BTreeSet<Upcall>,
+}
 
 impl Capabilities {
     /// No upcalls; processes still get local data (INI-10).
     pub const fn none() -> Self {
-        Self(BTreeMap::new())
+        Self { served: BTreeMap::new(), begun_by_server: BTreeSet::new() }
     }
 
     /// Declares an upcall.
     #[must_use]
     pub fn with(mut self, upcall: Upcall) -> Self {
-        self.0.entry(upcall).or_default();
+        self.served.entry(upcall).or_default();
         self
     }
 
     /// Declares an upcall with the attributes that it supports.
     #[must_use]
     pub fn with_attributes(mut self, upcall: Upcall, attributes: impl IntoIterator<Item = RegAttr>) -> Self {
-        self.0.entry(upcall).or_default().extend(attributes);
+        self.served.entry(upcall).or_default().extend(attributes);
         self
+    }
+
+    /// Declares upcalls whose methods never block a thread: the server's own thread begins them, so that an answer for which
+    /// nothing is awaited takes no change of threads. What awaits something goes on in the embedder's runtime, where all other
+    /// methods run from the start. Upcalls that are not served are not declared by this.
+    ///
+    /// Until its first wait, such a method must not do what takes long, wait for another thread or call
+    /// `tokio::task::block_in_place`: the server does nothing else meanwhile. `tokio::spawn`, timers and sockets belong to the
+    /// embedder's runtime as always.
+    #[must_use]
+    pub fn begun_by_server(mut self, upcalls: impl IntoIterator<Item = Upcall>) -> Self {
+        self.begun_by_server.extend(upcalls);
+        self
+    }
+
+    /// Whether the server's own thread begins an upcall.
+    pub fn is_begun_by_server(&self, upcall: Upcall) -> bool {
+        self.begun_by_server.contains(&upcall)
     }
 
     /// Whether an upcall is served.
     pub fn has(&self, upcall: Upcall) -> bool {
-        self.0.contains_key(&upcall)
+        self.served.contains_key(&upcall)
     }
 
     /// The declared upcalls in a fixed order.
     pub fn iter(&self) -> impl Iterator<Item = Upcall> + '_ {
-        self.0.keys().copied()
+        self.served.keys().copied()
     }
 
     /// The attributes declared for an upcall; empty if it is not declared.
     pub fn attributes(&self, upcall: Upcall) -> &[RegAttr] {
-        self.0.get(&upcall).map_or(&[], Vec::as_slice)
+        self.served.get(&upcall).map_or(&[], Vec::as_slice)
     }
 }
 

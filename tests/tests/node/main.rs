@@ -34,6 +34,7 @@ mod resolve;
 mod server_chapter;
 mod standard_host;
 mod tools;
+mod upcall_threads;
 mod why;
 
 use pmix_client::Client;
