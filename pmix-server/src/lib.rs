@@ -48,7 +48,8 @@
 //! # Threads
 //! The server owns one thread with a current-thread runtime. The engine, the connections and the sockets live there, without
 //! locks. Upcalls run on the tokio runtime from which the server was started, so a slow host delays only the processes that
-//! wait for it.
+//! wait for it. The server's thread only begins those that the host says never block
+//! ([`Capabilities::begun_by_server`]).
 //!
 //! # Security
 //! The socket lies in a directory of mode 0700 that belongs to the server's user. The kernel reports the user and group of

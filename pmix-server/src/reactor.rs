@@ -172,7 +172,12 @@ impl Ports {
             if let Some(port) = native {
                 tokio::spawn(port.accept(inbox, identity));
             }
-            driver.run(events).await;
+            // a task of its own: waking it takes no look at the sockets, as waking the future below would
+            if let Err(error) = tokio::spawn(driver.run(events)).await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
             // the last messages are still on their way; processes close their connections when they have read them
             accepting.abort();
             connections.close();

@@ -13,7 +13,7 @@ use crate::door::Door;
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
-use crate::host::{CODEC, HostModule, NoHost};
+use crate::host::{CODEC, Capabilities, HostModule, NoHost};
 use crate::inbox::{DriverEvent, Inbox};
 use crate::reactor::{Files, Tools};
 use crate::reactor::{Opened, Plan};
@@ -288,7 +288,9 @@ impl ServerBuilder {
         let host = (self.host)(handle.clone());
         host.started(&handle);
         let capabilities = host.capabilities();
-        let upcalls = Upcalls::new(host, capabilities.clone(), runtime, inbox);
+        // one user's large requests must not hold up another's
+        let here = if self.other_users { Capabilities::none() } else { capabilities.clone() };
+        let upcalls = Upcalls::new(host, here, runtime, inbox);
         let config = Config {
             server,
             uid: rustix::process::geteuid().as_raw(),

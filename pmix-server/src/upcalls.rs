@@ -26,7 +26,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upcalls {
     host: Arc<dyn HostModule>,
-    capabilities: Capabilities,
+    /// Declares what is begun on this thread.
+    here: Capabilities,
     runtime: tokio::runtime::Handle,
     inbox: Inbox,
     tracker: TaskTracker,
@@ -38,13 +39,13 @@ pub(crate) struct Upcalls {
 impl Upcalls {
     pub(crate) fn new(
         host: Arc<dyn HostModule>,
-        capabilities: Capabilities,
+        here: Capabilities,
         runtime: tokio::runtime::Handle,
         inbox: Inbox,
     ) -> Self {
         Self {
             host,
-            capabilities,
+            here,
             runtime,
             inbox,
             tracker: TaskTracker::new(),
@@ -55,7 +56,7 @@ impl Upcalls {
 
     /// Begins an upcall. Returns the answer if the host gives it at once, on this thread; otherwise it comes through the inbox.
     pub(crate) fn start(&self, id: UpcallId, caller: Caller, request: UpcallRequest) -> Option<Input> {
-        let is_begun_here = self.capabilities.is_begun_by_server(request.upcall());
+        let is_begun_here = self.here.is_begun_by_server(request.upcall());
         let cancel = CancellationToken::new();
         let Caller { proc, uid, gid, object } = caller;
         let span =

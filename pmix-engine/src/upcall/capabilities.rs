@@ -40,7 +40,8 @@ impl Capabilities {
     ///
     /// Until its first wait, such a method must not do what takes long, wait for another thread or call
     /// `tokio::task::block_in_place`: the server does nothing else meanwhile. `tokio::spawn`, timers and sockets belong to the
-    /// embedder's runtime as always.
+    /// embedder's runtime as always. On a server that lets other users in, all methods run in the embedder's runtime, because
+    /// what one user requests may take long.
     #[must_use]
     pub fn begun_by_server(mut self, upcalls: impl IntoIterator<Item = Upcall>) -> Self {
         self.begun_by_server.extend(upcalls);

@@ -241,6 +241,7 @@ impl Store {
         take_identity(&mut directives)?;
         let (range, custom) = (range(&mut directives)?, custom(&mut directives)?);
         directives.deny_unprocessed()?;
+        let keys: BTreeSet<&KeyName> = keys.iter().collect();
         let own = self.by_proc.get(&publisher.proc).into_iter().flatten().copied();
         let named = own.filter(|number| {
             self.items.get(number).is_some_and(|Entry { item, is_shown, .. }| {

@@ -25,7 +25,9 @@ pub use pmix_engine::upcall::*;
 /// return success, because an absent entry means that the host does not want them (INI-07).
 ///
 /// # You may assume
-/// - Upcalls run as tasks on the runtime from which the server was started, several at a time, in no fixed order.
+/// - Upcalls run as tasks on the runtime from which the server was started, several at a time, in no fixed order. Those that you
+///   declare with [`Capabilities::begun_by_server`] run on the server's thread until they wait for something, which
+///   saves two changes of threads if they answer at once.
 /// - [`ServerHandle`] may be called from inside any of them.
 /// - `client_connected` comes before any other upcall for that process (CLI-05).
 /// - Collectives come once per node and operation, when all local participants have called (HST-02), and

@@ -31,6 +31,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const ERRANDS: u64 = 1 << 32;
 /// Bytes of messages waiting to be written that are joined into one write.
 const WRITE_BYTES: usize = 64 << 10;
+/// What is read at a time at least: more than most requests take.
+const READ_BYTES: usize = 2 << 10;
 
 /// Largest frame, in bytes, that does not count towards the limit for large frames of its process.
 const SMALL_FRAME: usize = 64 << 10;
@@ -240,6 +242,9 @@ impl Connection {
         arrived: &mut BytesMut,
         takes_room: bool,
     ) -> Result<(), String> {
+        if arrived.capacity() - arrived.len() < READ_BYTES / 2 {
+            arrived.reserve(READ_BYTES);
+        }
         let read = reading.read_buf(arrived);
         let read = match takes_room {
             true => tokio::time::timeout(self.ledger.line.patience(), read).await,
