@@ -1,4 +1,4 @@
-//! A resource manager for one node, in some 40 lines: it starts four processes of a program and waits for them.
+//! A resource manager for one node in about 50 lines: it starts four processes of a program and waits for them.
 
 use pmix_server::host::{Abort, Capabilities, HostResult, Upcall, UpcallContext};
 use pmix_server::types::{ProcId, Rank, job::JobSpec};
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     for (proc, mut process) in processes {
         tokio::select! {
-            status = process.wait() => handle.client_ended(&proc, &status?.to_string()).await?, // its peers are told
+            status = process.wait() => handle.client_ended(&proc, &status?.to_string()).await?, // informs its peers
             () = manager.aborted.notified() => return Err("the job was aborted".into()), // dropping them kills them
         }
     }

@@ -70,7 +70,7 @@ impl MiniRm {
         self.table().iter_mut().find(|row| row.proc.rank == rank).map(change);
     }
 
-    /// Runs so many processes of a program; returns the exit code of the job.
+    /// Runs this many processes of a program; returns the exit code of the job.
     async fn run(&self, procs: u32, program: &str, args: &[String]) -> Result<i32> {
         let server = Server::builder().host(self.clone()).start().await?;
         let (handle, node) = (server.handle(), server.handle().hostname());

@@ -113,7 +113,7 @@ async fn start(setup: &Setup) -> Result<(Child, Lines<BufReader<ChildStdout>>, S
     ))
 }
 
-/// Shows what the ranks of a node say, until so many lines have had these words.
+/// Shows the output of the ranks of a node, until this many lines contain these words.
 async fn show_until(lines: &mut Lines<BufReader<ChildStdout>>, words: &str, times: u32) -> Result<()> {
     let mut seen = 0;
     while seen < times {

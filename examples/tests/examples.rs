@@ -218,13 +218,13 @@ async fn output_tool_shows_what_a_job_writes() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn publish_spawn_shares_its_work() {
+/// The output of this many ranks of an example, which must succeed.
+async fn said(name: &str, ranks: u32) -> String {
     let root = tempfile::tempdir().unwrap();
     let host = StandardHost::new(LocalLauncher::new("here"), MemoryExchange::single("here"));
     let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
     let server = server.start().await.unwrap();
-    let app = App::new(program("publish_spawn").to_str().unwrap(), 1);
+    let app = App::new(program(name).to_str().unwrap(), ranks);
     let mut job = host.start_job(JobStart::new(Nspace::new("job-1").unwrap(), vec![app])).await.unwrap();
     let mut output = Vec::new();
     let outcome = loop {
@@ -237,6 +237,27 @@ async fn publish_spawn_shares_its_work() {
     server.stop().await;
     let output = String::from_utf8(output).unwrap();
     assert_eq!(outcome.exit_code, 0, "{output}");
+    output
+}
+
+#[tokio::test]
+async fn ring_closes() {
+    let output = said("ring", 3).await;
+    let mut lines: Vec<_> = output.lines().filter(|line| line.starts_with("rank ")).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "rank 0 of 3 on here: values right, publish right, spawn right",
+            "rank 1 of 3 on here: values right, publish right",
+            "rank 2 of 3 on here: values right, publish right",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn publish_spawn_shares_its_work() {
+    let output = said("publish_spawn", 1).await;
     let mut lines: Vec<_> = output.lines().collect();
     lines[1..3].sort_unstable();
     let parts = ["worker 0 has found 2550", "worker 1 has found 2500"];
@@ -273,7 +294,7 @@ fn embed_is_a_resource_manager_in_few_lines() {
 }
 
 #[path = "../launcher_rm.rs"]
-#[allow(dead_code, clippy::wildcard_imports)]
+#[allow(dead_code, reason = "the examples are used in part")]
 mod launcher_rm;
 
 #[tokio::test]

@@ -62,6 +62,9 @@ fn main() {
     });
     write_some("proto-server", welcomes.boxed(), few);
     write("proto-server", vec![in_parts()]);
+    write("native-conversation", conversations());
+    write("pmi1-client", requests_of_pmi1());
+    write("pmi1-server", responses_of_pmi1());
     for (target, inputs) in seen().into_iter().chain([("native-connect", answers())]) {
         write(target, inputs);
     }
@@ -86,6 +89,49 @@ fn in_parts() -> Vec<u8> {
     joined(
         [part(1, front, false), part(2, front, false), part(1, back, true), part(2, back, true)].into_iter(),
     )
+}
+
+/// One request of each kind, in one piece; a spawn also in small ones.
+fn requests_of_pmi1() -> Vec<Vec<u8>> {
+    let spawn = "mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=2\nspawnssofar=1\narg1=x y\nargcnt=1\npreput_num=1\n\
+        preput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n\
+        mcmd=spawn\nnprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\npreput_num=0\ninfo_num=0\nendcmd\n";
+    let whole = [
+        "cmd=init pmi_version=1 pmi_subversion=1\n",
+        "cmd=initack pmiid=3\n",
+        "cmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\ncmd=get_my_kvsname\n",
+        "cmd=put kvsname=kvs_1 key=-allgather-shm-1-0 value=0A0B#\\ $x\n",
+        "cmd=get kvsname=kvs_1 key=PMI_process_mapping\n",
+        "cmd=getbyidx kvsname=kvs_1 idx=0\n",
+        "cmd=barrier_in\ncmd=finalize\n",
+        "cmd=publish_name service=ocean port=tag#0$connentry#AB$\n",
+        "cmd=lookup_name service=ocean\ncmd=unpublish_name service=ocean\n",
+        "cmd=abort exitcode=7 message=stop\n",
+        "cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n",
+        "cmd=something_else a=b c\n",
+        spawn,
+    ];
+    let in_pieces = |piece: u8, text: &str| [&[piece], text.as_bytes()].concat();
+    whole.iter().map(|text| in_pieces(255, text)).chain([in_pieces(6, spawn)]).collect()
+}
+
+/// One answer of each kind.
+fn responses_of_pmi1() -> Vec<Vec<u8>> {
+    let texts = [
+        "cmd=initack\ncmd=set size=4\ncmd=set rank=3\ncmd=set debug=0\n",
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n",
+        "cmd=universe_size size=4\ncmd=appnum appnum=0\ncmd=my_kvsname kvsname=kvs_1\n",
+        "cmd=put_result rc=0 msg=success\ncmd=put_result rc=-1 msg=full\n",
+        "cmd=get_result rc=0 msg=success value=(vector,(0,1,4))\n",
+        "cmd=get_result rc=-1 msg=key_a_not_found value=unknown\n",
+        "cmd=getbyidx_results rc=0 nextidx=1 key=a val=b\ncmd=getbyidx_results rc=-2 reason=no_more_keyvals\n",
+        "cmd=barrier_out\ncmd=finalize_ack\n",
+        "cmd=publish_result info=ok rc=0 msg=success\ncmd=unpublish_result info=failed rc=-1 msg=no\n",
+        "cmd=lookup_result info=ok rc=0 msg=success port=tag#0$\n",
+        "cmd=spawn_result rc=0 msg=success\n",
+        "cmd=barrier_failed rc=-1 msg=lost\n",
+    ];
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
 /// What else is read of servers before the first message.
@@ -114,12 +160,18 @@ fn seen() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     inputs
 }
 
-/// The target that reads a message, and its input.
-fn input(vector: &Vector) -> (&'static str, Vec<u8>) {
+/// The bytes that choose encoding and release.
+fn how(vector: &Vector) -> [u8; 2] {
     let dialect =
         Dialect::ALL.iter().position(|dialect| *dialect == vector.context.encoding.dialect).unwrap();
     let how = u8::try_from(dialect << 1).unwrap() | u8::from(vector.context.encoding.described);
     let release = u8::try_from(vector.context.client.major.saturating_sub(2)).unwrap();
+    [how, release]
+}
+
+/// The target that reads a message, and its input.
+fn input(vector: &Vector) -> (&'static str, Vec<u8>) {
+    let [how, release] = how(vector);
     let message = |what: u8| [&[how, release, what], &vector.bytes[..]].concat();
     match vector.direction {
         Direction::Connect => ("native-connect", vector.bytes.clone()),
@@ -127,6 +179,45 @@ fn input(vector: &Vector) -> (&'static str, Vec<u8>) {
         Direction::Reply => ("native-server", message(vector.command().to_raw())),
         Direction::Push => ("native-server", message(u8::try_from(vector.tag).unwrap())),
     }
+}
+
+/// Replies that were seen, as those to the requests of the client under test.
+fn conversations() -> Vec<Vec<u8>> {
+    let replies = captured::vectors().into_iter().filter(|vector| vector.bytes.len() <= 4 * LARGEST);
+    let mut kinds = BTreeMap::new();
+    for vector in replies {
+        let (what, operation) = match vector.direction {
+            Direction::Push => (u8::try_from(vector.tag).unwrap(), "push"),
+            Direction::Reply => {
+                // the requests of the process follow the one for its job
+                let of = |name: &str| {
+                    pmix_fuzz::asked().iter().position(|request| request.operation() == name).map(|at| at + 1)
+                };
+                let (name, at) = match &*vector.name {
+                    "REQ" => ("job", Some(0)),
+                    "COMMIT" => ("commit", of("commit")),
+                    "FENCENB" => ("fence", of("fence")),
+                    "GETNB" => ("get", of("get")),
+                    "LOOKUPNB" => ("lookup", of("lookup")),
+                    "SPAWNNB" => ("spawn", of("spawn")),
+                    "CONNECTNB" => ("connect", of("connect")),
+                    "QUERY" => ("query", of("query")),
+                    "GROUP_CONSTRUCT" => ("group construct", of("group construct")),
+                    "IOF_PULL" => ("pull output", of("pull output")),
+                    "RESOLVE_PEERS" => ("resolve peers", of("resolve peers")),
+                    _ => continue,
+                };
+                let Some(at) = at else { continue };
+                (u8::try_from(at + 3).unwrap(), name)
+            }
+            _ => continue,
+        };
+        let head = how(&vector);
+        let length = u16::try_from(vector.bytes.len()).unwrap().to_le_bytes();
+        let input = [&head[..], &[what, length[0], length[1]], &vector.bytes].concat();
+        kinds.entry((operation, head, vector.bytes.len() / 64)).or_insert(input);
+    }
+    kinds.into_values().collect()
 }
 
 /// Named by its contents, so that nothing is there twice.

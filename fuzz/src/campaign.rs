@@ -59,12 +59,24 @@ impl Campaign {
     /// # Errors
     /// What is wrong, and the file that holds the input it is wrong with.
     pub fn run(&mut self, time: Duration) -> Result<Outcome, String> {
+        let start = Instant::now();
+        self.run_while(|_| start.elapsed() < time)
+    }
+
+    /// Tries the corpus and then changed inputs, `count` in all.
+    ///
+    /// # Errors
+    /// Those of [`Campaign::run`].
+    pub fn run_inputs(&mut self, count: u64) -> Result<Outcome, String> {
+        self.run_while(|inputs| inputs < count)
+    }
+
+    fn run_while(&mut self, goes_on: impl Fn(u64) -> bool) -> Result<Outcome, String> {
         let mut outcome = Outcome { inputs: 0, slowest: Duration::ZERO };
         for index in 0..self.corpus.len() {
             self.attempt(&self.corpus[index], &mut outcome)?;
         }
-        let start = Instant::now();
-        while start.elapsed() < time {
+        while goes_on(outcome.inputs) {
             let input = self.change();
             self.attempt(&input, &mut outcome)?;
         }
@@ -199,6 +211,8 @@ mod tests {
         let inputs: std::collections::BTreeSet<_> = (0..1000).map(|_| campaign.change()).collect();
         assert!(inputs.len() > 500 && inputs.iter().all(|input| input.len() <= LONGEST));
         assert_eq!(campaign.run(Duration::ZERO).unwrap().inputs, 2, "the corpus is tried in any case");
+        assert_eq!(campaign.run_inputs(1).unwrap().inputs, 2);
+        assert_eq!(campaign.run_inputs(50).unwrap().inputs, 50);
     }
 
     #[test]

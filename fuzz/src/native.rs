@@ -2,10 +2,23 @@
 
 #![allow(clippy::expect_used, reason = "to panic is how a target tells what it has found")]
 
-use bytes::BytesMut;
-use pmix_native::conn::{ClientAnswer, Connect, Framing, Rendezvous, ServerUri, ToolAnswer};
+use std::collections::HashSet;
+
+use bytes::{Bytes, BytesMut};
+use pmix_native::client::{Caller, Conversation, Delivery};
+use pmix_native::conn::{
+    ClientAnswer, Connect, Frame, Framing, Rendezvous, ServerUri, ToolAnswer, User, tag,
+};
 use pmix_native::msg::{Command, Context, Push, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
+use pmix_types::job::{JobData, NodeRef, Target};
+use pmix_types::message::{
+    Connect as ConnectAll, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, IofPull,
+    JobControl, Lookup, Monitor, PutEntry, RegisterEvents, Request as Asked, ResolvePeers, Spawn,
+};
+use pmix_types::{
+    App, Directives, Event, GroupOpt, Info, IofChannels, ProcId, Query, Rank, Scope, Status, keys,
+};
 
 /// All that is read before the first message, on either side.
 pub(crate) fn connect(input: &[u8]) {
@@ -74,5 +87,102 @@ pub(crate) fn server(input: &[u8]) {
     {
         let again = Push::decode(&context, tag, &encoded).expect("what was encoded decodes");
         assert_eq!(again.expect("it is a push").encode(&context).expect("it was encoded before"), encoded);
+    }
+}
+
+/// The requests of a process that has started, in the order in which it sends them. The replies that a server may send to them have
+/// the tags from [`tag::FIRST_REQUEST`] on.
+pub fn asked() -> Vec<Asked> {
+    let key = || "demo-1".parse().expect("a key");
+    let proc = |rank| ProcId::new("demo".parse().expect("a namespace"), Rank::from_raw(rank));
+    let other = || ProcId::wildcard("other".parse().expect("a namespace"));
+    let group = || "grp1".parse().expect("a namespace");
+    vec![
+        Asked::Commit(vec![PutEntry::new(Scope::GLOBAL, key(), 1)]),
+        Asked::Fence(Fence::new(None)),
+        Asked::Get(Get::new(proc(1), Some(key()))),
+        Asked::Get(Get::new(proc(1), None)),
+        Asked::Get(Get::new(other(), Some(keys::JOB_SIZE.key_name()))),
+        Asked::Lookup(Lookup::new(vec![key(), "b".parse().expect("a key")])),
+        Asked::Spawn(Spawn::new(vec![App::new("/bin/true", 1)])),
+        Asked::Connect(ConnectAll::new(vec![proc(0), other()])),
+        Asked::RegisterEvents(RegisterEvents::new(vec![])),
+        Asked::Notify(Event::new(Status::from_raw(-3001), proc(0))),
+        Asked::Query(vec![Query::new(&keys::QUERY_NAMESPACES).key(&keys::JOB_SIZE)]),
+        Asked::JobControl(JobControl::new(vec![proc(1)])),
+        Asked::Monitor(Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::ERROR)),
+        Asked::GetCredential(Directives::new()),
+        Asked::IofPull(IofPull::new(vec![proc(1)], IofChannels::STDOUT)),
+        Asked::GroupConstruct(GroupConstruct::new(group(), vec![proc(0), other()])),
+        Asked::GroupDestruct(GroupDestruct::new(group())),
+        Asked::GroupInvite(GroupInvite::new("grp2".parse().expect("a namespace"), vec![proc(1)])),
+        Asked::GroupJoin(GroupJoin::new("grp3".parse().expect("a namespace"), proc(1), GroupOpt::ACCEPT)),
+        Asked::ResolvePeers(ResolvePeers::new(None, Some(other().nspace))),
+        Asked::ResolveNodes(Some(other().nspace)),
+    ]
+}
+
+/// See [`conversation`].
+const GIVES_UP: u8 = 0x80;
+const EXPIRES: u8 = 0xff;
+
+/// A server's half of a conversation with a client that has asked for one thing of each kind. After the two bytes that choose encoding
+/// and release follow messages: which tag, two bytes of length, and the payload. Two tags that no request has stand for what the process
+/// itself does: it waits no longer for the requests that the payload names, or their time is over.
+pub(crate) fn conversation(input: &[u8]) {
+    let [how, release, rest @ ..] = input else { return };
+    let Some(Input { context, .. }) = Input::read(&[*how, *release, 0]) else { return };
+    let me = ProcId::new("demo".parse().expect("a namespace"), Rank::from_raw(0));
+    let mut client = Conversation::new(Caller::new(me, User { uid: 1, gid: 1 }, "n0", context));
+    client.start();
+    (1..).zip(asked()).for_each(|(id, request)| client.request(id, request));
+    let mut answered = HashSet::new();
+    let mut hear = |client: &mut Conversation| {
+        while let Some(delivery) = client.next_delivery() {
+            match delivery {
+                Delivery::Reply { id, .. } => assert!(answered.insert(id), "request {id} is answered twice"),
+                Delivery::Job(Ok(job)) => look(&job),
+                Delivery::Job(Err(_)) | Delivery::Push(_) => {}
+            }
+        }
+        // what it says can be read
+        let mut sent = client.take_sent();
+        while let Some(frame) = Framing::default().decode(&mut sent).expect("a frame") {
+            if frame.tag >= tag::FIRST_REQUEST {
+                Request::decode(&context, &frame.payload).expect("a request");
+            }
+        }
+    };
+    hear(&mut client);
+    let mut rest = rest;
+    while let [what, low, high, behind @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(behind.len());
+        let (payload, behind) = behind.split_at(length);
+        match *what {
+            GIVES_UP => client.give_up(&payload.iter().map(|id| u64::from(*id)).collect()),
+            EXPIRES => payload.iter().for_each(|id| client.expire(u64::from(*id))),
+            _ => {}
+        }
+        let tag = if *what < 3 { u32::from(*what) } else { tag::FIRST_REQUEST + u32::from(what - 3) };
+        client.receive(&Frame { index: 0, tag, payload: Bytes::copy_from_slice(payload) });
+        hear(&mut client);
+        rest = behind;
+    }
+}
+
+/// Questions that any job answers somehow.
+fn look(job: &JobData) {
+    let rank = Rank::from_raw(1);
+    for target in
+        [Target::Job, Target::Proc(rank), Target::App(0), Target::AppOf(rank), Target::Session(None)]
+    {
+        for key in
+            [keys::JOB_SIZE.name(), keys::LOCAL_RANK.name(), keys::APP_SIZE.name(), keys::NODE_MAP.name()]
+        {
+            let _ = job.lookup(key, &target);
+        }
+    }
+    for node in [NodeRef::Name("n0"), NodeRef::Id(0), NodeRef::Of(rank)] {
+        let _ = job.lookup(keys::LOCAL_PEERS.name(), &Target::Node(node));
     }
 }

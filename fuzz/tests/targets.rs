@@ -1,4 +1,6 @@
-//! Every target with its corpus and changed inputs, for a second each, or as many as `PMIX_FUZZ_SECONDS` says.
+//! Runs every target on its corpus and on changed inputs: for one second, for `PMIX_FUZZ_SECONDS` seconds, or for `PMIX_FUZZ_INPUTS`
+//! inputs. A search that was asked for starts elsewhere each time, or at `PMIX_FUZZ_SEED`; the second that is part of all tests always
+//! makes the same inputs.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,13 +16,22 @@ use pmix_fuzz::{Campaign, TARGETS, target};
 const MOST_MEMORY: u64 = 512 << 10;
 
 fn run(name: &str) {
-    let seconds = std::env::var("PMIX_FUZZ_SECONDS").map_or(1, |seconds| {
-        seconds.parse().unwrap_or_else(|_| panic!("PMIX_FUZZ_SECONDS={seconds} is no number of seconds"))
-    });
-    // other inputs each time: what is found is kept in a file
-    let seed = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    let outcome = Campaign::new(target(name), seed).unwrap().run(Duration::from_secs(seconds));
-    let outcome = outcome.unwrap_or_else(|problem| panic!("{problem}"));
+    let number = |variable| {
+        let text = std::env::var(variable).ok()?;
+        Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    };
+    let (inputs, seconds) = (number("PMIX_FUZZ_INPUTS"), number("PMIX_FUZZ_SECONDS"));
+    let any = || match (inputs, seconds) {
+        (None, None) => 1,
+        _ => SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
+    };
+    let seed = number("PMIX_FUZZ_SEED").unwrap_or_else(any);
+    let mut campaign = Campaign::new(target(name), seed).unwrap();
+    let outcome = match inputs {
+        Some(inputs) => campaign.run_inputs(inputs),
+        None => campaign.run(Duration::from_secs(seconds.unwrap_or(1))),
+    };
+    let outcome = outcome.unwrap_or_else(|problem| panic!("{problem}\nthe seed: {seed}"));
     println!(
         "{name}: {} inputs, none took more than {:?}, {} kB at most",
         outcome.inputs,
@@ -57,6 +68,9 @@ targets! {
     native_connect "native-connect";
     native_client "native-client";
     native_server "native-server";
+    pmi1_client "pmi1-client";
+    pmi1_server "pmi1-server";
+    native_conversation "native-conversation";
     proto_client "proto-client";
     proto_server "proto-server";
 }

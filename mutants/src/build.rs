@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -214,8 +215,34 @@ fn places(message: &Value) -> Vec<(String, usize)> {
     found
 }
 
-/// Leaves out the changes on the lines of errors, or those around them if there is none.
+/// Leaves out the changes on the lines of errors, or those around them if there is none. If the compiler points to lines without
+/// a change, as it does where a value is moved only if a statement is run, those between such lines go, or else all of the file.
 fn give_up(mutants: &mut BTreeMap<u32, Mutant>, errors: &[(String, usize)]) {
+    let before = mutants.len();
+    give_up_at(mutants, errors);
+    if mutants.len() < before {
+        return;
+    }
+    for (file, lines) in spans_of(errors) {
+        let before = mutants.len();
+        mutants.retain(|_, mutant| !(mutant.file == file && lines.contains(&mutant.site.line)));
+        if mutants.len() == before {
+            mutants.retain(|_, mutant| mutant.file != file);
+        }
+    }
+}
+
+/// The first to the last line of each file that errors point to.
+fn spans_of(errors: &[(String, usize)]) -> BTreeMap<&str, RangeInclusive<usize>> {
+    let mut spans: BTreeMap<&str, RangeInclusive<usize>> = BTreeMap::new();
+    for (file, line) in errors {
+        let span = spans.entry(file).or_insert(*line..=*line);
+        *span = (*line).min(*span.start())..=(*line).max(*span.end());
+    }
+    spans
+}
+
+fn give_up_at(mutants: &mut BTreeMap<u32, Mutant>, errors: &[(String, usize)]) {
     for (file, line) in errors {
         let begins = |mutant: &Mutant| mutant.file == *file && mutant.site.line == *line;
         let is_around = |mutant: &Mutant| {
@@ -269,6 +296,19 @@ mod tests {
         assert_eq!(on_line.values().map(|mutant| mutant.site.line).collect::<Vec<_>>(), [2]);
         give_up(&mut on_line, &[("a.rs".into(), 3)]);
         assert!(on_line.is_empty());
+    }
+
+    #[test]
+    fn what_the_compiler_refuses_elsewhere_is_given_up_between_the_places_it_points_to() {
+        let text = "fn f() -> Odd {\n    let a = b(&c);\n    d = e(a);\n    g(c)\n}\nfn h() -> Odd {\n    i(2);\n}\n";
+        let lines =
+            |held: &BTreeMap<u32, Mutant>| held.values().map(|held| held.site.line).collect::<Vec<_>>();
+        let mut between = mutants(text);
+        assert_eq!(lines(&between), [3, 7, 7]);
+        give_up(&mut between, &[("a.rs".into(), 4), ("a.rs".into(), 2)]);
+        assert_eq!(lines(&between), [7, 7]);
+        give_up(&mut between, &[("a.rs".into(), 2), ("b.rs".into(), 2)]);
+        assert!(between.is_empty(), "none is between: all of the file");
     }
 
     #[test]

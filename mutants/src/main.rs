@@ -43,10 +43,10 @@ struct Options {
     /// Test targets of pmix-tests to be run beside them, such as `node`; those that need built programs take long.
     #[arg(long, value_delimiter = ',')]
     targets: Vec<String>,
-    /// Draw nothing new after so many seconds.
+    /// Draw no mutant after this many seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// At least so many of a hundred must die; otherwise the exit code is 1.
+    /// The least percentage that must die; otherwise the exit code is 1.
     #[arg(long, default_value_t = 0)]
     percent: usize,
 }

@@ -39,7 +39,7 @@ impl Host {
     }
 }
 
-/// A table of so many processes.
+/// A table of this many processes.
 fn table(rows: u32) -> Info {
     let nspace = Nspace::new("bench-table").unwrap_or_else(|_| Nspace::none());
     let row = |rank: u32| {

@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// A job that fills so many nodes.
+    /// A job that fills this many nodes.
     pub(crate) const fn of_nodes(nodes: u32) -> Self {
         Self { total: nodes * PER_NODE, local: PER_NODE }
     }

@@ -12,7 +12,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Of a process; nothing if the kernel does not tell.
+    /// Of a process; nothing if the kernel does not report it.
     pub(crate) fn of(pid: u32) -> Self {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default())
     }

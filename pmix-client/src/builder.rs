@@ -8,7 +8,7 @@ use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, keys};
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::env::{self, Launch, ServerUri};
+use crate::env::{self, ByHand, Launch, Server};
 use crate::error::Error;
 use crate::ops::stop_in_init;
 use crate::{attributes, singleton, transport};
@@ -35,6 +35,8 @@ use crate::{attributes, singleton, transport};
 pub struct ClientBuilder {
     uses_environment: bool,
     uri: Option<String>,
+    prefers_native: bool,
+    release: Option<String>,
     proc: Option<ProcId>,
     is_tool: bool,
     allows_singleton: bool,
@@ -94,10 +96,32 @@ impl Client {
 
 impl ClientBuilder {
     /// The server, as `<namespace>.<rank>;unix:<absolute path of its socket>`, instead of the one in the
-    /// environment. With `framed:` in the place of `unix:`, the client speaks the framed wire, which takes less time; the
-    /// server must know it, as ours do.
+    /// environment. With `framed:` in the place of `unix:`, the client speaks the framed wire, which is faster; the
+    /// server must support it, as ours do. `<namespace>.<rank>;tcp4://<address>:<port>` is a server of the C library.
     pub fn uri(mut self, uri: impl Into<String>) -> Self {
         self.uri = Some(uri.into());
+        self
+    }
+
+    /// Speaks the wire of the C library even if the server has also announced our own, as servers of this family do. For tests and
+    /// comparisons: by default, the client uses the wire that the server has announced.
+    #[cfg(feature = "native-wire")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "native-wire")))]
+    pub const fn native_wire(mut self) -> Self {
+        self.prefers_native = true;
+        self
+    }
+
+    /// The release of the server at [`uri`](Self::uri), if that is one of OpenPMIx, such as `5.0.11`: the second line of its
+    /// rendezvous file. Without it, the client asks for nothing that servers of 4.2 do not serve.
+    ///
+    /// Releases before 5.0 crash when a tool attaches, so init of a [`tool`](Self::tool) fails with `ERR_NOT_SUPPORTED`; without a
+    /// release it does so if the namespace of the server is a number, as with Open MPI 4.
+    #[cfg(feature = "native-wire")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "native-wire")))]
+    #[doc(alias = "PMIX_VERSION_INFO")]
+    pub fn server_release(mut self, release: impl Into<String>) -> Self {
+        self.release = Some(release.into());
         self
     }
 
@@ -121,8 +145,8 @@ impl ClientBuilder {
 
     /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
     ///
-    /// This does not apply if the environment names a server of another kind, such as that of `mpirun` or a PMI server.
-    /// The process then belongs to a job, and init fails with [`Error::NotLaunched`], which names the variable found.
+    /// This does not apply if the environment names a server to which this library does not speak, such as a PMI server. The process
+    /// then belongs to a job, and init fails with [`Error::NotLaunched`], which names the variable found.
     pub fn allow_singleton(mut self) -> Self {
         self.allows_singleton = true;
         self
@@ -158,13 +182,14 @@ impl ClientBuilder {
     /// Connects to the server and waits until it has admitted the process.
     ///
     /// When the future is ready, the job-level data of the caller's namespace is available (INI-03). If that data has
-    /// `DEBUG_STOP_IN_INIT` for this process, the event `READY_FOR_DEBUG` tells the host, and the future is ready only
-    /// after the process has received the event `DEBUGGER_RELEASE` (INI-09).
+    /// `DEBUG_STOP_IN_INIT` for this process, the event `READY_FOR_DEBUG` notifies the host, and the future is ready
+    /// only after the process has received the event `DEBUGGER_RELEASE` (INI-09).
     ///
     /// # Errors
     /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if
     /// the environment or a setting is invalid, [`Error::Transport`] if the server cannot be reached,
-    /// [`Error::Protocol`] if it supports no version of the protocol that this library supports, `ERR_TIMEOUT` when the
+    /// [`Error::Protocol`] if it supports no version of the protocol that this library supports, `ERR_NOT_SUPPORTED` for a
+    /// tool at a server that tools take down (see [`server_release`](Self::server_release)), `ERR_TIMEOUT` when the
     /// limit has passed, `ERR_BAD_PARAM` for an invalid limit, [`Error::Lost`] if the connection is lost while the
     /// process waits for a debugger, and the server's error if it refuses the process.
     ///
@@ -178,13 +203,19 @@ impl ClientBuilder {
         let uses_environment = self.uses_environment;
         let attributes = attributes::at_start(self.attributes);
         let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
-        let launch = if self.is_tool {
-            ServerUri::read(self.uri.as_deref(), variable).map(|uri| (uri, Identity::Tool(self.proc)))
-        } else {
-            Launch::read(self.uri.as_deref(), self.proc.as_ref(), variable)
-                .map(|Launch { uri, proc }| (uri, Identity::Client(proc)))
+        let by_hand = ByHand {
+            uri: self.uri.as_deref(),
+            prefers_native: self.prefers_native,
+            release: self.release.as_deref(),
+            is_tool: self.is_tool,
         };
-        let (uri, identity) = match launch {
+        let launch = if self.is_tool {
+            Server::read(by_hand, variable).map(|server| (server, Identity::Tool(self.proc)))
+        } else {
+            Launch::read(by_hand, self.proc.as_ref(), variable)
+                .map(|Launch { server, proc }| (server, Identity::Client(proc)))
+        };
+        let (server, identity) = match launch {
             Ok(launch) => launch,
             Err(Error::NotLaunched(missed)) if self.allows_singleton && env::is_alone(&missed) => {
                 return singleton::start(attributes).map(Client::new);
@@ -192,15 +223,15 @@ impl ClientBuilder {
             Err(Error::NotLaunched(missed)) if !uses_environment => return Err(not_given(missed.variable)),
             Err(error) => return Err(error),
         };
-        let path = uri.path.clone();
+        let address = server.to_string();
         let limit = [self.timeout, timeout_of(&self.directives)?].into_iter().flatten().min();
-        let connected = start(uri, identity, self.directives, self.limits, attributes);
+        let connected = start(server, identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             // what is left of a limit is hardly ever a round number
             let told =
                 Duration::from_millis(limit.as_millis().next_multiple_of(10).try_into().unwrap_or(u64::MAX));
-            let problem = format!("the server at {} has not answered within {told:?}", path.display());
+            let problem = format!("the server at {address} has not answered within {told:?}");
             Err(Error::failed("init", Failure::new(Status::ERR_TIMEOUT, problem)))
         })
     }
@@ -222,7 +253,7 @@ fn timeout_of(directives: &Directives) -> Result<Option<Duration>, Error> {
 }
 
 fn start(
-    uri: ServerUri,
+    server: Server,
     identity: Identity,
     directives: Directives,
     limits: Limits,
@@ -231,8 +262,8 @@ fn start(
     Box::pin(async move {
         let mut hello = Hello::new(identity, own_pid());
         hello.directives = directives;
-        let (connection, transport_end) = Connection::new(uri.server);
-        let welcome = transport::connect((&uri.path, uri.wire), &hello, limits, transport_end).await?;
+        let (connection, transport_end) = Connection::new(server.id().clone(), server.is_native());
+        let welcome = transport::connect(&server, &hello, limits, transport_end).await?;
         // a host may give a tool another identity than it requested
         if let Identity::Client(proc) = &hello.identity
             && welcome.proc != *proc

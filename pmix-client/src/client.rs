@@ -43,7 +43,7 @@ use pmix_types::{AnyKey, KeyOf};
 /// # Time limits
 /// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the
 /// limit of an operation (`timeout` of the builder, or the directive `TIMEOUT`), as it knows which participants are
-/// missing and reports them. If the server does not answer within 5 seconds after the limit, the call fails with
+/// missing and reports them. If the server does not answer within 3 seconds after the limit, the call fails with
 /// `ERR_TIMEOUT` and the message that the server did not answer. This has the same effect as dropping the future: the
 /// request may still be carried out, and a late reply is dropped. The connection stays open, and works again when the
 /// server does. Calls with a limit require a runtime with a timer. The limit of
@@ -80,7 +80,7 @@ impl Client {
         self.core.server()
     }
 
-    /// Name of the node the process runs on, as the host calls it.
+    /// The host's name of the node on which the process runs.
     pub fn hostname(&self) -> &str {
         self.core.hostname()
     }
@@ -301,12 +301,12 @@ impl Client {
         HandlerBuilder::of(self.core(), codes)
     }
 
-    /// Tells the other libraries in this process which programming model one of them uses: an event `MODEL_DECLARED` for their
-    /// handlers and streams of this client. Add what else there is to say with [`info`](NotifyBuilder::info):
-    /// `MODEL_LIBRARY_NAME`, `MODEL_LIBRARY_VERSION`, `THREADING_MODEL`, `MODEL_NUM_THREADS` and the like. Await the builder.
+    /// Declares a programming model to the other libraries of this process, by an event `MODEL_DECLARED` for their handlers
+    /// and streams of this client. Add details with [`info`](NotifyBuilder::info), such as `MODEL_LIBRARY_NAME`,
+    /// `MODEL_LIBRARY_VERSION`, `THREADING_MODEL` and `MODEL_NUM_THREADS`. Await the builder.
     ///
-    /// What a program passes to [`ClientBuilder::directives`](crate::ClientBuilder::directives) under these keys is told to the host, and
-    /// processes and tools that may see this one find it by queries of the keys with its `PROCID`.
+    /// Values passed to [`ClientBuilder::directives`](crate::ClientBuilder::directives) under these keys go to the host; processes
+    /// and tools that may see this process can query the keys with its `PROCID`.
     #[doc(alias = "PMIX_MODEL_DECLARED", alias = "PMIX_PROGRAMMING_MODEL")]
     pub fn declare_model(&self, model: impl Into<String>) -> NotifyBuilder {
         let event = self.notify(Status::MODEL_DECLARED).range(DataRange::PROC_LOCAL).non_default();
@@ -318,7 +318,7 @@ impl Client {
     ///
     /// Ready when the server has accepted the event, which does not mean that it was delivered (EVT-17). An event for
     /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes only to the streams and handlers of this
-    /// process (EVT-11). The source is always this process, whatever the event says.
+    /// process (EVT-11). The source is always this process, regardless of the event's own.
     #[doc(alias = "PMIx_Notify_event")]
     pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder {
         NotifyBuilder::of(self.core(), event.into())
@@ -419,12 +419,12 @@ impl Client {
     ///
     /// `leaders` is how many processes call this for the id, the caller included. Leaders may
     /// [add](GroupConstructBuilder::add_members) further members, which call [`Client::group_added`]. Ready when all
-    /// leaders and all added members have called. The ranks in the group are those of the leaders, ordered by their
-    /// [`ProcId`]s, and then of those whom they add. What one leader requests holds for all. All members must be
-    /// processes of the same user.
+    /// leaders and all added members have called. Leaders come first in the group, ordered by their [`ProcId`]s,
+    /// followed by the added members. Directives of one leader apply to all. All members must be processes of the
+    /// same user.
     ///
-    /// Leaders that give different numbers fail with `ERR_BAD_PARAM`. If fewer call than they say, those that have called
-    /// wait: give a [`timeout`](GroupConstructBuilder::timeout). If more call, the surplus ones wait in the same way, as
+    /// Leaders that pass different numbers fail with `ERR_BAD_PARAM`. If too few leaders call, the others wait: set a
+    /// [`timeout`](GroupConstructBuilder::timeout). If too many call, the surplus ones wait in the same way, as
     /// leaders of the next group of this id.
     ///
     /// # Examples
@@ -446,8 +446,8 @@ impl Client {
         GroupConstructBuilder::leading(self.core(), id, leaders)
     }
 
-    /// Enters a group to which its leaders add the caller (GRP-02); await the builder. Ready as for these; see
-    /// [`Client::group_bootstrap`]. A process that no leader adds waits, so give a
+    /// Enters a group to which its leaders add the caller (GRP-02); await the builder. Ready when all leaders and all
+    /// added members have called; see [`Client::group_bootstrap`]. A process that no leader adds waits, so set a
     /// [`timeout`](GroupConstructBuilder::timeout).
     #[doc(alias = "PMIx_Group_construct")]
     pub fn group_added(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupConstructBuilder {
@@ -479,8 +479,8 @@ impl Client {
     /// caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
     /// those that accepted form a group, as after [`Client::group_construct`]. The events `GROUP_INVITE_ACCEPTED`,
     /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` report the answers to the caller; `GROUP_CONSTRUCT_COMPLETE`
-    /// tells all members that the group is complete. Processes that are linked with the C library answer in another
-    /// way, and their answers do not count.
+    /// notifies all members that the group is complete. Processes linked with the C library answer in another way,
+    /// which is not supported.
     #[doc(alias = "PMIx_Group_invite")]
     #[doc(alias = "PMIx_Group_invite_nb")]
     pub fn group_invite(

@@ -3,6 +3,7 @@
 
 mod patience;
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,9 @@ use crate::sync::lock;
 
 /// Requests that may wait for the transport before callers have to.
 const QUEUED_REQUESTS: usize = 64;
+/// Registrations whose callers have given up, and that are taken back if the server confirms them after all. When there are more, the
+/// oldest is forgotten: what it brings is dropped.
+const MAX_GIVEN_UP: usize = 1024;
 
 /// A request on its way to the transport.
 #[derive(Debug)]
@@ -28,6 +32,16 @@ pub(crate) struct Outgoing {
     /// Never 0, and never that of a request under way.
     pub(crate) id: u64,
     pub(crate) request: Request,
+}
+
+/// What the transport does without being waited for.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// A request whose reply is not awaited.
+    Ask(Outgoing),
+    /// The caller has given this request up: its reply is to be dropped.
+    #[cfg_attr(not(feature = "native-wire"), allow(dead_code, reason = "only that transport keeps requests"))]
+    GiveUp(u64),
 }
 
 /// What the transport has received.
@@ -46,8 +60,7 @@ pub(crate) enum Incoming {
 pub(crate) struct TransportEnd {
     /// Requests in the order they are to be sent. Its end is the end of the conversation.
     pub(crate) requests: mpsc::Receiver<Outgoing>,
-    /// Requests that nobody waits for.
-    pub(crate) errands: mpsc::UnboundedReceiver<Outgoing>,
+    pub(crate) errands: mpsc::UnboundedReceiver<Errand>,
     pub(crate) deliverer: Deliverer,
     /// Resolves when nobody holds the connection any more, so that there is nothing left to receive.
     pub(crate) abandoned: oneshot::Receiver<()>,
@@ -57,8 +70,13 @@ pub(crate) struct TransportEnd {
 #[derive(Debug)]
 pub(crate) struct Connection {
     server: ProcId,
+    /// The server is one of the C library. It may end requests that have no limit, has not said all that it knows of the own job, and
+    /// keeps what collectives have brought until it is asked for.
+    is_native: bool,
     outlet: Mutex<Option<Outlet>>,
     pending: DashMap<u64, PendingRequest>,
+    /// Of these, the registrations whose callers have given up, oldest first.
+    given_up: Mutex<VecDeque<u64>>,
     last_id: AtomicU64,
     router: Router,
     outputs: Outputs,
@@ -71,8 +89,8 @@ pub(crate) struct Connection {
 #[derive(Clone, Debug)]
 struct Outlet {
     requests: mpsc::Sender<Outgoing>,
-    // holds at most one entry a registration, so it needs no bound, and a drop may use it
-    errands: mpsc::UnboundedSender<Outgoing>,
+    // holds at most one entry a registration and one a request, so it needs no bound, and a drop may use it
+    errands: mpsc::UnboundedSender<Errand>,
 }
 
 /// A request that has no reply yet.
@@ -98,15 +116,18 @@ enum End {
 }
 
 impl Connection {
-    pub(crate) fn new(server: ProcId) -> (Arc<Self>, TransportEnd) {
+    /// A connection to a server: one of ours, or one that is spoken to as the C library does.
+    pub(crate) fn new(server: ProcId, is_native: bool) -> (Arc<Self>, TransportEnd) {
         let (requests, requests_end) = mpsc::channel(QUEUED_REQUESTS);
         let (errands, errands_end) = mpsc::unbounded_channel();
         let (held, abandoned) = oneshot::channel();
         let connection = Arc::new(Self {
             server,
+            is_native,
             outlet: Mutex::new(Some(Outlet { requests, errands })),
             // two shards: more would be for many threads, and DashMap asks the system how many there are
             pending: DashMap::with_shard_amount(2),
+            given_up: Mutex::new(VecDeque::new()),
             last_id: AtomicU64::new(0),
             router: Router::default(),
             outputs: Outputs::default(),
@@ -121,6 +142,11 @@ impl Connection {
 
     pub(crate) const fn server(&self) -> &ProcId {
         &self.server
+    }
+
+    /// Whether the server is spoken to as the C library does.
+    pub(crate) const fn is_native(&self) -> bool {
+        self.is_native
     }
 
     pub(crate) const fn router(&self) -> &Router {
@@ -201,7 +227,30 @@ impl Connection {
         let pending = PendingRequest { operation: request.operation(), reply, destination: None };
         let id = self.expect(pending);
         // a transport that is gone has no registrations any more
-        let _ = outlet.errands.send(Outgoing { id, request });
+        let _ = outlet.errands.send(Errand::Ask(Outgoing { id, request }));
+    }
+
+    /// The caller of a request waits no longer. A server that never answers must not fill memory, so the request is forgotten, but for a
+    /// registration, which is taken back if the server confirms it.
+    fn give_up(&self, id: u64) {
+        let Some(has_destination) = self.pending.get(&id).map(|request| request.destination.is_some()) else {
+            return;
+        };
+        let mut forgotten = Some(id);
+        if has_destination {
+            let mut given_up = lock(&self.given_up);
+            given_up.push_back(id);
+            forgotten = if given_up.len() > MAX_GIVEN_UP { given_up.pop_front() } else { None };
+        }
+        if let Some(id) = forgotten
+            && self.pending.remove(&id).is_some()
+            // others hold nothing of a request
+            && self.is_native
+            && let Some(outlet) = lock(&self.outlet).clone()
+        {
+            // a transport that is gone holds nothing, either
+            let _ = outlet.errands.send(Errand::GiveUp(id));
+        }
     }
 
     /// Ends the conversation after a finalize: what waits and what comes later fails with `ERR_INIT`.
@@ -274,9 +323,12 @@ impl Connection {
 
     fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
         let Some((_, PendingRequest { operation, reply, destination })) = self.pending.remove(&id) else {
-            tracing::warn!(id, "reply to a request that is not pending");
+            tracing::debug!(id, "dropped a reply to a request that was given up");
             return;
         };
+        if destination.is_some() && reply.is_closed() {
+            lock(&self.given_up).retain(|given_up| *given_up != id);
+        }
         let registration = match &outcome {
             Ok(Reply::Registered(registration)) => Some(*registration),
             _ => None,
@@ -328,7 +380,7 @@ impl<'a> Slot<'a> {
             self.connection.expect(PendingRequest { operation: request.operation(), reply, destination });
         tracing::trace!(id, operation = request.operation(), "request");
         self.permit.send(Outgoing { id, request });
-        PendingReply { connection: self.connection, outcome }
+        PendingReply { connection: self.connection, id, outcome, is_over: false }
     }
 }
 
@@ -337,6 +389,8 @@ impl<'a> Slot<'a> {
 #[must_use = "a reply has to be awaited"]
 pub(crate) struct PendingReply<'a> {
     connection: &'a Connection,
+    id: u64,
+    is_over: bool,
     outcome: oneshot::Receiver<Result<Reply, Error>>,
 }
 
@@ -345,7 +399,16 @@ impl Future for PendingReply<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.outcome).poll(context));
+        self.is_over = true;
         Poll::Ready(outcome.unwrap_or_else(|_| Err(self.connection.end_error())))
+    }
+}
+
+impl Drop for PendingReply<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.connection.give_up(self.id);
+        }
     }
 }
 
@@ -361,6 +424,12 @@ impl Deliverer {
         if let Some(connection) = self.connection.upgrade() {
             connection.receive(incoming);
         }
+    }
+
+    /// Whether a reply to this request is of any use.
+    #[cfg(feature = "native-wire")]
+    pub(crate) fn is_awaited(&self, id: u64) -> bool {
+        self.connection.upgrade().is_some_and(|connection| connection.pending.contains_key(&id))
     }
 
     /// Ends the connection and says why.

@@ -38,7 +38,11 @@ impl Core {
         connection: Option<Arc<Connection>>,
         attributes: AttributeRegistry,
     ) -> Self {
-        let store = RwLock::new(Store::new(proc.clone(), hostname.clone(), job));
+        let mut store = Store::new(proc.clone(), hostname.clone(), job);
+        if connection.as_deref().is_some_and(Connection::is_native) {
+            store.ask_for_more();
+        }
+        let store = RwLock::new(store);
         Self(Arc::new(State {
             proc,
             hostname,
@@ -64,6 +68,11 @@ impl Core {
 
     pub(crate) fn is_singleton(&self) -> bool {
         self.0.connection.is_none()
+    }
+
+    /// Whether the server keeps what collectives have brought.
+    pub(crate) fn is_native(&self) -> bool {
+        self.0.connection.as_deref().is_some_and(Connection::is_native)
     }
 
     pub(crate) fn is_connected(&self) -> bool {

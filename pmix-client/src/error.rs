@@ -18,8 +18,9 @@ use crate::output::OutputError;
 
 /// Why a call of a [`Client`](crate::Client) failed.
 ///
-/// Match on the meaning with the predicates, or on [`Error::status`]; the variants say where it failed. The errors of
-/// streams, and of constructors of arguments (ranks, namespaces, keys, maps, directives), convert into it with `?`.
+/// Match on the meaning with the predicates, or on [`Error::status`]; the variants name the place of the failure. The
+/// errors of streams, and of constructors of arguments (ranks, namespaces, keys, maps, directives), convert into it
+/// with `?`.
 ///
 /// # Examples
 /// ```
@@ -74,20 +75,30 @@ pub enum Error {
 }
 
 fn not_launched(variable: &str, found: Option<&str>) -> String {
-    match found {
-        None => format!(
-            "{variable} is not set: start the program with pmixrun, or another launcher that embeds pmix-server, or call \
-             allow_singleton() to run without one"
-        ),
-        Some(found) => {
-            let speaks = if found.starts_with("PMIX_") { "the C library's own protocol" } else { "PMI" };
-            format!(
-                "{variable} is not set, but {found} is: the launcher of this process speaks {speaks}, which this library \
-                 does not; start the program with pmixrun, or another launcher that embeds pmix-server, or unset the \
-                 variables of that launcher to run as a singleton"
-            )
+    let how = "start the program with pmixrun, mpirun, prterun, srun --mpi=pmix or another launcher that embeds a PMIx server";
+    let Some(found) = found else {
+        if variable != crate::env::URI {
+            return format!("{variable} is not set: {how}, or call allow_singleton() to run without one");
         }
-    }
+        return format!(
+            "{variable} is not set, and neither is {}, nor a variable of PMI-1 or PMI-2: {how}, or call allow_singleton() to run \
+             without one",
+            crate::env::NATIVE_URIS.join(", ")
+        );
+    };
+    let problem = if crate::env::NATIVE_URIS.contains(&found) {
+        "the launcher of this process speaks the C library's own protocol, for which this library was compiled without its feature \
+         native-wire"
+    } else if found.starts_with("PMIX_SERVER_URI") {
+        "the launcher of this process speaks a version of the protocol that is older than 2.1"
+    } else if found.starts_with("PMIX_") {
+        "the launcher of this process does not say where its PMIx server is"
+    } else {
+        "the launcher of this process speaks PMI, which this library does not (srun has the option --mpi=pmix)"
+    };
+    format!(
+        "{variable} is not set, but {found} is: {problem}; {how}, or unset the variables of that launcher to run as a singleton"
+    )
 }
 
 /// An environment that names no server that this library can speak to.
@@ -158,13 +169,13 @@ pub struct ProtocolError {
 pub struct LostConnection {
     /// The server at the other end.
     pub server: ProcId,
-    /// How it ended, as far as it is known.
+    /// How it ended, if known.
     pub reason: String,
     /// The server announced that it stops, so this is not a crash.
     pub has_stopped: bool,
 }
 
-/// A value that cannot be read as the type that was asked for.
+/// A value that cannot be read as the requested type.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("value of {key:?}: {source}")]
 #[non_exhaustive]
@@ -175,7 +186,7 @@ pub struct MistypedValue {
     pub source: ValueError,
 }
 
-/// An argument that could not be made.
+/// An invalid argument.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("{problem}")]
 #[non_exhaustive]
@@ -186,20 +197,7 @@ pub struct InvalidArgument {
     pub problem: String,
 }
 
-/// The Standard's status of each error that [`Error`] may hold.
-macro_rules! statuses {
-    ($($error:ident, $doc:literal, |$this:ident| $status:expr;)+) => {$(
-        impl $error {
-            #[doc = concat!("The Standard's status for this failure: ", $doc, ".")]
-            pub fn status(&self) -> Status {
-                let $this = self;
-                $status
-            }
-        }
-    )+};
-}
-
-statuses! {
+pmix_types::statuses! {
     NotLaunched, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
     OperationError, "that of the [failure](Self::failure)", |this| this.failure.status;
     ConfigError, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
@@ -423,6 +421,31 @@ mod tests {
         let timeout = error(Status::ERR_TIMEOUT);
         assert!(timeout.is_timeout() && !timeout.is_peer_death() && !timeout.is_no_permission());
         assert!(!timeout.is_invalid_argument() && error(Status::ERR_BAD_PARAM).is_invalid_argument());
+    }
+
+    #[test]
+    fn ini_02_who_was_not_launched_is_told_what_was_looked_for_and_what_to_do() {
+        let alone = Error::not_launched("PMIX_GRPC_URI", None).to_string();
+        for word in [
+            "PMIX_SERVER_URI41",
+            "PMIX_SERVER_URI21",
+            "PMI-1",
+            "mpirun",
+            "srun --mpi=pmix",
+            "allow_singleton()",
+        ] {
+            assert!(alone.contains(word), "{word}: {alone}");
+        }
+        let told = |found| Error::not_launched("PMIX_GRPC_URI", Some(found)).to_string();
+        for (found, word) in [
+            ("PMIX_SERVER_URI41", "native-wire"),
+            ("PMIX_SERVER_URI2", "older than 2.1"),
+            ("PMIX_RANK", "does not say where"),
+            ("PMI_RANK", "--mpi=pmix"),
+        ] {
+            assert!(told(found).contains(found) && told(found).contains(word), "{}", told(found));
+        }
+        assert!(Error::not_launched("PMIX_RANK", None).to_string().starts_with("PMIX_RANK is not set: "));
     }
 
     #[test]

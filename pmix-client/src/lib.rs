@@ -1,7 +1,7 @@
 //! An async client of the PMIx Standard: what a parallel program needs to find its peers.
 //!
-//! A process that a PMIx launcher has started learns from its server who it is and how its job is laid out,
-//! tells its peers how to reach it, waits for them, and hears when one of them fails. No C library is involved.
+//! A process started by a PMIx launcher gets its identity and the layout of its job from its server, exchanges
+//! addresses with its peers, waits for them, and is notified when one of them fails. No C library is involved.
 //!
 //! ```text
 //!   your program                             server on the same node
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! # A complete program
-//! It runs alone as well as under a launcher such as `pmixrun -n 4`:
+//! It runs alone as well as under a launcher, such as `pmixrun -n 4`, `mpirun -n 4`, or `srun --mpi=pmix -n 4`:
 //!
 //! ```
 //! use pmix_client::{Client, Error, Scope, keys};
@@ -25,7 +25,7 @@
 //!     let me = client.proc_id().clone();
 //!     let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
 //!
-//!     // tell everybody how to reach this process, then wait until all have done so
+//!     // give everybody the address of this process, then wait until all have done so
 //!     client.put(Scope::GLOBAL, "endpoint", format!("10.0.0.1:{}", 7000 + me.rank.to_raw()))?;
 //!     client.commit().await?;
 //!     client.fence_all().collect_data().await?;
@@ -43,19 +43,36 @@
 //! - [`Client`] has all operations; those with options return a builder to be awaited.
 //! - [`ClientBuilder`] configures the connection, such as the server's address if it is not in the environment.
 //! - [`EventStream`] carries events; it is a [`futures::Stream`] too. [`Client::on_event`] calls handlers instead.
-//! - [`Error`] says what failed, for whom, and why; [`Error::status`] returns the Standard's status.
+//! - [`Error`] names the operation, the process and the cause; [`Error::status`] returns the Standard's status.
 //! - [`types`] has the vocabulary: ids, keys, values. Arguments are processes as [`Procs`] and keys as [`AnyKey`].
 //!
 //! # Promises
-//! - All futures are [`Send`], and the documentation of each says what happens when it is dropped.
+//! - All futures are [`Send`], and the documentation of each describes its cancel safety.
 //! - Data that the process holds is answered locally, without contacting the server.
 //! - When the connection to the server is lost, every waiting call fails at once with [`Error::Lost`], and event
 //!   streams report it.
 //! - Builders and their futures own what they need, so that they can be spawned as tasks.
 //! - Time limits are kept by the server (GEN-12), in whole seconds; see [`Client`](Client#time-limits).
 //!
-//! # Limits
-//! Groups are made by the collective method or by invitation, not by bootstrap.
+//! # Launchers
+//! The environment says which server a process has and how to speak to it:
+//!
+//! | variable | server | wire |
+//! |---|---|---|
+//! | `PMIX_GRPC_URI`, `PMIX_FRAMED_URI` | of this family: `pmixrun`, or what embeds `pmix-server` | our own, on a Unix socket |
+//! | `PMIX_SERVER_URI41`, `..4`, `..3`, `..21`, the first that is set | of OpenPMIx: Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix` | that of the C library, on loopback TCP; feature `native-wire` |
+//!
+//! If both are set and name the same server, the client speaks our own wire to it. If they name different servers, a launcher of
+//! OpenPMIx was started by a process of ours, and its server is used. With a server of OpenPMIx:
+//! - What its release does not serve fails with `ERR_NOT_SUPPORTED`, which names it: groups need 4.0, and leaders that
+//!   make one by bootstrap 5.0. Invitations to a group are carried by events, which any server delivers.
+//! - Failures have a status, but no processes responsible for it and little explanation.
+//! - A connected set has no namespace of its own ([`ConnectedSet::nspace`] is `None`), and neither has a group: this library replaces its
+//!   id by its members in requests, in the order of the caller's own list before release 5.
+//! - The server keeps what a fence has collected. The first get for a process fetches all that it has put, gets under way together are sent
+//!   together, and the next fence makes this library ask again.
+//! - Limits are kept by this library a quarter of a second after they have passed, as many servers keep none.
+//! - Floating point values lose precision on the wire, which carries six decimals.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 

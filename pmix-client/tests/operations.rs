@@ -9,7 +9,7 @@ use common::{FakeServer, entry, job, me, modex, proc, within};
 use pmix_client::types::message::{
     Failure, Fence, Fenced, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
-use pmix_client::types::{DataRange, Directives, Event, Info, Query, Status, keys};
+use pmix_client::types::{AllocDirective, DataRange, Directives, Event, Info, Query, Status, keys};
 use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
 
 fn is_send_sync<T: Send + Sync>() {}
@@ -115,6 +115,7 @@ async fn gen_12_a_limit_below_a_second_is_kept_by_a_get_and_refused_by_what_conc
         client.clone().finalize().timeout(limit).await,
         client.spawn([]).job_timeout(limit).await.map(drop),
         client.monitor_heartbeat(Duration::from_millis(1200)).await.map(drop),
+        client.allocate(AllocDirective::NEW).time(Duration::from_millis(1500)).await.map(drop),
     ] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.status(), Status::ERR_BAD_PARAM, "{refused}");

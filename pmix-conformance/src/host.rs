@@ -8,7 +8,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use pmix_types::job::JobSpec;
 use pmix_types::map::MapError;
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, ProcId, Rank, Status};
 
 use super::actor::Task;
 use super::rank::{PATIENCE, run_rank};
@@ -63,6 +63,18 @@ pub enum SetUpError {
     /// There is no check with this name.
     #[error("there is no check {0}")]
     NoSuchCheck(String),
+}
+
+pmix_types::statuses! {
+    SetUpError,
+    "that of its cause; `ERR_BAD_PARAM` for a wrong number of hosts or an unknown check",
+    |this| match this {
+        Self::Hosts { .. } | Self::NoSuchCheck(_) => Status::ERR_BAD_PARAM,
+        Self::Server(error) => error.status(),
+        Self::Job(failure) => failure.status(),
+        Self::Spec(error) => error.status(),
+        Self::Name(error) => error.status(),
+    };
 }
 
 impl<F> fmt::Debug for Conformance<F> {

@@ -31,7 +31,7 @@ pub struct Outcome {
 /// has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "reason")]
-#[allow(clippy::exhaustive_enums)]
+#[allow(clippy::exhaustive_enums, reason = "a report of fixed form, which programs read")]
 pub enum Verdict {
     /// The rules are followed.
     Passed,

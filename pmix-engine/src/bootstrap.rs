@@ -173,9 +173,10 @@ impl Bootstraps {
         cx: &mut Context,
     ) {
         let Some(caller) = self.0.remove(&upcall) else { return };
-        let Caller { asked, group, mut directives, deadline, .. } = caller;
+        let Caller { asked, group, mut directives, deadline, is_gone, .. } = caller;
         cx.timers.clear(deadline, Timer::Bootstrap(upcall));
-        if cx.caller(asked.to.conn).is_none() {
+        // the host may know of its end before its connection does
+        if is_gone || cx.caller(asked.to.conn).is_none() {
             // it has ended: the others learn of that in the construct
             return;
         }
@@ -226,8 +227,11 @@ impl Bootstraps {
             if is_gone {
                 cx.timers.clear(caller.deadline, Timer::Bootstrap(*upcall));
                 cx.cancel_upcall(*upcall);
-                let failure = Failure::new(Status::ERR_INVALID_NAMESPACE, why);
-                cx.reply(caller.asked.to, Err(failure));
+                // who has finalized has its answer, and its connection may still be there
+                if !caller.is_gone {
+                    let failure = Failure::new(Status::ERR_INVALID_NAMESPACE, why);
+                    cx.reply(caller.asked.to, Err(failure));
+                }
             }
             !is_gone
         });

@@ -16,6 +16,7 @@ use super::upcall::{HostObject, UpcallRequest};
 
 /// The state on this node of an operation that another node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Presence {
     /// One of these participants has ended here, or failed; perhaps an earlier one.
     Ended,
@@ -27,6 +28,7 @@ pub enum Presence {
 
 /// Something for the driver to do. Commands are carried out in order.
 #[derive(Debug)]
+#[allow(clippy::exhaustive_enums, reason = "the driver carries out every command")]
 pub enum Command {
     /// Admits a connection.
     Accept {
@@ -103,6 +105,7 @@ pub enum Command {
 
 /// Files to be removed, and their owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "the driver acts on all of it")]
 pub struct Cleanup {
     /// Only what belongs to this user and group is removed.
     pub uid: u32,
@@ -118,6 +121,7 @@ pub struct Cleanup {
 
 /// How far a directory is cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "the driver acts on all of it")]
 pub struct DirCleanup {
     /// With everything below it.
     pub recursive: bool,
@@ -129,6 +133,7 @@ pub struct DirCleanup {
 
 /// On whose behalf the host is called.
 #[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "the driver passes all of it to the host")]
 pub struct Caller {
     /// The process, or the server itself.
     pub proc: ProcId,
@@ -142,6 +147,7 @@ pub struct Caller {
 
 /// What a call of the host returns.
 #[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_enums, reason = "the driver expects one for each call")]
 pub enum CallValue {
     /// The call returns nothing.
     Done,
@@ -151,13 +157,20 @@ pub enum CallValue {
     Job(Arc<JobData>),
     /// Changes of a process's environment, in the order in which they are applied.
     EnvChanges(Vec<Info>),
+    /// The user and group of a process.
+    User {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
     /// The counters.
     Stats(ServerStats),
     /// What waits.
     Waits(Vec<Wait>),
     /// What happened last, and what waits: a line for each.
     Record(String),
-    /// What the kernel says of processes.
+    /// The kernel's view of processes.
     Looks(Vec<ProcLook>),
     /// Whether a process here can still enter an operation.
     Presence(Presence),

@@ -160,13 +160,14 @@ pub(crate) enum Owner {
     Notice,
     /// A request that is answered by the upcall's outcome alone.
     Answer(ReplyTo),
-    /// Queries of a process. Besides the host, the driver is asked for what the kernel says of processes.
+    /// Queries of a process. Besides the host, the driver is asked for the kernel's view of processes.
     Query(ReplyTo),
-    /// The driver, not the host, is asked for what the kernel says of processes: the host wants to know.
+    /// The driver, not the host, is asked for the kernel's view of processes: the host wants to know.
     Measure(CallId),
     /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
-    /// The driver, not the host, is asked what the processes do for which this round has timed out.
+    /// The driver is asked what the processes do for which this round has timed out, or the host who is missing on other
+    /// nodes.
     TimedOut(u64),
     Resolve(ReplyTo),
     /// A request that the host carries out.

@@ -46,7 +46,10 @@ impl Engine {
         queries.conn_gone(conn);
         resolutions.conn_gone(conn);
         let Some(held) = cx.conns.remove(&conn) else { return };
-        if held.kind == Kind::Tool {
+        // a tool that has attached more than once is gone with the last of its connections, and one that was not let in
+        // had only asked for its name
+        let is_its = |other: &Conn| other.stage != ConnStage::Asked && other.proc == held.proc;
+        if held.kind == Kind::Tool && held.stage != ConnStage::Asked && !cx.conns.values().any(is_its) {
             events.proc_gone(&held.proc);
         }
         data.conn_gone(conn, cx);

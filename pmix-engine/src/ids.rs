@@ -4,6 +4,7 @@ macro_rules! id {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(clippy::exhaustive_structs, reason = "it is the number and nothing else")]
         pub struct $name(pub u64);
     )+};
 }

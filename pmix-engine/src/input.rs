@@ -8,17 +8,19 @@ use super::upcall::{Answer, HostObject};
 
 /// User and process of a connection, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "what the kernel reports of a peer, and nothing else")]
 pub struct PeerCred {
     /// Its user.
     pub uid: u32,
-    /// Its group; `None` if the kernel does not tell.
+    /// Its group; `None` if the kernel does not report it.
     pub gid: Option<u32>,
-    /// Its process; `None` if the kernel does not tell.
+    /// Its process; `None` if the kernel does not report it.
     pub pid: Option<i32>,
 }
 
 /// Something that happened.
 #[derive(Debug)]
+#[allow(clippy::exhaustive_enums, reason = "the driver makes each, and the recorder names each")]
 pub enum Input {
     /// The greeting of a connection; comes once, before anything else from it.
     Hello {
@@ -28,6 +30,9 @@ pub enum Input {
         peer: PeerCred,
         /// The greeting.
         hello: Hello,
+        /// Whether its library opens one more connection each time that its tool attaches to this server (TOL-12). A process
+        /// of such a library is one tool, so a name in use is still its own.
+        reattaches: bool,
     },
     /// The host opens a connection of the server's own: requests that come on it are the server's. Comes before anything
     /// else from it.
@@ -71,6 +76,7 @@ pub enum Input {
 
 /// A call of the host into the library. Each is answered by [`Command::Return`](super::Command::Return), most of them at once.
 #[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_enums, reason = "the driver makes each, and the recorder names each")]
 pub enum HostCall {
     /// Registers a namespace (`PMIx_server_register_nspace`).
     RegisterNspace {
@@ -144,6 +150,8 @@ pub enum HostCall {
     JobData(Nspace),
     /// Asks for the environment variables that a registered process needs besides those of its server.
     EnvChangesOf(ProcId),
+    /// Asks for the user and group with which a process was registered.
+    UserOf(ProcId),
     /// Sets this node up for a job (`PMIx_server_setup_local_support`).
     SetupLocal {
         /// The job.
@@ -170,6 +178,6 @@ pub enum HostCall {
     Waits(Vec<Nspace>),
     /// Asks for the flight recorder's text, see [`Engine::with_record`](super::Engine::with_record).
     Record,
-    /// Asks what the kernel says of those of these processes that run here; a wildcard rank is all of its namespace.
+    /// Asks for the kernel's view of these processes, as far as they run here; a wildcard rank is all of its namespace.
     Looks(Vec<ProcId>),
 }

@@ -29,16 +29,8 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut engine = Engine::new(Config {
-//!     server: ProcId::new("server".parse()?, Rank::new(0)?),
-//!     uid: 1000,
-//!     gid: 1000,
-//!     hostname: "node1".into(),
-//!     capabilities: Capabilities::default(),
-//!     tool_support: false,
-//!     put_limit: 1 << 20,
-//!     codec: &OneNode,
-//! });
+//! let server = ProcId::new("server".parse()?, Rank::new(0)?);
+//! let mut engine = Engine::new(Config::new(server, (1000, 1000), "node1", &OneNode));
 //! let job = JobSpec::new("job-1".parse()?).node_map(["node1"])?.proc_map("0-1")?;
 //! let call = HostCall::RegisterNspace { nspace: "job-1".parse()?, local_procs: Some(2), infos: job.into_infos() };
 //! let mut commands = Vec::new();
@@ -58,12 +50,6 @@
 //! 5. When nothing is waiting, and no process is monitored, there is no timer and no upcall under way.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
-
-#![allow(
-    clippy::exhaustive_structs,
-    clippy::exhaustive_enums,
-    reason = "the driver of an engine handles every case"
-)]
 
 mod blob;
 mod bootstrap;
@@ -138,6 +124,7 @@ use upcall::Form;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// Identity of the server.
     pub server: ProcId,
@@ -155,6 +142,28 @@ pub struct Config {
     pub put_limit: usize,
     /// Encodes data for the servers of other nodes.
     pub codec: &'static dyn Codec,
+}
+
+impl Config {
+    /// A server of this user and group without a host and without tools, whose processes can put 1 GiB each. Set the
+    /// fields to change this.
+    pub fn new(
+        server: ProcId,
+        (uid, gid): (u32, u32),
+        hostname: impl Into<String>,
+        codec: &'static dyn Codec,
+    ) -> Self {
+        Self {
+            server,
+            uid,
+            gid,
+            hostname: hostname.into(),
+            capabilities: Capabilities::none(),
+            tool_support: false,
+            put_limit: 1 << 30,
+            codec,
+        }
+    }
 }
 
 /// The state of a server.
@@ -228,7 +237,9 @@ impl Engine {
     fn on_input(&mut self, now: Instant, input: Input) {
         self.cx.now = Some(now);
         match input {
-            Input::Hello { conn, peer, hello } => connections::on_hello(conn, peer, hello, &mut self.cx),
+            Input::Hello { conn, peer, hello, reattaches } => {
+                connections::on_hello(conn, peer, hello, reattaches, &mut self.cx);
+            }
             Input::Own { conn } => connections::on_own(conn, &mut self.cx),
             Input::Request { conn, id, request } => self.on_request(now, ReplyTo { conn, id }, request),
             Input::Lost { conn, reason } => self.on_lost(conn, &reason),
@@ -378,9 +389,8 @@ impl Engine {
                 self.with_queries(|known, sources, cx| known.on_answer(upcall, result, sources, cx));
             }
             Owner::TimedOut(round) => {
-                let looks = query::looks_of(result);
                 self.with_collectives(|collectives, lower, cx| {
-                    collectives.time_out(round, &looks, lower, cx)
+                    collectives.on_inquiry(round, result, lower, cx)
                 });
             }
             Owner::Measure(call) => query::on_measured(call, result, &mut self.cx),
@@ -451,6 +461,7 @@ impl Engine {
                 self.cx.job_or_failure(&nspace).map(|job| CallValue::Job(job.data.clone()))
             }
             HostCall::EnvChangesOf(proc) => setup::env_changes_of(&proc, &self.cx),
+            HostCall::UserOf(proc) => setup::user_of(&proc, &self.cx),
             HostCall::SetupLocal { nspace, infos } => setup::set_up_local(&nspace, infos, &mut self.cx),
             HostCall::RegisterResources(infos) => self.setup.register_resources(infos, &mut self.cx),
             HostCall::DeregisterResources(keys) => self.setup.deregister_resources(&keys, &mut self.cx),

@@ -56,9 +56,9 @@ impl Engine {
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
         self.connected.resolve_range(&mut event);
-        match self.with_invites(|invites, below, cx| invites.on_notify(&event, below, cx)) {
-            Some(result) => self.cx.reply(asked.to, result.map(|()| Reply::Done)),
-            None => self.events.on_notify(asked, event, &mut self.cx),
+        let asked = self.with_invites(|invites, below, cx| invites.on_notify(asked, &event, below, cx));
+        if let Some(asked) = asked {
+            self.events.on_notify(asked, event, &mut self.cx);
         }
     }
 

@@ -10,6 +10,7 @@ use pmix_types::message::{Failure, Reply, Request};
 
 use crate::Responder;
 use crate::internode::{PeerReply, PeerRequest, decode_request, encode_reply};
+use crate::nodes;
 use crate::services::Services;
 use crate::user::User;
 
@@ -35,7 +36,12 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
         PeerRequest::DirectModex { proc, key } => {
             return services.modex.give(&proc, key).await.map(PeerReply::Blob);
         }
-        PeerRequest::Request { caller, request } => carry_out(services, &caller, request).await?,
+        PeerRequest::Request { caller, request } => {
+            match nodes::carry_out_for(services, from, &caller, &request).await {
+                Some(reply) => reply?,
+                None => carry_out(services, &caller, request).await?,
+            }
+        }
         PeerRequest::Published { requester, request, ticket } => {
             services.published.serve_peer(requester, request, ticket).await?
         }
@@ -58,6 +64,8 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
             services.collectives.stand_in(awaited);
             Reply::Done
         }
+        PeerRequest::Order(order) => return nodes::obey(services, from, order).await,
+        PeerRequest::News(news) => nodes::hear(services, from, news).await?,
     };
     Ok(PeerReply::Reply(reply))
 }

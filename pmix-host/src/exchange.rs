@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pmix_types::Status;
 use thiserror::Error;
 
 /// Moves opaque bytes between the servers of several nodes.
 ///
 /// For servers in one process there is [`MemoryExchange`](super::MemoryExchange). For servers in separate processes,
-/// the example `tcp_exchange` (`examples/tcp_exchange/` of the sources) has one over TCP from which you can start; it
-/// passes the checks of `pmix-conformance`.
+/// start from the example `tcp_exchange` (`examples/tcp_exchange/` of the sources), an exchange over TCP that passes
+/// the checks of `pmix-conformance`.
 #[async_trait]
 pub trait Exchange: Send + Sync + 'static {
     /// Name of the node this end is on.
@@ -23,11 +24,11 @@ pub trait Exchange: Send + Sync + 'static {
     /// operation id, in the order of `nodes`. Every node must name the same nodes.
     ///
     /// # Errors
-    /// [`ExchangeError::Abandoned`] on every node, also on those that call this later, if one of them has given the
-    /// operation up; another [`ExchangeError`] if a node is gone.
+    /// [`ExchangeError::Abandoned`] on every node, including later callers, if one of them has abandoned the
+    /// operation; another [`ExchangeError`] if a node is gone.
     ///
     /// # Cancel safety
-    /// Dropping the future before the operation is complete gives it up on all nodes: none of them may keep waiting.
+    /// Dropping the future before the operation is complete abandons it on all nodes: none of them may keep waiting.
     async fn all_gather(
         &self,
         operation: &str,
@@ -91,15 +92,23 @@ pub enum ExchangeError {
         /// The node.
         node: String,
     },
-    /// A node has given the operation up before all had entered it.
+    /// A node abandoned the operation before all nodes had entered it.
     #[error("node {node} abandoned the operation (timed out, or its callers disconnected)")]
     Abandoned {
         /// The node.
         node: String,
     },
-    /// Something else.
+    /// Another error.
     #[error("exchange: {0}")]
     Other(String),
 }
 
 pmix_types::message_first!(ExchangeError);
+pmix_types::statuses! {
+    ExchangeError,
+    "`ERR_UNREACH` for a node that cannot be reached, otherwise `ERR_COMM_FAILURE`",
+    |this| match this {
+        Self::Unreachable { .. } => Status::ERR_UNREACH,
+        Self::Abandoned { .. } | Self::Other(_) => Status::ERR_COMM_FAILURE,
+    };
+}

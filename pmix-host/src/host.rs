@@ -17,6 +17,7 @@ use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
 
 use crate::answers::Answers;
 use crate::attributes::taken_by;
+use crate::internode::{News, Site};
 use crate::jobs::{Cluster, Control, JobStart, Node, Records, RunningJob, StartError};
 use crate::services::Services;
 use crate::store::{Ended, PublishLimits};
@@ -31,15 +32,15 @@ use crate::{Exchange, Launcher};
 /// clone.
 ///
 /// # Allocations
-/// A process may reserve slots of the nodes, processors that [`Launcher::machine`] tells, for a time, and start jobs in them
-/// (ALC-01). Jobs outside any allocation are not restricted. An allocation ends when its time is over, when it is given back, or
-/// with the job of its holder; processes that this host has not started give it a time. It is announced
-/// (`ALLOC_TIMEOUT_WARNING`) a tenth of its time before its end, a minute at most, or as `ALLOC_WARN_TIMEOUT` says. Jobs
-/// that still run then end with status `ERR_TIMEOUT`. Allocations are those of the nodes in one process.
+/// A process may reserve slots of the nodes (processors reported by [`Launcher::machine`]) for a time, and start jobs in them
+/// (ALC-01). Jobs outside any allocation are not restricted. An allocation ends when its time is over, when it is released, or
+/// with the job of its holder; processes not started by this host must set a time. An event `ALLOC_TIMEOUT_WARNING` announces
+/// the end a tenth of its time before, a minute at most, or as set by `ALLOC_WARN_TIMEOUT`. Jobs still running at the end
+/// are terminated with status `ERR_TIMEOUT`. Allocations cover the nodes served by one process.
 ///
 /// # Credentials
-/// Credentials of type `hmac`, the default, name the requester's user and group as reported by the kernel. Whoever gets the bytes may
-/// have any of the hosts validate them, any number of times, for 300 seconds; no other system can. Credentials of type `munge` come
+/// Credentials of type `hmac`, the default, name the requester's user and group as reported by the kernel. Whoever gets the bytes can
+/// have any of the hosts validate them, any number of times, for 300 seconds; other systems cannot validate them. Credentials of type `munge` come
 /// from the node's MUNGE daemon and are valid wherever MUNGE says so, once for each daemon. Those of other users' processes
 /// require a server that can become other users.
 ///
@@ -49,13 +50,14 @@ use crate::{Exchange, Launcher};
 /// them. Fences, direct modex, connect, groups, published data and events then span the nodes, for jobs that are
 /// registered with each server ([`ServerHandle::register_nspace`]) by whoever starts their processes; the example
 /// `tcp_exchange` does that. A job that a `StandardHost` starts itself, by [`start_job`](Self::start_job) or for a
-/// spawn, runs only on nodes whose servers are in its own process: [`Launcher::nodes`] must name no others.
+/// spawn, runs only on nodes whose servers are in its own process: [`Launcher::nodes`] must name no others. With a
+/// [`head`](StandardHost::head) and its [`members`](StandardHost::member), jobs run on servers in separate processes.
 ///
-/// Published data of all nodes is kept by one of them: the first by name. When that one cannot be reached, publish,
-/// lookup and unpublish fail with `ERR_UNREACH`. What each user may have published is bounded: see
-/// [`PublishLimits`](super::PublishLimits). Data that is published until its process, application or job ends is
-/// removed at that end. For jobs that this host has not started, a lost connection counts as the end of the process,
-/// and deregistration as the end of the job. A session ends when [`StandardHost::end_session`] is called.
+/// One node, the first by name, keeps the published data of all nodes. When it cannot be reached, publish, lookup and
+/// unpublish fail with `ERR_UNREACH`. The published data of each user is bounded: see
+/// [`PublishLimits`](super::PublishLimits). Data with the persistence of its process, application or job is removed
+/// when that ends. For jobs that this host has not started, a lost connection counts as the end of the process, and
+/// deregistration as the end of the job. A session ends when [`StandardHost::end_session`] is called.
 ///
 /// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), requests of other users' processes are
 /// refused with `ERR_NO_PERMISSIONS` unless they concern their own user's jobs. Jobs that they spawn run as their user
@@ -66,7 +68,56 @@ use crate::{Exchange, Launcher};
 /// all of its participants. Do not reuse the name of a job that spans several servers: they count its fences, and may
 /// still remember those of the old job.
 ///
-/// Hand a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
+/// Pass a clone to [`ServerBuilder::host`](pmix_server::ServerBuilder::host) and keep one to start jobs with.
+///
+/// # Examples
+/// A job on a launcher for tests, whose processes end at once:
+/// ```
+/// use pmix_host::{JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, ProcExit, StandardHost};
+/// use pmix_server::types::{App, ProcId};
+/// use pmix_server::{Server, async_trait};
+/// use tokio::sync::mpsc;
+///
+/// struct Instant;
+///
+/// #[async_trait]
+/// impl Launcher for Instant {
+///     fn nodes(&self) -> Vec<String> {
+///         vec!["n0".into()]
+///     }
+///
+///     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+///         // the reports may come later: the channel is bounded
+///         tokio::spawn(async move {
+///             for proc in &job.procs {
+///                 let proc = ProcId::new(job.nspace.clone(), proc.rank);
+///                 let _ = reports.send(LaunchReport::Ended { proc, exit: ProcExit::Code(0) }).await;
+///             }
+///         });
+///         Ok(())
+///     }
+///
+///     async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+///         Ok(()) // all have ended
+///     }
+///
+///     async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let host = StandardHost::new(Instant, MemoryExchange::single("n0"));
+/// let server = Server::builder().host(host.clone()).hostname("n0");
+/// # let server = server.session_root(dir.path());
+/// let server = server.start().await?;
+/// let mut job = host.start_job(JobStart::new("job-1".parse()?, vec![App::new("a.out", 4)])).await?;
+/// let outcome = job.outcome().await.ok_or("the server has stopped")?;
+/// assert_eq!((outcome.exit_code, outcome.procs.len()), (0, 4));
+/// server.stop().await;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct StandardHost(pub(crate) Arc<Services>);
 
@@ -80,10 +131,10 @@ impl StandardHost {
     /// A host that starts processes with the launcher and reaches other servers through the exchange. Either may be an
     /// `Arc`, if the caller keeps it too.
     ///
-    /// It starts them on its own node; [`StandardHost::cluster`] makes hosts for several nodes.
+    /// Jobs run on its own node; [`StandardHost::cluster`] makes hosts for several nodes.
     pub fn new(launcher: impl Launcher, exchange: impl Exchange) -> Self {
         let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
-        let host = Self(Arc::new(Services::new(cluster.clone(), Arc::new(exchange))));
+        let host = Self(Arc::new(Services::new(cluster.clone(), Arc::new(Site::new(Arc::new(exchange))))));
         cluster.set_nodes([host.node()]);
         host
     }
@@ -126,60 +177,62 @@ impl StandardHost {
         exchanges: impl IntoIterator<Item = X>,
     ) -> Vec<Self> {
         let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
-        let host = |exchange| Self(Arc::new(Services::new(cluster.clone(), Arc::new(exchange))));
+        let site = |exchange| Arc::new(Site::new(Arc::new(exchange)));
+        let host = |exchange| Self(Arc::new(Services::new(cluster.clone(), site(exchange))));
         let hosts: Vec<Self> = exchanges.into_iter().map(host).collect();
         cluster.set_nodes(hosts.iter().map(Self::node));
         hosts
     }
 
     /// This node, as jobs speak to it.
-    fn node(&self) -> std::sync::Weak<dyn Node> {
+    pub(crate) fn node(&self) -> std::sync::Weak<dyn Node> {
         let node: Arc<dyn Node> = self.0.node.clone();
         Arc::downgrade(&node)
     }
 
-    /// The same host with other limits to what each user may have published. Call this on the node that keeps the data,
-    /// the first by name, before its server starts.
+    /// Sets the limits of published data for each user. Call this on the node that keeps the data, the first by name,
+    /// before its server starts.
     #[must_use]
     pub fn with_publish_limits(self, limits: PublishLimits) -> Self {
         self.0.published.set_limits(limits);
         self
     }
 
-    /// The same host with another place for what its server's [flight recorder](ServerHandle::record) holds when a job fails;
-    /// the first one given counts.
+    /// Sets where the [flight record](ServerHandle::record) of the server is written when a job fails. The first call
+    /// counts.
     ///
-    /// A job that fails, or is ended by a call of abort, by its owner, or because its time is over, has a file on each node:
-    /// `record.<job>.<node>.<time>.txt`, for the server's user only. [`JobReport::Recorded`](crate::JobReport::Recorded) tells
-    /// where it is. A node keeps the last eight and removes older ones. Without this call, they are in the session directory
-    /// of each server ([`Records::Session`]) and go with it: name a directory if the server ends with the job.
+    /// A job that fails, or is ended by a call of abort, by its owner or by its time limit, has a file on each node:
+    /// `record.<job>.<node>.<time>.txt`, for the server's user only.
+    /// [`JobReport::Recorded`](crate::JobReport::Recorded) names it. A node keeps the last eight and removes older
+    /// ones. Without this call, they are in the session directory of each server ([`Records::Session`]) and are
+    /// removed with it: name a directory if the server ends with the job.
     #[must_use]
     pub fn with_records(self, place: Records) -> Self {
         self.0.records.set_place(place);
         self
     }
 
-    /// The same host with this socket of its node's MUNGE daemon instead of the one that MUNGE's programs use themselves. The first
-    /// one given counts. Credentials of type `munge` come from there (CRD-01).
+    /// Sets the socket of the node's MUNGE daemon, which issues credentials of type `munge` (CRD-01). By default,
+    /// that of MUNGE's own programs. The first call counts.
     #[must_use]
     pub fn with_munge_socket(self, socket: impl AsRef<std::path::Path>) -> Self {
         self.0.credentials.set_munge(socket.as_ref());
         self
     }
 
-    /// The same host with a program like `sendmail` that sends the mails that processes log (`LOG_EMAIL`): it is called with
-    /// `-i -- RECIPIENT...` and reads a message with its headers. The first one given counts. Without one, mails are refused.
+    /// Sets a program like `sendmail`, which sends the mails that processes log (`LOG_EMAIL`): it is called with `-i
+    /// -- RECIPIENT...` and reads a message with its headers. The first call counts. Without one, mails are refused.
     ///
     /// The first node by name sends the mails of all nodes (LOG-06). The program runs with the permissions of the user whose
-    /// process logs the mail; those of other users are refused unless the server can take these on. It has ten seconds for each
-    /// mail, and four run at a time. A process cannot choose the mail server.
+    /// process logs the mail; mails of other users are refused unless the server can assume their permissions. It has
+    /// ten seconds for each mail, and four run at a time. A process cannot choose the mail server.
     #[must_use]
     pub fn with_mail_program(self, program: impl AsRef<std::path::Path>) -> Self {
         self.0.logger.set_mail_program(program.as_ref());
         self
     }
 
-    /// The same host with this socket as its node's syslog instead of `/dev/log`. The first one given counts (LOG-06).
+    /// Sets the socket of the node's syslog, by default `/dev/log` (LOG-06). The first call counts.
     #[cfg(feature = "syslog")]
     #[must_use]
     pub fn with_syslog(self, socket: impl AsRef<std::path::Path>) -> Self {
@@ -188,8 +241,8 @@ impl StandardHost {
     }
 
     #[cfg(feature = "durable")]
-    /// The same host with a file for data that is published with
-    /// [`Persistence::INDEF`](pmix_types::Persistence::INDEF), so that it outlasts the server, however the server ends.
+    /// Keeps data that is published with [`Persistence::INDEF`](pmix_types::Persistence::INDEF) in a file, so that it
+    /// outlasts the server, however the server ends.
     ///
     /// A publish with that persistence returns when its data is on disk. Data that is already in the file is published
     /// from the start, with its former publishers, ranges and access. Call this on the node that keeps the data, the
@@ -238,7 +291,7 @@ impl StandardHost {
     /// # Cancel safety
     /// Not cancel-safe: a dropped future may leave processes running until the launcher is dropped.
     pub async fn start_job(&self, start: JobStart) -> Result<RunningJob, StartError> {
-        self.0.jobs.start_unless(start, std::future::pending()).await
+        self.0.jobs.start_unless(start, self.0.site.node(), std::future::pending()).await
     }
 
     /// The process table of a running job that this host has started; empty for any other.
@@ -314,6 +367,12 @@ behind_the_gate! {
 
         async fn client_lost(&self, cx: &UpcallContext, req: ClientLost) -> HostResult<()> {
             self.0.published.forget_lost(&req.proc);
+            if let Some(relay) = &self.0.relay {
+                if !relay.lost(cx, req.proc.clone()).await? {
+                    self.0.events.tell_of_loss(cx, req.proc).await;
+                }
+                return Ok(());
+            }
             if self.0.table.contains(&req.proc.nspace) {
                 self.0.table.tell(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
             } else {
@@ -323,12 +382,21 @@ behind_the_gate! {
         }
     }
 
-    ClientConnected client_connected(host, _cx, req: ClientConnected) -> (), of &[]
-        => { host.table.tell(&req.proc.nspace, Control::Connected(req.proc.rank)); Ok(()) };
-    ClientFinalized client_finalized(host, _cx, req: ClientFinalized) -> (), of &[]
-        => { host.table.tell(&req.proc.nspace, Control::Finalized(req.proc.rank)); Ok(()) };
+    ClientConnected client_connected(host, cx, req: ClientConnected) -> (), of &[]
+        => match &host.relay {
+            Some(relay) => relay.tell(cx, News::Connected(req.proc)).await.map(drop),
+            None => { host.table.tell(&req.proc.nspace, Control::Connected(req.proc.rank)); Ok(()) }
+        };
+    ClientFinalized client_finalized(host, cx, req: ClientFinalized) -> (), of &[]
+        => match &host.relay {
+            Some(relay) => relay.tell(cx, News::Finalized(req.proc)).await.map(drop),
+            None => { host.table.tell(&req.proc.nspace, Control::Finalized(req.proc.rank)); Ok(()) }
+        };
     Abort abort(host, cx, req: Abort) -> (), of &req.procs
-        => host.jobs.abort(cx, &req);
+        => match &host.relay {
+            Some(relay) => relay.abort(cx, req).await,
+            None => host.jobs.abort(cx, &req).await,
+        };
     Fence fence(host, cx, req: FenceRequest) -> Bytes, of &req.procs
         => host.collectives.fence(cx, req).await;
     Connect connect(host, cx, req: ConnectRequest) -> Connected, of &req.procs
@@ -346,24 +414,42 @@ behind_the_gate! {
     Unpublish unpublish(host, cx, req: Unpublish) -> (), of &[]
         => host.published.unpublish(cx, req).await;
     Spawn spawn(host, cx, req: Spawn) -> Nspace, of &[]
-        => host.jobs.spawn(cx, req).await;
+        => match &host.relay {
+            Some(relay) => relay.spawn(cx, req).await,
+            None => host.jobs.spawn(cx, req).await,
+        };
     Log log(host, cx, req: Log) -> (), of &[]
         => host.logger.write(cx, req).await;
     JobControl job_control(host, cx, req: JobControl) -> Infos, of &host.table.those_here(&req.targets)
-        => host.controller.control(cx, req).await;
+        => match &host.relay {
+            Some(relay) => relay.control(cx, req).await,
+            None => host.controller.control(cx, req).await,
+        };
     NotifyEvent notify_event(host, cx, req: Event) -> (), of &[]
         => host.events.carry(cx, req).await;
     // its end takes back what it was given
     IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.pull.procs } else { &[] }
-        => host.forwarder.change_forwarding(cx, req);
-    PushStdin push_stdin(host, _cx, req: IofPush) -> (), of &req.targets
-        => host.forwarder.take_input(req).await;
+        => match &host.relay {
+            Some(relay) => relay.pull(cx, req).await,
+            None => host.forwarder.change_forwarding(host.site.node(), cx, req),
+        };
+    PushStdin push_stdin(host, cx, req: IofPush) -> (), of &req.targets
+        => match &host.relay {
+            Some(relay) => relay.push(cx, req).await,
+            None => host.forwarder.take_input(req).await,
+        };
     DirectModex direct_modex(host, cx, req: DirectModexRequest) -> Bytes, of &[]
         => host.modex.fetch(cx, req).await;
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
-        => host.queries.answer(&User::of(cx), req).await;
+        => match &host.relay {
+            Some(relay) => relay.query(cx, req).await,
+            None => host.queries.answer(&User::of(cx), req).await,
+        };
     Allocate allocate(host, cx, req: Allocate) -> Infos, of &[]
-        => host.allocator.carry_out(cx, req);
+        => match &host.relay {
+            Some(relay) => relay.allocate(cx, req).await,
+            None => host.allocator.carry_out(cx, req),
+        };
     GetCredential get_credential(host, cx, req: Directives) -> Credential, of &[]
         => host.credentials.issue(cx, req).await;
     ValidateCredential validate_credential(host, cx, req: ValidateCredential) -> Infos, of &[]

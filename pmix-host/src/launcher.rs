@@ -12,38 +12,45 @@ use pmix_types::{App, Info, Nspace, ProcId, ProcState, Rank, Status, escaped};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use pmix_server::Account;
 use pmix_server::host::{HostError, HostResult};
+use pmix_server::{Account, Pmi1Socket};
 
 use crate::binding::{BindRequest, Bound};
 
 /// Where and how processes run: what a resource manager provides.
 ///
-/// [`StandardHost`](super::StandardHost) does the rest.
+/// [`StandardHost`](super::StandardHost) does the rest, and shows the smallest launcher. The example `launcher_rm` of the sources
+/// is a complete one in 120 lines, `pmix_rm::LocalLauncher` the one of `pmixrun`.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
     /// Names of the nodes on which it can start processes, the server's own included; never empty. Each of them needs a
     /// server in this process: see "Several nodes" at [`StandardHost`](super::StandardHost).
     fn nodes(&self) -> Vec<String>;
 
-    /// The machine that a node is, or is a part of; not known, by default.
+    /// The machine of a node, which other nodes may share. By default, unknown.
     ///
-    /// A job is told of nodes on whose machines more processes run than there are processors for
-    /// (`NODE_OVERSUBSCRIBED`), so that MPI libraries do not wait by spinning. Asked when a job starts; must not wait.
+    /// Jobs learn which nodes are oversubscribed (`NODE_OVERSUBSCRIBED`), so that MPI libraries do not spin while they wait.
+    /// Called when a job starts; must not block.
     fn machine(&self, node: &str) -> Option<Machine> {
         let _ = node;
         None
     }
 
-    /// Chooses the processors that the processes of a job are to run on, in rank order, with `None` for a process that is
-    /// not bound. The host tells the processes of it, and hands it to [`launch`](Self::launch) in [`LaunchProc::bound`].
+    /// How many processes of a job a node takes. Nodes with a number are filled in their order, up to that number; a job that
+    /// needs more is refused. By default, any number: the processes are divided evenly.
+    fn slots(&self, node: &str) -> Option<u32> {
+        let _ = node;
+        None
+    }
+
+    /// Chooses the processors of the processes of a job, in rank order, with `None` for an unbound process. The host informs
+    /// the processes, and passes the choice to [`launch`](Self::launch) in [`LaunchProc::bound`].
     ///
-    /// On each node this depends on the node's own topology: [`BindingPolicy::choose`](crate::BindingPolicy::choose) is
-    /// made to be called there. By default nothing is told, which is the empty answer, and a policy that is required is
-    /// refused.
+    /// The choice depends on the topology of each node: call [`BindingPolicy::choose`](crate::BindingPolicy::choose) there. By
+    /// default, returns an empty list (unknown), and refuses a required policy.
     ///
     /// # Errors
-    /// `ERR_JOB_FAILED_TO_MAP` or `ERR_NOT_SUPPORTED` for a policy that is required and cannot be kept.
+    /// `ERR_JOB_FAILED_TO_MAP` or `ERR_NOT_SUPPORTED` for a required policy that cannot be met.
     async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
         if request.policy.is_required && request.policy.needs_processors() {
             let message = format!("{}: this launcher does not bind processes to processors", request.nspace);
@@ -52,16 +59,16 @@ pub trait Launcher: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Whether its processes need the variables of programming models that this process has, because they do not inherit
-    /// them: the host then has them collected for each job of its own user (`SETUP_APP_ENVARS`,
-    /// [`ServerBuilder::harvest`](pmix_server::ServerBuilder::harvest)). Not, by default.
+    /// Whether processes do not inherit the environment of this process: the host then collects the variables of programming
+    /// models for each job of its own user (`SETUP_APP_ENVARS`,
+    /// [`ServerBuilder::harvest`](pmix_server::ServerBuilder::harvest)). By default, `false`.
     fn harvests(&self) -> bool {
         false
     }
 
-    /// What a job needs on these nodes beside what its server collects: changes of the environment, and values for its
-    /// job data, such as those of a network that has been prepared for it. The host gives this to the server of each node
-    /// before the first process starts there (SET-03). Nothing, by default.
+    /// Returns additional set-up of a job on these nodes: changes of the environment and job data, such as those of a network
+    /// prepared for it. The host passes them to the server of each node before the first process starts there (SET-03). By
+    /// default, returns an empty list.
     ///
     /// # Errors
     /// The job does not start.
@@ -97,21 +104,27 @@ pub trait Launcher: Send + Sync + 'static {
         false
     }
 
-    /// Whether it can start the processes of a job as another user ([`LaunchJob::user`]); not, by default: such jobs
-    /// are refused then, and never started as the launcher's own user.
+    /// Those of these processes that [have ended](Self::has_ended). A launcher that has to ask other nodes overrides this; it
+    /// must not wait for long, because a caller of abort does.
+    async fn which_ended(&self, procs: &[ProcId]) -> Vec<ProcId> {
+        procs.iter().filter(|proc| self.has_ended(proc)).cloned().collect()
+    }
+
+    /// Whether it can start the processes of a job as another user ([`LaunchJob::user`]). By default, `false`: such jobs are
+    /// refused, never started as the launcher's own user.
     fn starts_as_others(&self) -> bool {
         false
     }
 
-    /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin); not, by default. Read when the
-    /// server starts.
+    /// Whether input can be sent to processes with [`push_stdin`](Self::push_stdin). By default, `false`. Read when the server
+    /// starts.
     fn takes_stdin(&self) -> bool {
         false
     }
 
-    /// Hands input to the standard input of processes that were started with [`LaunchProc::takes_stdin`], and closes
-    /// it if this is the end. Ready when it is taken; may wait for a process that does not read, until it ends.
-    /// Processes that have ended, or whose input is closed, are skipped. Calls for a process come one after the other.
+    /// Writes to the standard input of processes that were started with [`LaunchProc::takes_stdin`], and closes it if this is
+    /// the end. Returns when the data is accepted; may wait for a process that does not read, until it ends. Processes that
+    /// have ended, or with closed input, are skipped. Calls for a process are sequential.
     ///
     /// # Errors
     /// [`LaunchError`] for a process that takes no input; by default, for every process.
@@ -131,6 +144,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 
     fn machine(&self, node: &str) -> Option<Machine> {
         (**self).machine(node)
+    }
+
+    fn slots(&self, node: &str) -> Option<u32> {
+        (**self).slots(node)
     }
 
     async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
@@ -161,6 +178,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
         (**self).has_ended(proc)
     }
 
+    async fn which_ended(&self, procs: &[ProcId]) -> Vec<ProcId> {
+        (**self).which_ended(procs).await
+    }
+
     fn starts_as_others(&self) -> bool {
         (**self).starts_as_others()
     }
@@ -174,13 +195,13 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
     }
 }
 
-/// What the processes of one or several nodes share.
+/// A machine, which one or several nodes share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Machine {
     /// Name of the machine; nodes whose machines have the same name share it.
     pub name: String,
-    /// Processors that all processes on it may use together.
+    /// Number of processors available to all processes on it together.
     pub processors: u32,
 }
 
@@ -241,7 +262,7 @@ pub struct LaunchProc {
     pub node: String,
     /// Index of its application.
     pub app: usize,
-    /// Variables that it needs to find its server; they override those of the application.
+    /// Variables with the address of its server; they override those of the application.
     pub env: Vec<(String, String)>,
     /// Variables that are set unless the process has them already, inherited or from its application: parameters of MPI
     /// libraries that users may override.
@@ -250,14 +271,28 @@ pub struct LaunchProc {
     pub cwd: Option<String>,
     /// Whether it gets its standard input from [`Launcher::push_stdin`].
     pub takes_stdin: bool,
-    /// What to bind it to before its program runs, as [`Launcher::bind`] chose it.
+    /// What makes its socket for PMI-1, if its server serves that. A launcher that can opens it when it starts the process, and
+    /// has the process inherit what it gets ([`inherit_pmi_fd`](pmix_server::inherit_pmi_fd)), so that programs of MPICH find
+    /// their server; another one ignores it.
+    pub pmi1: Option<Pmi1Socket>,
+    /// The binding to apply before its program runs, as chosen by [`Launcher::bind`].
     pub bound: Option<Bound>,
 }
 
 impl LaunchProc {
     /// A process to launch, without defaults, directory or standard input of its own.
     pub const fn new(rank: Rank, node: String, app: usize, env: Vec<(String, String)>) -> Self {
-        Self { rank, node, app, env, defaults: Vec::new(), cwd: None, takes_stdin: false, bound: None }
+        Self {
+            rank,
+            node,
+            app,
+            env,
+            defaults: Vec::new(),
+            cwd: None,
+            takes_stdin: false,
+            pmi1: None,
+            bound: None,
+        }
     }
 }
 
@@ -294,15 +329,27 @@ pub enum LaunchReport {
 
 /// Output channels of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, clippy::exhaustive_enums)]
+#[allow(clippy::exhaustive_enums, reason = "a process has no other")]
 pub enum OutputChannel {
+    /// Standard output.
     Stdout,
+    /// Standard error.
     Stderr,
 }
 
 /// How a process ended.
+///
+/// # Examples
+/// ```
+/// use pmix_host::ProcExit;
+/// use pmix_server::types::ProcState;
+///
+/// let killed = ProcExit::Signal(9);
+/// assert_eq!((killed.shell_code(), killed.state()), (137, ProcState::ABORTED_BY_SIG));
+/// assert_eq!(ProcExit::Code(3).state(), ProcState::TERM_NON_ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
+#[allow(clippy::exhaustive_enums, reason = "the kernel reports no other")]
 pub enum ProcExit {
     /// It returned this code.
     Code(i32),
@@ -329,7 +376,7 @@ impl ProcExit {
     }
 }
 
-/// As the system tells it of a process that was waited for.
+/// Converts a wait status.
 impl From<ExitStatus> for ProcExit {
     fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
@@ -355,6 +402,17 @@ impl fmt::Display for ProcExit {
 }
 
 /// Why a job could not be started, or its processes could not be reached.
+///
+/// # Examples
+/// ```
+/// use pmix_host::LaunchError;
+/// use pmix_server::types::{ProcId, Status};
+///
+/// let proc = ProcId::new("job-1".parse()?, "3".parse()?);
+/// let error = LaunchError::new(proc, "n0", "a.out", "no such program").with_status(Status::ERR_JOB_EXE_NOT_FOUND);
+/// assert_eq!(error.to_string(), "job-1:3 (a.out) on n0: no such program");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Error)]
 #[error("{proc} ({}) on {}: {}", escaped(.program), escaped(.node), escaped(.reason))]
 #[non_exhaustive]
@@ -367,7 +425,7 @@ pub struct LaunchError {
     pub program: String,
     /// What went wrong and what to do.
     pub reason: String,
-    /// The Standard's status for it: `ERR_JOB_FAILED_TO_LAUNCH` unless more is known (SPN-06).
+    /// The Standard's status: `ERR_JOB_FAILED_TO_LAUNCH`, or a more specific one (SPN-06).
     pub status: Status,
     /// The cause, if the system gave one.
     #[source]
@@ -393,7 +451,7 @@ impl LaunchError {
         }
     }
 
-    /// The same with a status that says more.
+    /// Sets a more specific status.
     #[must_use]
     pub const fn with_status(mut self, status: Status) -> Self {
         self.status = status;
@@ -402,6 +460,9 @@ impl LaunchError {
 }
 
 pmix_types::message_first!(LaunchError);
+pmix_types::statuses! {
+    LaunchError, "its [status](Self::status)", |this| this.status;
+}
 
 #[cfg(test)]
 mod tests {

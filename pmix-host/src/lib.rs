@@ -18,6 +18,7 @@ mod internode;
 mod jobs;
 mod launcher;
 mod memory;
+mod nodes;
 mod program;
 mod publish;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
 };
 pub use memory::MemoryExchange;
+pub use nodes::Member;
 pub use pmix_server::Account;
 pub use pmix_topology as topology;
 #[cfg(feature = "durable")]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::Launcher;
 use crate::allocations::Allocator;
 use crate::collective::Collectives;
 use crate::credentials::Credentials;
@@ -10,9 +11,9 @@ use crate::events::Events;
 use crate::gate::Gate;
 use crate::internode::Site;
 use crate::jobs::{Cluster, JobTable, Jobs, LocalNode, RecordFiles};
+use crate::nodes::{NodesLauncher, Relay, RemoteNode};
 use crate::publish::Publishing;
 use crate::tools::{Controller, Forwarder, Identities, Logger, Queries};
-use crate::{Exchange, Launcher};
 
 pub(crate) struct Services {
     pub(crate) site: Arc<Site>,
@@ -34,11 +35,21 @@ pub(crate) struct Services {
     pub(crate) identities: Identities,
     pub(crate) credentials: Credentials,
     pub(crate) allocator: Allocator,
+    /// The way to the head, on one of its members.
+    pub(crate) relay: Option<Relay>,
+    /// What the head has beyond a host for one node.
+    pub(crate) head: Option<Head>,
+}
+
+/// What the head of several nodes has beyond a host for one.
+pub(crate) struct Head {
+    pub(crate) launcher: NodesLauncher,
+    /// Its members; the cluster knows them as nodes.
+    pub(crate) _members: Vec<Arc<RemoteNode>>,
 }
 
 impl Services {
-    pub(crate) fn new(cluster: Arc<Cluster>, exchange: Arc<dyn Exchange>) -> Self {
-        let site = Arc::new(Site::new(exchange));
+    pub(crate) fn new(cluster: Arc<Cluster>, site: Arc<Site>) -> Self {
         let (launcher, table) = (cluster.launcher.clone(), cluster.table.clone());
         let allocations = cluster.allocations.clone();
         let published = Arc::new(Publishing::new(site.clone(), table.clone()));
@@ -52,7 +63,7 @@ impl Services {
             collectives: Collectives::new(site.clone()),
             modex: DirectModex::new(site.clone()),
             events: Events::new(table.clone(), site.clone()),
-            forwarder: Forwarder::new(launcher.clone(), table.clone(), site.clone()),
+            forwarder: Forwarder::new(launcher.clone(), table.clone()),
             queries: Queries::new(table.clone(), site.clone(), allocations),
             controller: Controller::new(table.clone(), site.clone()),
             logger: Logger::new(table.clone(), site.clone()),
@@ -62,6 +73,8 @@ impl Services {
             launcher,
             table,
             published,
+            relay: None,
+            head: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pmix_types::DataType;
+use pmix_types::{DataType, Status};
 
 /// Encoding of payloads. The connecting side chooses it, and the server uses the same.
 ///
@@ -30,6 +30,10 @@ pub enum Dialect {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unsupported dialect {0:?}; supported are v41, v4, v3 and v21")]
 pub struct UnknownDialect(pub String);
+
+pmix_types::statuses! {
+    UnknownDialect, "`ERR_NOT_SUPPORTED`", |_this| Status::ERR_NOT_SUPPORTED;
+}
 
 impl Dialect {
     /// All dialects, newest first: the order in which a process searches for the address of its server.

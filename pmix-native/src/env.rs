@@ -18,7 +18,7 @@
 use std::num::ParseIntError;
 use std::path::PathBuf;
 
-use pmix_types::{NspaceError, ProcId, Rank};
+use pmix_types::{NspaceError, ProcId, Rank, Status};
 use thiserror::Error;
 
 use crate::conn::{ServerUri, UriError};
@@ -120,6 +120,26 @@ impl Launch {
     }
 }
 
+/// A server, as the environment of its processes describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offered {
+    /// The variable that has named it; empty if none has.
+    pub variable: &'static str,
+    /// Name and address.
+    pub uri: ServerUri,
+    /// The encoding: the newest dialect that the server offers.
+    pub encoding: Encoding,
+    /// Release of the server.
+    pub version: Version,
+    /// Security mechanisms that the server accepts, best first; empty if unknown.
+    pub security: Vec<String>,
+    /// The data store to name when connecting: `hash`, unless the server offers others only.
+    pub store: String,
+    /// Name of the node, if known.
+    pub hostname: Option<String>,
+}
+
 /// The environment that a process has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -165,27 +185,73 @@ pub enum EnvError {
     },
 }
 
+pmix_types::statuses! {
+    EnvError, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
+}
+
+impl Offered {
+    /// A server of which only the address is known: the newest dialect, and the release of [`RELEASE`].
+    pub fn new(uri: ServerUri) -> Self {
+        Self {
+            variable: "",
+            uri,
+            encoding: Encoding::plain(Dialect::V41),
+            version: RELEASE,
+            security: Vec::new(),
+            store: HASH.to_owned(),
+            hostname: None,
+        }
+    }
+
+    /// Reads the environment; `None` if it names no server that offers a supported dialect.
+    ///
+    /// # Errors
+    /// [`EnvError::Uri`].
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, EnvError> {
+        let offered = Dialect::ALL.into_iter().find_map(|dialect| {
+            Some((dialect, variable(dialect.uri_variable()).filter(|uri| !uri.is_empty())?))
+        });
+        let Some((dialect, uri)) = offered else { return Ok(None) };
+        let name = dialect.uri_variable();
+        let uri = uri.parse().map_err(|source| EnvError::Uri { variable: name, source })?;
+        let list = |name| {
+            let list = variable(name).unwrap_or_default();
+            let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+            parts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let version = variable(VERSION).and_then(|text| text.parse().ok());
+        let stores = list(STORE);
+        let has_hash = stores.iter().any(|store| store == HASH);
+        Ok(Some(Self {
+            variable: name,
+            uri,
+            encoding: Encoding { dialect, described: variable(BUFFER_TYPE).as_deref() == Some(DESCRIBED) },
+            version: version.unwrap_or_else(|| Version::of_dialect(dialect)),
+            security: list(SECURITY),
+            store: stores.into_iter().find(|_| !has_hash).unwrap_or_else(|| HASH.to_owned()),
+            hostname: variable(HOSTNAME),
+        }))
+    }
+}
+
 impl Launched {
     /// Reads the environment; `None` for a process without a launcher, or whose server offers no supported dialect.
     ///
     /// # Errors
     /// [`EnvError`].
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, EnvError> {
-        let offered =
-            Dialect::ALL.into_iter().find_map(|dialect| Some((dialect, variable(dialect.uri_variable())?)));
-        let (Some(nspace), Some((dialect, uri))) = (variable(NAMESPACE), offered) else { return Ok(None) };
+        let (Some(nspace), Some(server)) = (variable(NAMESPACE), Offered::read(&variable)?) else {
+            return Ok(None);
+        };
         let rank = variable(RANK).ok_or(EnvError::Missing(RANK))?;
-        let uri = uri.parse().map_err(|source| EnvError::Uri { variable: dialect.uri_variable(), source })?;
-        let version = variable(VERSION).and_then(|text| text.parse().ok());
+        let Offered { uri, encoding, version, security, hostname, .. } = server;
         Ok(Some(Self {
             uri,
             proc: ProcId::new(nspace.parse()?, Rank::from_raw(rank.parse()?)),
-            encoding: Encoding { dialect, described: variable(BUFFER_TYPE).as_deref() == Some(DESCRIBED) },
-            version: version.unwrap_or_else(|| Version::of_dialect(dialect)),
-            security: variable(SECURITY)
-                .map(|list| list.split(',').map(str::to_owned).collect())
-                .unwrap_or_default(),
-            hostname: variable(HOSTNAME),
+            encoding,
+            version,
+            security,
+            hostname,
             server_tmpdir: variable(SERVER_TMPDIR).map(PathBuf::from),
             system_tmpdir: variable(SYSTEM_TMPDIR).map(PathBuf::from),
         }))
@@ -237,6 +303,22 @@ mod tests {
             variables.remove(dialect.uri_variable());
         }
         assert_eq!(read(&variables), Ok(None));
+    }
+
+    #[test]
+    fn the_hash_store_is_named_wherever_there_is_a_choice() {
+        let mut variables: HashMap<_, _> = launch().variables().into_iter().collect();
+        let mut store = |list: Option<&str>| {
+            match list {
+                Some(list) => variables.insert(STORE, list.to_owned()),
+                None => variables.remove(STORE),
+            };
+            Offered::read(|name| variables.get(name).cloned()).unwrap().unwrap().store
+        };
+        for list in [None, Some(""), Some("hash"), Some("ds21,ds12,hash"), Some("shmem2, hash")] {
+            assert_eq!(store(list), "hash", "{list:?}");
+        }
+        assert_eq!(store(Some("ds21,ds12")), "ds21", "a server that insists has its way");
     }
 
     #[test]

@@ -66,6 +66,7 @@
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod client;
 pub mod codec;
 pub mod conn;
 mod dialect;

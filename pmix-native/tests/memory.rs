@@ -3,9 +3,12 @@
 
 use std::fs;
 
+use pmix_native::client::{Caller, Conversation};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
+use pmix_native::conn::User;
 use pmix_native::msg::{Context, Request};
 use pmix_native::{Dialect, Encoding, Version};
+use pmix_types::{ProcId, Rank, message};
 
 /// Most memory this process has ever held, in kilobytes.
 fn peak() -> u64 {
@@ -14,8 +17,37 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// What this process holds of memory, in kilobytes.
+fn held() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// A server that never answers, asked again and again by a process that does not wait for ever.
+fn requests_that_are_given_up_take_no_memory() {
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
+    let proc = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
+    let caller = Caller::new(proc.clone(), User { uid: 1, gid: 1 }, "n0", context);
+    let mut client = Conversation::new(caller);
+    let mut ask = |id: u64| {
+        let keys = (0..64).map(|key| format!("a-key-that-takes-memory-{key}").parse().unwrap()).collect();
+        client.request(id, message::Request::Lookup(message::Lookup::new(keys)));
+        assert!(!client.take_sent().is_empty());
+        client.give_up(&[id].into_iter().collect());
+        assert!(client.is_idle() && client.next_delivery().is_none());
+    };
+    (1..1000).for_each(&mut ask);
+    let before = held();
+    // each takes some kilobytes while it waits
+    (1000..50_000).for_each(&mut ask);
+    let grown = held().saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} kB");
+}
+
 #[test]
-fn counts_make_no_room_before_there_are_bytes() {
+fn counts_make_no_room_before_there_are_bytes_and_what_is_given_up_takes_none() {
+    requests_that_are_given_up_take_no_memory();
     let before = peak();
     for dialect in Dialect::ALL {
         let encoding = Encoding::plain(dialect);

@@ -447,3 +447,15 @@ fn infos_without_a_key_are_passed_over_among_others() {
         }
     }
 }
+
+#[test]
+fn attributes_without_a_key_stand_for_none() {
+    let encoding = Encoding::plain(Dialect::V41);
+    let attribute =
+        |key| t::RegAttr::new("NONE".into(), KeyName::new(key).unwrap(), DataType::UNDEF, vec![], vec![]);
+    let listed = |attributes| Value::from(DataArray::RegAttr(attributes));
+    let bytes = encode(encoding, &listed(vec![attribute("k"), attribute("more")])).unwrap();
+    let at = bytes.windows(3).position(|window| window == b"\x04k\0").unwrap();
+    let unnamed = [&bytes[..at], b"\x02\0", &bytes[at + 3..]].concat();
+    assert_eq!(decode(encoding, &unnamed), Ok(listed(vec![attribute("more")])));
+}

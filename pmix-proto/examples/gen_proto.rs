@@ -17,6 +17,9 @@ const FILES: [&str; 5] = [
     "pmix/v1/host.proto",
 ];
 
+/// What servers of nodes do not serve, and therefore do not reflect.
+const BETWEEN_NODES: [&str; 1] = ["pmix/host/v1/nodes.proto"];
+
 /// Cases of `Value` that are boxed in the domain type too, so that a value stays small.
 const BOXED: [&str; 13] = [
     "app",
@@ -42,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Writes all generated files into a folder.
 pub(crate) fn generate(out_dir: &Path) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
-    let mut descriptors = protox::compile(FILES, [root])?;
+    let mut descriptors = protox::compile(FILES, [&root])?;
 
     let mut builder = tonic_prost_build::configure()
         .out_dir(out_dir)
@@ -52,7 +55,8 @@ pub(crate) fn generate(out_dir: &Path) -> Result<(), Box<dyn Error>> {
     for case in BOXED {
         builder = builder.boxed(format!(".pmix.v1.Value.kind.{case}"));
     }
-    builder.compile_fds(descriptors.clone())?;
+    builder.clone().compile_fds(descriptors.clone())?;
+    builder.compile_fds(protox::compile(BETWEEN_NODES, [&root])?)?;
 
     // Comments are for those who read the protobuf files; reflection does without.
     for file in &mut descriptors.file {

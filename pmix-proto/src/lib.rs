@@ -97,6 +97,22 @@ pub mod v1 {
     include!("gen/pmix.v1.rs");
 }
 
+/// Generated messages and service of the connection between the head of several nodes and their daemons.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    elided_lifetimes_in_paths,
+    rustdoc::all,
+    clippy::all,
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
+    reason = "generated"
+)]
+pub mod nodes {
+    include!("gen/pmix.host.v1.rs");
+}
+
 pub use assembler::{Assembler, Limits};
 pub use body::{
     ClientBody, EncodedBody, PART_BYTES, ServerBody, decode_client, decode_server, encode_hello,

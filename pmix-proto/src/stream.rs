@@ -12,7 +12,7 @@ use std::net::Shutdown;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use rustix::cmsg_space;
@@ -100,6 +100,11 @@ pub struct LocalWriter {
 }
 
 impl LocalWriter {
+    /// A handle that writes without waiting.
+    pub fn handle(&self) -> LocalHandle {
+        LocalHandle(Arc::downgrade(&self.socket))
+    }
+
     /// Writes some of `bytes` and hands a file over with them. Returns how many bytes were written: at least one.
     ///
     /// # Errors
@@ -146,6 +151,20 @@ impl LocalWriter {
                 written => return Poll::Ready(written),
             }
         }
+    }
+}
+
+/// Writes to a [`LocalStream`] what its socket takes at once. Does not keep the stream open.
+///
+/// Whoever uses it makes sure that no write of the [`LocalWriter`] is under way.
+#[derive(Clone, Debug)]
+pub struct LocalHandle(Weak<AsyncFd<UnixStream>>);
+
+impl LocalHandle {
+    /// Writes some of `bytes`, and returns how many; 0 if the socket is full, closed or has failed. The next write of the
+    /// [`LocalWriter`] reports an error.
+    pub fn try_write(&self, bytes: &[u8]) -> usize {
+        self.0.upgrade().and_then(|socket| socket.get_ref().write(bytes).ok()).unwrap_or_default()
     }
 }
 

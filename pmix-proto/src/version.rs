@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use pmix_types::escaped;
+use pmix_types::{Status, escaped};
 use thiserror::Error;
 
 /// Newest version of the protocol that this crate supports.
@@ -57,6 +57,10 @@ pub struct VersionMismatch {
     pub implementation: String,
 }
 
+pmix_types::statuses! {
+    VersionMismatch, "`ERR_HANDSHAKE_FAILED`", |_this| Status::ERR_HANDSHAKE_FAILED;
+}
+
 struct Versions(u32, u32);
 
 impl fmt::Display for Versions {
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::reversed_empty_ranges)]
+    #[allow(clippy::reversed_empty_ranges, reason = "what a broken peer may send")]
     fn ranges_without_common_version_are_refused() {
         for theirs in [0..=0, 2..=9, 5..=1, u32::MAX..=0] {
             assert!(negotiate(theirs.clone(), "x").is_err(), "{theirs:?}");

@@ -6,18 +6,17 @@ use pmix_host::{BindRequest, Bound, Machinery, Unbindable};
 use pmix_topology::{Processors, Topology};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Chooses processors for the processes of a job, all of them on this machine. Those of `busy` belong to processes that run.
+/// Chooses processors for those processes of a job that are on this machine. Those of `busy` belong to processes that run.
 pub(crate) fn choose(
     request: &BindRequest,
     topology: &Topology,
     busy: &Processors,
     is_oversubscribed: bool,
 ) -> Result<Vec<Option<Bound>>, Unbindable> {
-    // if the system does not tell, as with more processors than the call knows, none can be bound
+    // if the system does not report it, as with more processors than the call knows, none can be bound
     let allowed = sched_getaffinity(None).map_or_else(|_| Processors::new(), |set| listed(&set));
     let machine = Machinery { topology, allowed: &allowed, busy, is_oversubscribed };
-    let processes = request.nodes.len();
-    request.policy.choose(machine, processes, processes)
+    request.policy.choose(machine, request.nodes.len(), request.all)
 }
 
 fn listed(set: &CpuSet) -> Processors {

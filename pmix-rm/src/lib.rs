@@ -1,4 +1,4 @@
-//! A resource manager for one node: [`LocalLauncher`] starts processes on the local node for a
+//! A resource manager for one or several nodes: [`LocalLauncher`] starts processes on the local node for a
 //! [`StandardHost`](pmix_host::StandardHost), and the command `pmixrun` runs jobs with it. The command
 //! `pmix-check` checks whether a resource manager, this one or another, follows the rules of the Standard.
 //!
@@ -6,6 +6,7 @@
 //! pmixrun -n 4 ./app args
 //! pmixrun -np 2 ./a : -np 2 -x ROLE=io ./b
 //! pmixrun -n 8 --vnodes 3 ./app
+//! pmixrun --host n0:4,n1:4 ./app
 //! ```
 //!
 //! `docs/pmixrun.md` compares the options with those of other launchers.
@@ -28,8 +29,12 @@
 //! - *Simulated nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.
 //!   Each node has a server with its own socket and port; operations across nodes go through an exchange, as between real
 //!   nodes. Tools find the first server, which knows all processes.
+//! - *Several nodes*: `--host` and `--hostfile` start a daemon, [`pmixd`], on each other host by ssh. A node that is lost ends the
+//!   job and is named. Daemons end their ranks and themselves when `pmixrun` is gone.
 //! - *Programs linked with the C library* of PMIx are served, and those of Open MPI 4, which recognize their launcher by a
 //!   variable. `--native on` omits the variable, `--native off` serves none of these programs.
+//! - *Programs of MPICH* and its relatives are served through PMI-1, by a socket that each rank inherits. `--pmi1 off` does not
+//!   serve them.
 //! - *Nothing is left behind*: ranks descend from a [`Guardian`], which ends them and all their descendants, including
 //!   daemons, and removes the session directory, both at a regular end and if `pmixrun` itself is killed. A guardian that is
 //!   killed is replaced, and the job continues. Where cgroup v2 is delegated, each job has its own cgroup. One kind of
@@ -55,11 +60,13 @@ mod input;
 mod launcher;
 mod limit;
 mod map;
+mod nodes;
 mod orphans;
 mod output;
 mod pid_file;
 mod program;
 mod recipe;
+mod records;
 mod report;
 mod run;
 mod signals;
@@ -97,6 +104,7 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
+    Guardian::is_coming();
     to_stderr(match plan.talk {
         cli::Talk::Little => "error",
         cli::Talk::Usual => "warn",
@@ -116,6 +124,31 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     });
     // threads that read standard input or write output may be blocked for ever
     std::process::exit(code)
+}
+
+/// Runs the command `pmixd`, the daemon of a node, with these arguments, starting with the name of the command, and returns its
+/// exit code. Only for `main`.
+///
+/// `pmixrun --host` starts it on other nodes. It reads one line from standard input: where its head is and how to prove its
+/// identity.
+pub fn pmixd(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().skip(1).collect();
+    match args.first().and_then(|arg| arg.to_str()) {
+        Some(GUARDIAN_COMMAND) => {
+            to_stderr("warn");
+            return run_guardian();
+        }
+        None if args.is_empty() => {}
+        _ => {
+            if let Err(error) = cli::daemon(args) {
+                // there is nowhere to report a failure
+                let _ = error.print();
+                return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+            }
+        }
+    }
+    to_stderr("warn");
+    nodes::run_daemon()
 }
 
 /// Runs the command `pmix-check`, which checks a resource manager, with these arguments, starting with the name of the

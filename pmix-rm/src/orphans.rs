@@ -22,16 +22,17 @@ pub(crate) fn end(mut tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
     let (done, gone) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         loop {
-            // the children of killed processes become children of this one, so look again
-            tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
-            let mut ended = wait(WaitOptions::empty());
-            // a look takes longer than waiting for those that have ended
-            while let Ok(Some((pid, status))) = ended {
-                tell(pid, status);
-                ended = wait(WaitOptions::NOHANG);
-            }
-            if matches!(ended, Err(Errno::CHILD)) {
-                break;
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => tell(pid, status),
+                // without children there are no descendants: whatever they leave behind becomes a child of this process
+                Err(Errno::CHILD) => break,
+                _ => {
+                    // the children of killed processes become children of this one, so look again
+                    tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
+                    if let Ok(Some((pid, status))) = wait(WaitOptions::empty()) {
+                        tell(pid, status);
+                    }
+                }
             }
         }
         let _ = done.send(());

@@ -93,6 +93,18 @@ pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
 /// identity.
 const NOT_INHERITED: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
 
+/// Variables by which MPICH's own launcher tells a process who it is.
+const OF_PMI1: [&str; 8] = [
+    "PMI_FD",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_SPAWNED",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+];
+
 /// Prefix of parameters of Open MPI. Users set them for their programs, and Open MPI's launchers for their own ranks.
 const PARAMETERS: &str = "OMPI_MCA_";
 
@@ -108,7 +120,9 @@ fn without_foreign(all: Vec<(OsString, OsString)>) -> impl Iterator<Item = (OsSt
     let begins = |name: &OsStr, with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
     let is_rank = all.iter().any(|(name, _)| name == RANK_OF_ANOTHER);
     let is_users = move |name: &OsStr| !is_rank && begins(name, PARAMETERS);
-    let is_foreign = move |name: &OsStr| NOT_INHERITED.iter().any(|prefix| begins(name, prefix));
+    let is_foreign = move |name: &OsStr| {
+        NOT_INHERITED.iter().any(|prefix| begins(name, prefix)) || OF_PMI1.iter().any(|own| name == *own)
+    };
     all.into_iter().filter(move |(name, _)| is_users(name) || !is_foreign(name))
 }
 
@@ -281,6 +295,8 @@ mod tests {
             "PMIX_MCA_gds",
             "PRTE_MCA_x",
             "OMPI_COMM_WORLD_SIZE",
+            "PMI_FD",
+            "MPI_LOCALRANKID",
         ];
         let kept = |more: &[&str]| -> Vec<OsString> {
             let all = names.iter().chain(more).map(|name| (name.into(), "1".into())).collect();

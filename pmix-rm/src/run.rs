@@ -1,9 +1,7 @@
 //! One run of `pmixrun`: sets up guardian and servers, runs the job of a [`Plan`], and cleans up.
 
 use std::env::var_os;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -16,6 +14,8 @@ use tokio::time::Instant;
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
 use crate::exit_code::{NO_READER, NOT_STARTED};
+use crate::nodes::{Agent, How, Session};
+use crate::records::RecordPlace;
 use crate::report::Report;
 use crate::signals::{Received, Signals};
 use crate::starter::Starter;
@@ -37,7 +37,7 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let json = plan.json;
 
     let result = match prepare(&plan, &mut console) {
-        Ok(_pid_file) => match Run::start(&node, &plan).await {
+        Ok((_pid_file, records)) => match Run::start(&node, &plan, records, &mut signals).await {
             Ok(mut run) => {
                 let result = run.job(plan, nspace, &mut console, &mut signals).await;
                 report.servers(&run.end().await);
@@ -75,25 +75,26 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
 }
 
 /// Creates output and pid files and the directory of records, before any process starts; returns the reason if that fails.
-fn prepare(plan: &Plan, console: &mut Console) -> Result<Option<pid_file::PidFile>, String> {
+fn prepare(plan: &Plan, console: &mut Console) -> Result<(Option<pid_file::PidFile>, RecordPlace), String> {
     console.keep(&plan.format, plan.ranks()).map_err(|error| format!("output of ranks: {error}"))?;
-    if let Some(directory) = &plan.record {
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(directory);
-        made.map_err(|error| format!("--record {}: {error}", directory.display()))?;
-    }
-    let Some(place) = &plan.report_pid else { return Ok(None) };
-    pid_file::report(place, console).map_err(|error| format!("--report-pid: {error}"))
+    let records = RecordPlace::prepare(plan.record.as_deref())?;
+    let Some(place) = &plan.report_pid else { return Ok((None, records)) };
+    let file = pid_file::report(place, console).map_err(|error| format!("--report-pid: {error}"))?;
+    Ok((file, records))
 }
 
 /// Everything that a job needs: guardian, launcher, host and servers.
 struct Run {
     node: String,
     guardian: Arc<Guardian>,
-    launcher: LocalLauncher,
+    /// The daemons of other nodes.
+    session: Option<Session>,
     /// Starts jobs on all nodes.
     host: StandardHost,
     /// The server of each node.
     servers: Vec<Server>,
+    /// Where the records of the servers go if the job fails.
+    records: RecordPlace,
     /// The tool that has started this launcher.
     starter: Option<Starter>,
 }
@@ -107,23 +108,59 @@ struct Ended {
 
 impl Run {
     /// Sets up all that a job needs; returns node and reason if that fails.
-    async fn start(node: &str, plan: &Plan) -> Result<Self, String> {
-        let starter = Starter::from_env().await?;
+    async fn start(
+        node: &str,
+        plan: &Plan,
+        records: RecordPlace,
+        signals: &mut Signals,
+    ) -> Result<Self, String> {
+        // it becomes ready while the servers start
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
-        let guardian = Guardian::start(command).map_err(|error| format!("{node}: guardian: {error}"))?;
+        let guardian = Guardian::begin(command).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
+        let starter = Starter::from_env().await?;
+        let session = match &plan.hosts {
+            Some(hosts) => {
+                Some(Session::start(node, hosts, &how(plan, &records), signals.interrupted()).await?)
+            }
+            None => None,
+        };
+        let started = Self::start_servers(node, plan, records, (starter, guardian), session.as_ref()).await;
+        match (started, session) {
+            (Ok(run), session) => Ok(Self { session, ..run }),
+            (Err(error), Some(session)) => {
+                session.end("pmixrun cannot go on").await;
+                Err(error)
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    async fn start_servers(
+        node: &str,
+        plan: &Plan,
+        records: RecordPlace,
+        (starter, guardian): (Option<Starter>, Arc<Guardian>),
+        session: Option<&Session>,
+    ) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("{node}: guardian: {error}");
         let nodes = node_names(node, plan);
         let mut launcher =
             LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(plan.grace);
-        if let Stdin::Rank(rank) = plan.stdin {
+        // on other nodes, a rank has its input forwarded
+        if let Stdin::Rank(rank) = plan.stdin
+            && session.is_none()
+        {
             let stdin = stdin::for_one().map_err(|error| format!("{node}: standard input: {error}"))?;
             launcher = launcher.first_stdin_to(rank, stdin);
         }
-        let mut hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(&nodes));
+        let mut hosts = match session {
+            Some(session) => vec![StandardHost::head(launcher, session.exchange(), session.members())],
+            None => StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes)),
+        };
         // the session directories, where they would be otherwise, end with the job
-        let records = plan.record.clone().map_or(Records::Off, Records::Directory);
-        hosts = hosts.into_iter().map(|host| host.with_records(records.clone())).collect();
+        hosts = hosts.into_iter().map(|host| host.with_records(records.records())).collect();
         if let (Some(file), Some(host)) = (&plan.store, hosts.first_mut()) {
             // the first node keeps the data published on all nodes
             let durable = host.clone().with_durable_store(file);
@@ -137,7 +174,8 @@ impl Run {
                 .host(host.clone())
                 .hostname(node)
                 .tool_support(is_for_tools)
-                .native_wire(plan.native);
+                .native_wire(plan.native)
+                .pmi1_wire(plan.pmi1);
             if plan.system_server {
                 server = server.system_support(true);
             }
@@ -148,12 +186,12 @@ impl Run {
             }
             let server = server.start().await;
             let server = server.map_err(|error| format!("{node}: {}", with_causes(&error)))?;
-            let protected = guardian.protect(server.handle().session_dir());
-            protected.map_err(|error| format!("{node}: guardian: {error}"))?;
+            guardian.protect(server.handle().session_dir()).map_err(failed)?;
             servers.push(server);
         }
+        guardian.ready().map_err(failed)?;
         let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: no node"))?;
-        Ok(Self { node: node.to_owned(), guardian, launcher, host, servers, starter })
+        Ok(Self { node: node.to_owned(), guardian, session: None, host, servers, records, starter })
     }
 
     /// Runs the job to its end; returns the reason if it does not start.
@@ -174,10 +212,18 @@ impl Run {
             starter.directives().await?.into_iter().for_each(|info| directives.push(info));
         }
         start = start.directives(directives);
-        if plan.stdin == Stdin::All {
-            start.stdin = Some(Rank::WILDCARD);
+        match plan.stdin {
+            Stdin::All => start.stdin = Some(Rank::WILDCARD),
+            Stdin::Rank(rank) if self.session.is_some() => start.stdin = Some(rank),
+            _ => {}
         }
-        let job = self.host.start_job(start).await.map_err(|error| why_not(&error))?;
+        let reader = start.stdin;
+        // other hosts may take long, and what has been started ends with their daemons
+        let has_others = self.session.is_some();
+        let job = tokio::select! {
+            job = self.host.start_job(start) => job.map_err(|error| why_not(&error))?,
+            () = signals.interrupted(), if has_others => return Err("interrupted while the job was starting".to_owned()),
+        };
         if let Some(starter) = &mut self.starter {
             starter.has_launched(&nspace);
         }
@@ -185,16 +231,18 @@ impl Run {
         if plan.shows_map {
             map::lines(&nspace, &plan.apps, &table).iter().for_each(|line| console.put_line(line));
         }
-        if plan.stdin == Stdin::All {
-            let procs = table.into_iter().map(|row: ProcInfo| row.proc).collect();
-            stdin::to_all(self.launcher.clone(), procs)
+        if let Some(reader) = reader {
+            let procs = table.into_iter().map(|row: ProcInfo| row.proc);
+            let procs = procs.filter(|proc| reader.matches(proc.rank)).collect();
+            stdin::forward(self.host.clone(), procs)
                 .map_err(|error| format!("{}: standard input: {error}", self.node))?;
         }
         if plan.stop_in_init {
             console
                 .say(format_args!("ranks are waiting in init; run `pmix release {nspace}` to resume them"));
         }
-        let mut watch = Watch::new(plan, job, console);
+        let nodes = self.session.as_mut().map(|session| (session, self.host.clone()));
+        let mut watch = Watch::new(plan, job, console, self.records.clone(), nodes);
         let (outcome, code) =
             watch.until_done(signals).await.map_err(|error| format!("{}: {error}", self.node))?;
         Ok(Ended { outcome, code, by: watch.ending })
@@ -207,6 +255,9 @@ impl Run {
             stats.push(server.stats().await);
             server.stop().await;
         }
+        if let Some(session) = self.session {
+            session.end("the job has ended").await;
+        }
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "cannot wait for the guardian");
         }
@@ -216,6 +267,27 @@ impl Run {
             starter.leave().await;
         }
         stats
+    }
+}
+
+/// How daemons are started.
+fn how(plan: &Plan, records: &RecordPlace) -> How {
+    let start = plan.start.clone();
+    let daemon = start.daemon.unwrap_or_else(|| {
+        let own = std::env::current_exe().unwrap_or_default();
+        own.with_file_name("pmixd")
+    });
+    How {
+        agent: Agent { program: start.agent, daemon },
+        within: start.within,
+        grace: plan.grace,
+        head_grace: start.head_grace,
+        record: match records.records() {
+            Records::Directory(directory) => directory.into_os_string().into_string().ok(),
+            _ => None,
+        },
+        native: plan.native,
+        pmi1: plan.pmi1,
     }
 }
 
@@ -238,7 +310,7 @@ fn why_not(error: &StartError) -> String {
 }
 
 /// An error with its causes, as far as they add something.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

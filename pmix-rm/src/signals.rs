@@ -36,6 +36,11 @@ impl Signals {
         })
     }
 
+    /// Waits for one that ends the job; there are no ranks yet to pass others on to. Cancel-safe.
+    pub(crate) async fn interrupted(&mut self) {
+        while let Received::PassOn(_) = self.next().await {}
+    }
+
     /// The next one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Received {
         tokio::select! {

@@ -6,14 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use pmix_host::Launcher;
+use pmix_host::StandardHost;
 use pmix_types::ProcId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 use tokio::sync::mpsc;
-
-use crate::LocalLauncher;
 
 /// Largest piece of input that goes to all ranks.
 const CHUNK: usize = 64 * 1024;
@@ -44,10 +42,10 @@ pub(crate) fn for_one() -> io::Result<OwnedFd> {
 }
 
 /// Sends all of standard input to these processes, whose input is forwarded. A process that does not read delays the others.
-pub(crate) fn to_all(launcher: LocalLauncher, procs: Vec<ProcId>) -> io::Result<()> {
+pub(crate) fn forward(host: StandardHost, procs: Vec<ProcId>) -> io::Result<()> {
     let mut from = File::from(for_one()?);
     let (sender, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
-    std::thread::Builder::new().name("stdin to all".into()).spawn(move || {
+    std::thread::Builder::new().name("stdin forward".into()).spawn(move || {
         loop {
             let mut piece = BytesMut::zeroed(CHUNK);
             match from.read(&mut piece) {
@@ -68,15 +66,15 @@ pub(crate) fn to_all(launcher: LocalLauncher, procs: Vec<ProcId>) -> io::Result<
     })?;
     tokio::spawn(async move {
         while let Some(piece) = pieces.recv().await {
-            give(&launcher, &procs, piece, false).await;
+            give(&host, &procs, piece, false).await;
         }
-        give(&launcher, &procs, Bytes::new(), true).await;
+        give(&host, &procs, Bytes::new(), true).await;
     });
     Ok(())
 }
 
-async fn give(launcher: &LocalLauncher, procs: &[ProcId], piece: Bytes, is_end: bool) {
-    if let Err(error) = launcher.push_stdin(procs, piece, is_end).await {
+async fn give(host: &StandardHost, procs: &[ProcId], piece: Bytes, is_end: bool) {
+    if let Err(error) = host.give_stdin(procs, piece, is_end).await {
         tracing::warn!(%error, "cannot forward standard input");
     }
 }

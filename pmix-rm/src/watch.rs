@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use bytes::Bytes;
-use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, RunningJob};
+use pmix_host::{
+    JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, RunningJob, StandardHost,
+};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
@@ -12,7 +15,9 @@ use tokio::time::Instant;
 use crate::cli::Plan;
 use crate::console::Console;
 use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
+use crate::nodes::{Event, Session};
 use crate::output::{Lines, Prefix, tag};
+use crate::records::RecordPlace;
 use crate::signals::{Received, Signals};
 
 /// The reason for ending a job early.
@@ -35,12 +40,16 @@ impl Ending {
 }
 
 /// Watches a job.
-#[derive(Debug)]
 pub(crate) struct Watch<'a> {
     plan: Plan,
     job: RunningJob,
     console: &'a mut Console,
+    /// The daemons of other nodes, and the host that is told of their loss.
+    nodes: Option<(&'a mut Session, StandardHost)>,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
+    records: RecordPlace,
+    /// Records that were written, with their nodes.
+    recorded: Vec<(String, PathBuf)>,
     /// The reason for ending it early, if any.
     pub(crate) ending: Option<Ending>,
     /// Writing to standard output failed, and not because its reader has gone away.
@@ -52,13 +61,22 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(plan: Plan, job: RunningJob, console: &'a mut Console) -> Self {
+    pub(crate) fn new(
+        plan: Plan,
+        job: RunningJob,
+        console: &'a mut Console,
+        records: RecordPlace,
+        nodes: Option<(&'a mut Session, StandardHost)>,
+    ) -> Self {
         let timeout_at = plan.timeout.map(|time| Instant::now() + time);
         Self {
             plan,
             job,
             console,
+            nodes,
             lines: BTreeMap::new(),
+            records,
+            recorded: Vec::new(),
             ending: None,
             output_lost: false,
             timeout_at,
@@ -79,18 +97,32 @@ impl<'a> Watch<'a> {
                     self.end(Ending::Timeout, Signal::TERM);
                 }
                 () = until(self.kill_at) => self.kill(),
+                event = next_event(&mut self.nodes) => self.on_node(event),
                 written = self.console.advance() => if let Err(error) = written {
                     self.on_output_lost(&error);
                 },
                 report = self.job.next_report(), if !self.console.is_behind() => match report {
                     Some(JobReport::Done(outcome)) => {
                         self.flush();
+                        self.tell_records();
                         let code = self.exit_code(&outcome);
                         return Ok((outcome, code));
                     }
                     Some(report) => self.on_report(report),
                     None => return Err("the job is no longer supervised".into()),
                 },
+            }
+        }
+    }
+
+    fn on_node(&mut self, event: Event) {
+        match event {
+            Event::Line { node, line } => self.console.say(format_args!("node {node}: {line}")),
+            Event::Lost { node, reason } => {
+                self.console.tell(format_args!("node {node} is lost: {reason}"));
+                if let Some((_, host)) = &self.nodes {
+                    host.node_lost(&node);
+                }
             }
         }
     }
@@ -154,9 +186,7 @@ impl<'a> Watch<'a> {
                 self.console.tell(format_args!("{proc} ({program}) on {node} {how}{rest}"));
             }
             JobReport::Bindings(bindings) => self.on_bindings(&bindings),
-            JobReport::Recorded { node, file } => {
-                self.console.tell(format_args!("what happened on {node} before is in {}", file.display()));
-            }
+            JobReport::Recorded { node, file } => self.recorded.push((node, file)),
             report => tracing::debug!(?report, "job"),
         }
     }
@@ -201,6 +231,23 @@ impl<'a> Watch<'a> {
         self.console.put_output(proc, channel, piece);
     }
 
+    /// Says where the records are, in one line, and makes room for later ones.
+    fn tell_records(&mut self) {
+        let (nodes, files): (Vec<_>, Vec<_>) = std::mem::take(&mut self.recorded).into_iter().unzip();
+        match (nodes.as_slice(), files.as_slice()) {
+            ([], _) | (_, []) => return,
+            ([node], [file]) => {
+                self.console.tell(format_args!("the flight record of {node} is in {}", file.display()));
+            }
+            ([node, ..], files) => self.console.tell(format_args!(
+                "the flight records of {node} and other nodes are in {} files: {}*",
+                files.len(),
+                common_start(files)
+            )),
+        }
+        self.records.tidy(&files);
+    }
+
     /// A process in messages. The namespace is given only for jobs that were spawned.
     fn named(&self, proc: &ProcId) -> String {
         match proc.nspace == *self.job.nspace() {
@@ -227,10 +274,28 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// The next event of a node; waits for ever where there is only this one.
+async fn next_event(nodes: &mut Option<(&mut Session, StandardHost)>) -> Event {
+    match nodes {
+        Some((session, _)) => session.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits until a time, or for ever.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
+}
+
+/// What the names of all files begin with.
+fn common_start(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+    let Some((first, others)) = names.split_first() else { return String::new() };
+    let is_common = |(index, c): &(usize, char)| {
+        others.iter().all(|name| name.get(*index..).is_some_and(|rest| rest.starts_with(*c)))
+    };
+    first.char_indices().take_while(is_common).map(|(_, c)| c).collect()
 }

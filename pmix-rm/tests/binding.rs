@@ -36,7 +36,7 @@ fn bound(options: &[&str], ranks: usize) -> Vec<Processors> {
 }
 
 #[test]
-fn two_ranks_get_a_core_each_and_a_crowd_gets_none() {
+fn bnd_01_two_ranks_get_a_core_each_and_a_crowd_gets_none() {
     let cores = cores();
     assert_eq!(bound(&[], 1), cores[..1]);
     if cores.len() > 1 {
@@ -49,7 +49,7 @@ fn two_ranks_get_a_core_each_and_a_crowd_gets_none() {
 }
 
 #[test]
-fn ranks_are_bound_as_requested() {
+fn bnd_01_ranks_are_bound_as_requested() {
     let numa = Topology::read().objects(Level::Numa)[0].intersection(&mine());
     for policy in [&["--bind-to", "none"][..], &["--map-by", "core", "--bind-to", "NONE"]] {
         assert_eq!(bound(policy, 1), [mine()], "{policy:?}");
@@ -92,7 +92,7 @@ fn report_bindings_prints_a_line_for_each_rank() {
 }
 
 #[test]
-fn what_cannot_be_bound_as_requested_is_not_started() {
+fn bnd_01_what_cannot_be_bound_as_requested_is_not_started() {
     let crowd = (mine().len() + 1).to_string();
     for (options, reason) in [
         (&["--bind-to", "core"][..], "not enough processors"),

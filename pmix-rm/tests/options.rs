@@ -312,3 +312,60 @@ fn an_unknown_option_starts_nothing_and_says_how_it_may_be_spelled() {
         "{done:?}"
     );
 }
+
+#[test]
+fn a_job_that_fails_leaves_its_record_in_the_state_of_the_user_where_the_last_eight_stay() {
+    let (site, state) = (Site::new(), tempfile::tempdir().unwrap());
+    let run = |variable: Option<&str>, args: &[&str]| {
+        let mut command = site.pmixrun(args);
+        command.env("XDG_STATE_HOME", state.path()).env_remove("PMIXRUN_RECORD");
+        if let Some(variable) = variable {
+            command.env("PMIXRUN_RECORD", variable);
+        }
+        Done(command.output().unwrap())
+    };
+    let records = state.path().join("pmix/records");
+    let files = || -> Vec<PathBuf> {
+        let mut files: Vec<_> = records.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let done = run(None, &["true"]);
+    assert!(done.code() == 0 && done.err().is_empty() && files().is_empty(), "{done:?}");
+
+    let done = run(None, &["sh", "-c", "exit 3"]);
+    let [file] = &files()[..] else { panic!("{done:?}") };
+    assert_eq!(done.code(), 3, "{done:?}");
+    let said: Vec<_> = done.err().lines().collect();
+    let ends = format!(" is in {}", file.display());
+    assert!(said.len() == 2 && said[0].contains("exit code 3") && said[1].ends_with(&ends), "{done:?}");
+    assert!(said[1].starts_with("pmixrun: the flight record of "), "{done:?}");
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(": it has failed\nrecord of server "), "{text}");
+    // without a word, but not without a record
+    let done = run(None, &["--quiet", "false"]);
+    assert!(done.code() == 1 && done.err().is_empty() && files().len() == 2, "{done:?}");
+
+    for number in 0..7 {
+        let old = records.join(format!("record.old.{number}.txt"));
+        let old = std::fs::File::create(old).unwrap();
+        old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let done = run(None, &["false"]);
+    let left = files();
+    assert!(left.len() == 8 && done.err().contains("flight record"), "{left:?} {done:?}");
+    assert_eq!(left.iter().filter(|file| file.to_str().unwrap().contains("record.old.")).count(), 5);
+
+    // turned off by the option or the variable, and elsewhere
+    for (variable, args) in [(None, &["--record", "none", "false"][..]), (Some("none"), &["false"])] {
+        let done = run(variable, args);
+        assert!(done.code() == 1 && !done.err().contains("flight record"), "{done:?}");
+    }
+    let other = state.path().join("other");
+    let done = run(other.to_str(), &["false"]);
+    assert!(done.err().contains(&format!(" is in {}/record.run.", other.display())), "{done:?}");
+    assert_eq!((files(), other.read_dir().unwrap().count()), (left, 1));
+    // the option counts before the variable
+    run(Some("none"), &["--record", other.to_str().unwrap(), "false"]);
+    assert_eq!(other.read_dir().unwrap().count(), 2);
+}

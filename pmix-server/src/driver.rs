@@ -90,7 +90,9 @@ impl Driver {
                         self.feed(Input::Request { conn, id: RequestId(1), request });
                     }
                     DriverEvent::Request { conn, id, request, turn } => {
-                        self.feed(Input::Request { conn, id, request });
+                        self.engine.handle(now(), Input::Request { conn, id, request }, &mut self.commands);
+                        put_first(conn, &mut self.commands);
+                        self.carry_out();
                         drop(turn);
                     }
                     DriverEvent::Refuse { conn, id, failure, turn } => {
@@ -213,7 +215,51 @@ impl Driver {
     }
 }
 
+/// Answers the process that has notified of an event before those that hear of it: once these run, they compete with it for
+/// the processors. What goes to one process stays in order.
+fn put_first(conn: ConnId, commands: &mut [Command]) {
+    let is_event = matches!(commands, [Command::Push { .. }, _, ..]);
+    if is_event {
+        commands.sort_by_key(|command| match command {
+            Command::Push { conn: to, .. } | Command::Reply { conn: to, .. } => *to != conn,
+            _ => true,
+        });
+    }
+}
+
 /// The time, from tokio's clock so that tests can pause it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::message::Reply;
+    use pmix_types::{Event, ProcId, Status};
+
+    use super::*;
+
+    #[test]
+    fn evt_17_who_has_notified_is_answered_first_and_what_each_process_gets_stays_in_order() {
+        let push = |conn, number| {
+            let event = Event::new(Status::from_raw(-4242), ProcId::none());
+            Command::Push { conn: ConnId(conn), push: Push::Event { registrations: vec![number], event } }
+        };
+        let reply = || Command::Reply { conn: ConnId(2), id: RequestId(7), result: Ok(Reply::Done) };
+        let order = |commands: &[Command]| {
+            let place = |command: &Command| match command {
+                Command::Push { conn, push: Push::Event { registrations, .. } } => (conn.0, registrations[0]),
+                Command::Reply { conn, .. } => (conn.0, 0),
+                other => panic!("{other:?}"),
+            };
+            commands.iter().map(place).collect::<Vec<_>>()
+        };
+        let mut commands = vec![push(1, 1), push(2, 2), push(3, 3), push(2, 4), reply()];
+        put_first(ConnId(2), &mut commands);
+        assert_eq!(order(&commands), [(2, 2), (2, 4), (2, 0), (1, 1), (3, 3)]);
+        // replies to several processes, as of a fence, are left as they are
+        let mut commands = vec![reply(), push(2, 1), push(1, 1)];
+        put_first(ConnId(1), &mut commands);
+        assert_eq!(order(&commands), [(2, 0), (2, 1), (1, 1)]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Why a server cannot start.
 
-use pmix_types::NspaceError;
+use pmix_types::{NspaceError, Status};
 use thiserror::Error;
 
 use crate::session_dir::SessionDirError;
@@ -31,9 +31,36 @@ pub enum ServerError {
          allow SOCK_DIAG in this container or turn the native wire off"
     )]
     SockDiag(#[source] std::io::Error),
+    /// The loopback port for PMI-1 cannot be opened, or the kernel does not report who connects to it.
+    #[error("the port for PMI-1 cannot be opened: {0}; leave it out, and processes inherit their sockets")]
+    Pmi1(#[source] std::io::Error),
     /// There is no tokio runtime to run upcalls on.
     #[error("start the server from within a tokio runtime, on which its upcalls run")]
     NoRuntime,
 }
 
+#[cfg(feature = "pmi1")]
+impl ServerError {
+    /// The same failure of the port for PMI-1.
+    pub(crate) fn of_pmi1(self) -> Self {
+        match self {
+            Self::Tcp(error) | Self::SockDiag(error) => Self::Pmi1(error),
+            other => other,
+        }
+    }
+}
+
 pmix_types::message_first!(ServerError);
+pmix_types::statuses! {
+    ServerError,
+    "that of its cause; `ERR_OUT_OF_RESOURCE` without a thread, `ERR_NOT_SUPPORTED` if the kernel does not report who \
+     connects, `ERR_INIT` without a runtime",
+    |this| match this {
+        Self::SessionDir(error) => error.status(),
+        Self::Nspace(error) => error.status(),
+        Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+        Self::Socket(_) | Self::Tcp(_) | Self::Pmi1(_) => Status::ERR_COMM_FAILURE,
+        Self::SockDiag(_) => Status::ERR_NOT_SUPPORTED,
+        Self::NoRuntime => Status::ERR_INIT,
+    };
+}

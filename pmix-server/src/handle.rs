@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pmix_native::Dialect;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::why::{ProcLook, Wait};
@@ -15,12 +16,51 @@ use pmix_types::{Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, St
 use crate::door::Door;
 use crate::inbox::Inbox;
 use crate::open_mpi;
+use crate::pmi1::{self, Pmi1Socket, inherit_pmi_fd};
 use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
 use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
 
 /// The host's access to the library: registration, direct modex, events. Cheap to clone. The host may use it inside
 /// upcalls. It may outlive the server; its calls then fail with `ERR_INIT`.
+///
+/// # Examples
+/// The life of a job, with a task of this program in the place of a process:
+/// ```
+/// use pmix_server::types::job::JobSpec;
+/// use pmix_server::types::message::{RegisterEvents, Request};
+/// use pmix_server::types::{Event, Info, ProcId, Rank, Status, keys};
+/// use pmix_server::{NoHost, Server};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+/// let server = Server::builder().host(NoHost).hostname("node1").session_root(dir.path()).start().await?;
+/// let handle = server.handle();
+///
+/// // before the job starts
+/// handle.register_nspace(JobSpec::new("job-1".parse()?).node_map(["node1"])?.proc_map("0-1")?).await?;
+/// let proc = ProcId::new("job-1".parse()?, Rank::new(0)?);
+/// handle.register_client(&proc, uid, gid, None).await?;
+/// let environment = handle.setup_fork(&proc).await?;
+/// assert!(environment.iter().any(|(name, value)| name == "PMIX_GRPC_URI" && value == handle.uri()));
+///
+/// // while it runs
+/// let process = handle.connect_in_process(proc.clone()).await?;
+/// process.request(Request::RegisterEvents(RegisterEvents::new(vec![Status::EVENT_NODE_DOWN]))).await?;
+/// let affected = Info::new(keys::EVENT_AFFECTED_PROC, proc.clone());
+/// handle.notify_event(Event::new(Status::EVENT_NODE_DOWN, ProcId::none()).with_info(affected)).await?;
+/// assert_eq!(process.next_event().await.affected_procs(), [proc.clone()]);
+///
+/// // when it has ended
+/// drop(process);
+/// handle.client_ended(&proc, "exit code 1").await?;
+/// handle.deregister_nspace(&proc.nspace).await?;
+/// let gone = handle.job_data(&proc.nspace).await.unwrap_err();
+/// assert_eq!(gone.status(), Status::ERR_INVALID_NAMESPACE);
+/// server.stop().await;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct ServerHandle {
     inbox: Inbox,
@@ -34,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) uri: String,
     pub(crate) dir: PathBuf,
     pub(crate) native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
+    pub(crate) pmi1: Option<Arc<pmi1::Front>>,
     pub(crate) harvest: Vec<String>,
     pub(crate) door: Door,
 }
@@ -44,18 +85,20 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-/// Variables that a process needs to find its server, and what else the host has asked for.
+/// The environment of a process: the address of its server, and the changes requested by the host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     changes: Vec<Info>,
     variables: Vec<(String, String)>,
     defaults: Vec<(String, String)>,
+    pmi1: Option<Pmi1Socket>,
 }
 
 impl Environment {
     /// Sets the variables for a command; its other variables stay (CLI-07). [`Changes`](Self::changes) come first: they
     /// change what the command has, or else what it inherits from this process. [`Defaults`](Self::defaults) are set only
-    /// if neither the command nor the environment of this process has the variable.
+    /// if neither the command nor the environment of this process has the variable. With [`pmi1`](Self::pmi1), the command also
+    /// gets a socket, which is closed here when the command is dropped; apply the environment again for another process.
     pub fn apply(&self, command: &mut std::process::Command) {
         self.change(command);
         let is_set = |command: &std::process::Command, name: &str| {
@@ -67,6 +110,12 @@ impl Environment {
             }
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let socket = self.pmi1.as_ref().map(Pmi1Socket::open).transpose();
+        if let Err(error) =
+            socket.and_then(|socket| socket.map_or(Ok(()), |socket| inherit_pmi_fd(command, socket)))
+        {
+            tracing::warn!(%error, "a process is started without a socket for PMI-1");
+        }
     }
 
     fn change(&self, command: &mut std::process::Command) {
@@ -95,8 +144,8 @@ impl Environment {
         }
     }
 
-    /// The variables that [`setup_local_support`](ServerHandle::setup_local_support) has been asked for: directives
-    /// `SET_ENVAR`, `ADD_ENVAR`, `UNSET_ENVAR`, `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR`, in order. A host that does not
+    /// The changes requested by [`setup_local_support`](ServerHandle::setup_local_support): directives `SET_ENVAR`,
+    /// `ADD_ENVAR`, `UNSET_ENVAR`, `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR`, in order. A host that does not
     /// use [`apply`](Self::apply) applies them with [`change_environment`] before the variables.
     pub fn changes(&self) -> &[Info] {
         &self.changes
@@ -107,9 +156,16 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Name and value of each variable that a user's setting overrides: parameters of MPI libraries.
+    /// Name and value of each variable that yields to the user's own setting: parameters of MPI libraries.
     pub fn defaults(&self) -> impl Iterator<Item = (&str, &str)> {
         self.defaults.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What makes the socket by which the process speaks PMI-1, if the server serves that
+    /// ([`ServerBuilder::pmi1_wire`](crate::ServerBuilder::pmi1_wire)). [`apply`](Self::apply) opens it; a host that starts
+    /// processes in another way opens it itself.
+    pub const fn pmi1(&self) -> Option<&Pmi1Socket> {
+        self.pmi1.as_ref()
     }
 
     /// Name and value of each variable by which the process finds its server, owned.
@@ -146,6 +202,11 @@ impl ServerHandle {
     /// The same address for the framed wire, for clients of this node: `<nspace>.<rank>;framed:<path>`.
     pub fn framed_uri(&self) -> String {
         self.shared.uri.replacen(";unix:", ";framed:", 1)
+    }
+
+    /// The address on the native wire, if the server speaks it: `<nspace>.<rank>;tcp4://<address>:<port>`.
+    pub fn native_uri(&self) -> Option<String> {
+        self.shared.native.as_ref().map(|(uri, _)| uri.to_string())
     }
 
     pub(crate) fn harvested_names(&self) -> &[String] {
@@ -214,6 +275,7 @@ impl ServerHandle {
     /// As [`ServerHandle::register_nspace`].
     #[doc(alias = "PMIx_server_deregister_nspace")]
     pub async fn deregister_nspace(&self, nspace: &Nspace) -> Result<(), Failure> {
+        let _forgets = self.shared.pmi1.as_ref().map(|pmi1| pmi1.forgets(nspace));
         self.call(HostCall::DeregisterNspace(nspace.clone())).await
     }
 
@@ -251,7 +313,7 @@ impl ServerHandle {
         self.call(HostCall::DeregisterClient(proc.clone())).await
     }
 
-    /// Tells the server that a local process has ended, so that nothing waits for it any longer: collectives that it has not
+    /// Reports the end of a local process, so that nothing waits for it any longer: collectives that it has not
     /// entered fail with the process and `reason`. Its data stays.
     ///
     /// The server notices by itself when a connected process dies. Call this for processes that end before they connect or
@@ -269,7 +331,7 @@ impl ServerHandle {
     /// Builds the environment of a registered process (CLI-07): the address of its server, and the variables from
     /// [`setup_local_support`](Self::setup_local_support). With the native wire, also its place in the job under the names
     /// that Open MPI's launchers use (`OMPI_COMM_WORLD_RANK` and the like), which scripts and libraries read; only values
-    /// that the job data contains.
+    /// that the job data contains. With PMI-1, the variables of that, and a [socket](Environment::pmi1).
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` or `ERR_INVALID_NAMESPACE` if it is not registered.
@@ -301,15 +363,27 @@ impl ServerHandle {
                     environment.push((name.to_owned(), value));
                 }
             }
+        } else {
+            // this server may be a process of another launcher, whose server its own processes must not take for theirs
+            let inherited = Dialect::ALL.into_iter().map(Dialect::uri_variable);
+            let inherited = inherited.filter(|name| std::env::var_os(name).is_some());
+            environment.extend(inherited.map(|name| (name.to_owned(), String::new())));
         }
         let mut defaults = Vec::new();
-        if self.shared.native.is_some()
+        if (self.shared.native.is_some() || self.shared.pmi1.is_some())
             && let Ok(job) = self.job_data(&proc.nspace).await
         {
-            environment.extend(open_mpi::place(&job, proc.rank));
-            defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
+            if self.shared.native.is_some() {
+                environment.extend(open_mpi::place(&job, proc.rank));
+                defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
+            }
+            if let Some(pmi1) = &self.shared.pmi1 {
+                environment.extend(pmi1.variables(&job, proc));
+                defaults.extend(pmi1::parameters());
+            }
         }
-        Ok(Environment { changes, variables: environment, defaults })
+        let pmi1 = self.shared.pmi1.as_ref().map(|pmi1| pmi1.socket(proc));
+        Ok(Environment { changes, variables: environment, defaults, pmi1 })
     }
 
     /// Returns the data of a local process, for the server of another node. Waits until the process has committed, or, with
@@ -416,8 +490,8 @@ impl ServerHandle {
         }
     }
 
-    /// Tells the server that a process has been started, with its process id on this node. Optional: it lets
-    /// [`waits`](Self::waits), queries and errors name the pid of a process that has not connected yet.
+    /// Reports the start of a process, with its process id on this node. Optional: it lets [`waits`](Self::waits),
+    /// queries and errors name the pid of a process that has not connected yet.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if it is not registered.
@@ -431,7 +505,8 @@ impl ServerHandle {
     /// Returns the operations that are not complete on this server, those that have waited longest first: of these
     /// namespaces, or of all if none is named. Empty after the server has stopped.
     ///
-    /// This server knows only who has entered on its own node; [`Wait::merged`] puts together what several servers say.
+    /// A server knows only the participants on its own node; [`Wait::merged`] combines the reports of several
+    /// servers.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -442,10 +517,11 @@ impl ServerHandle {
         }
     }
 
-    /// Returns the flight recorder as text: whose it is, a line for each of the [last entries](crate::ServerBuilder::record),
-    /// then a line for each operation that waits. Empty after the server has stopped.
+    /// Returns the flight recorder as text: a header, a line for each of the [last
+    /// entries](crate::ServerBuilder::record), then a line for each operation that waits. Empty after the server has
+    /// stopped.
     ///
-    /// Each server has its own record. It tells of the jobs of all users: show it only to the user of the server.
+    /// Each server has its own record. It covers the jobs of all users: show it only to the user of the server.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -456,9 +532,9 @@ impl ServerHandle {
         }
     }
 
-    /// Returns what the kernel says of those of these processes that run on this node: of those whose pid the server knows,
-    /// because they have connected or the host has [told](Self::client_started) it. A wildcard rank stands for all
-    /// processes of its namespace. In the order of namespaces and ranks; empty after the server has stopped.
+    /// Returns the kernel's view of these processes, for those on this node whose pid is known, because they have
+    /// connected or the host has [reported](Self::client_started) it. A wildcard rank stands for all processes of its
+    /// namespace. In the order of namespaces and ranks; empty after the server has stopped.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -502,6 +578,7 @@ mod tests {
             changes: Vec::new(),
             variables: vec![pair("PMIX_RANK", "3")],
             defaults: vec![pair("OMPI_MCA_a", "ours"), pair("OMPI_MCA_b", "ours"), pair("PATH", "ours")],
+            pmi1: None,
         };
         let mut command = Command::new("program");
         command.env("PMIX_RANK", "theirs").env("OMPI_MCA_b", "theirs");

@@ -69,16 +69,16 @@ impl ServerHandle {
         self.join(Identity::Client(proc)).await
     }
 
-    /// Connects a task of this program as a tool, with this program's user and group, and with the identity that it wishes or,
-    /// for `None`, that the host gives it.
+    /// Connects a task of this program as a tool, with this program's user and group. `identity` is the requested identity;
+    /// `None` leaves it to the host.
     ///
     /// # Errors
     /// As [`connect_in_process`](Self::connect_in_process): `ERR_NOT_SUPPORTED` if the server takes no tools.
     ///
     /// # Cancel safety
     /// Not cancel-safe: if the server has let the tool in meanwhile, the tool is lost.
-    pub async fn connect_tool_in_process(&self, wish: Option<ProcId>) -> Result<InProcess, Failure> {
-        self.join(Identity::Tool(wish)).await
+    pub async fn connect_tool_in_process(&self, identity: Option<ProcId>) -> Result<InProcess, Failure> {
+        self.join(Identity::Tool(identity)).await
     }
 
     async fn join(&self, identity: Identity) -> Result<InProcess, Failure> {
@@ -95,7 +95,7 @@ impl ServerHandle {
         };
         let hello = Hello::new(identity, Pid(0));
         inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
-        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello })).await;
+        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello, reattaches: false })).await;
         let proc = admitted.await.unwrap_or_else(|_| Err(gone()))?;
         let events = tokio::sync::Mutex::new(events);
         Ok(InProcess { proc, inbox, conn, next: AtomicU64::new(1), waiting, events })

@@ -70,6 +70,12 @@ impl Inbox {
         Line::new(self.patience)
     }
 
+    /// How long a process may leave messages unread.
+    #[cfg(feature = "pmi1")]
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Sends an event; returns false if the server has stopped.
     pub(crate) async fn send(&self, event: DriverEvent) -> bool {
         self.events.send(event).await.is_ok()
@@ -84,7 +90,7 @@ impl Inbox {
         let events = self.events.clone();
         let wait = move || drop(events.blocking_send(event));
         if let Err(error) = std::thread::Builder::new().spawn(wait) {
-            tracing::error!(%error, "the server goes on until its handles are gone");
+            tracing::error!(%error, "cannot stop the server now; it runs until all its handles are dropped");
         }
     }
 

@@ -15,13 +15,13 @@ impl ServerBuilder {
     /// which is the usual way. Later settings win.
     ///
     /// `SERVER_ENABLE_MONITORING` may be true, as processes can always ask for monitors. `SERVER_GATEWAY`, `SERVER_SCHEDULER` and
-    /// `SERVER_REMOTE_CONNECTIONS` may be false: a server answers its own node and passes up what it does not know. Other
-    /// attributes, other values of these, and `SYSTEM_TMPDIR` for a server that is no system-level one, are left out with a line in
-    /// the log.
+    /// `SERVER_REMOTE_CONNECTIONS` may be false: a server answers its own node and passes other requests to its host.
+    /// Other attributes, other values of these, and `SYSTEM_TMPDIR` for a server that is not a system-level one, are
+    /// ignored with a line in the log.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for a required attribute that would be left out; `ERR_BAD_PARAM` for a value of the wrong type, and for a
-    /// rank that is not one of a process.
+    /// `ERR_NOT_SUPPORTED` for a required attribute that would be ignored; `ERR_BAD_PARAM` for a value of the wrong
+    /// type, and for a rank that is not one of a process.
     ///
     /// # Standard
     /// Rules GEN-05, TOL-01, TOL-02.

@@ -1,4 +1,4 @@
-//! What the kernel says of a process.
+//! The kernel's view of a process.
 
 use std::io::Read;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use pmix_types::{Pid, ProcId};
 use procfs::process::{Process, Syscall};
 use procfs::{page_size, ticks_per_second};
 
-/// Looks at a process of this machine; `None` if it is gone. The node is only repeated.
+/// Returns the kernel's view of a process of this machine; `None` if it is gone. `node` is copied into the result.
 ///
-/// Reads four small files of `/proc` and blocks for some tens of microseconds. What the kernel does not tell this user is
-/// left empty: the system call and the wait channel need the right to trace the process.
+/// Reads four small files of `/proc` and blocks for some tens of microseconds. Values that the kernel hides from this
+/// user are left empty: the system call and the wait channel require permission to trace the process.
 ///
 /// # Examples
 /// ```
@@ -30,7 +30,7 @@ pub fn look_at(proc: ProcId, node: impl Into<String>, pid: i32) -> Option<ProcLo
     fill(ProcLook::new(proc, node, Pid(pid)))
 }
 
-/// Fills in what the kernel says; pid 0 is this process. `None` if there is no such process.
+/// Fills in the kernel's view; pid 0 is this process. `None` if there is no such process.
 pub(crate) fn fill(mut look: ProcLook) -> Option<ProcLook> {
     let process = match look.pid.0 {
         0 => Process::myself(),

@@ -14,7 +14,8 @@
 //!   module. Each returns `ERR_NOT_SUPPORTED` by default; [`Capabilities`] declare which ones the host serves.
 //! - [`ServerHandle`] lets the host call the library: register namespaces and clients, build a process's environment,
 //!   answer direct modex requests, notify events.
-//! - [`ServerHandle::client`] lets the host do what its processes do, as the server itself: get, publish, spawn, hear events.
+//! - [`ServerHandle::client`] lets the host act as a client with the server's identity: get, publish, spawn,
+//!   receive events.
 //! - [`ServerHandle::connect_in_process`] connects a task of this program as a process, for tests.
 //!
 //! The crate `pmix-host` has a complete host, `StandardHost`, which needs only a launcher and an exchange between nodes. It
@@ -48,8 +49,7 @@
 //! # Threads
 //! The server owns one thread with a current-thread runtime. The engine, the connections and the sockets live there, without
 //! locks. Upcalls run on the tokio runtime from which the server was started, so a slow host delays only the processes that
-//! wait for it. The server's thread only begins those that the host says never block
-//! ([`Capabilities::begun_by_server`]).
+//! wait for it. The server's thread begins only upcalls declared as non-blocking ([`Capabilities::begun_by_server`]).
 //!
 //! # Security
 //! The socket lies in a directory of mode 0700 that belongs to the server's user. The kernel reports the user and group of
@@ -60,6 +60,8 @@
 //! # Features
 //! On by default:
 //! - `native-wire`: also serves programs linked with the C library of PMIx, if [`ServerBuilder::native_wire`] turns it on.
+//!   Without it, `pmix-native` remains a dependency, for the addresses and rendezvous files that tools of all wires read.
+//! - `pmi1`: also serves programs of MPICH and its relatives, if [`ServerBuilder::pmi1_wire`] turns it on.
 //! - `health`: the gRPC health service, for monitors that do not know PMIx.
 //! - `reflection`: the gRPC reflection service, for clients without the `.proto` files.
 //!
@@ -92,9 +94,15 @@ mod init;
 pub mod inventory;
 mod kernel;
 mod line;
+#[cfg(any(feature = "native-wire", feature = "pmi1"))]
+mod loopback;
 #[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
 mod native;
 mod open_mpi;
+#[cfg(any(feature = "native-wire", feature = "pmi1"))]
+mod owner;
+#[cfg_attr(not(feature = "pmi1"), path = "pmi1_off.rs")]
+mod pmi1;
 mod reactor;
 mod removal;
 mod server;
@@ -114,6 +122,7 @@ pub use handle::{Environment, ServerHandle};
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use in_process::InProcess;
 pub use kernel::look_at;
+pub use pmi1::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
 pub use pmix_engine::{Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_topology as topology;
@@ -121,4 +130,4 @@ pub use pmix_types as types;
 pub use removal::remove_tree;
 pub use server::{Server, ServerBuilder};
 pub use session_dir::SessionDirError;
-pub use wire::NativeWire;
+pub use wire::{NativeWire, Pmi1Wire};

@@ -155,7 +155,25 @@ impl<M> Line<M> {
         if self.abandoned.is_cancelled() {
             return;
         }
-        let mut state = self.lock();
+        self.add(self.lock(), message, bytes);
+    }
+
+    /// As [`Line::send`], but has `write` write the message at once if no other waits or is being written. `write` returns the
+    /// rest of the message, with its bytes.
+    ///
+    /// This wakes no task, and the process can run while others are still to be answered.
+    pub(crate) fn send_at_once(&self, message: M, bytes: usize, write: impl FnOnce(M) -> Option<(M, usize)>) {
+        if self.abandoned.is_cancelled() {
+            return;
+        }
+        let state = self.lock();
+        let rest = if state.unread == 0 { write(message) } else { Some((message, bytes)) };
+        if let Some((rest, bytes)) = rest {
+            self.add(state, rest, bytes);
+        }
+    }
+
+    fn add(&self, mut state: MutexGuard<'_, State<M>>, message: M, bytes: usize) {
         if state.unread == 0 {
             state.progress = Instant::now();
         }

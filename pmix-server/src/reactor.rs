@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -20,8 +21,10 @@ use crate::error::ServerError;
 use crate::grpc;
 use crate::inbox::{DriverEvent, Inbox};
 use crate::native;
+use crate::pmi1;
 use crate::session_dir::{Access, SessionDir, rendezvous};
 use crate::system_file::SystemFile;
+use crate::wire::Pmi1Wire;
 
 /// How long processes may take to read the last messages of a stopping server.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -37,6 +40,7 @@ pub(crate) struct Plan {
     pub(crate) other_users: bool,
     pub(crate) door: Door,
     pub(crate) native: bool,
+    pub(crate) pmi1: Pmi1Wire,
     pub(crate) limits: pmix_proto::Limits,
 }
 
@@ -60,6 +64,8 @@ pub(crate) struct Opened {
     pub(crate) uri: String,
     /// The address for C programs, if the native wire is on.
     pub(crate) native_uri: Option<ServerUri>,
+    /// What serves PMI-1, if that is on.
+    pub(crate) pmi1: Option<Arc<pmi1::Front>>,
     start: oneshot::Sender<Start>,
 }
 
@@ -68,6 +74,7 @@ struct Ports {
     reactor: Runtime,
     grpc: grpc::Port,
     native: Option<native::Port>,
+    pmi1: Option<pmi1::Port>,
 }
 
 /// What the thread reports when everything is open.
@@ -76,6 +83,7 @@ struct Addresses {
     system_file: Option<SystemFile>,
     uri: String,
     native: Option<ServerUri>,
+    pmi1: Option<Arc<pmi1::Front>>,
 }
 
 impl Opened {
@@ -85,8 +93,8 @@ impl Opened {
         let (start, started) = oneshot::channel();
         let thread = plan.start_thread(inbox, ready, started)?;
         let panicked = |_| ServerError::Thread(io::Error::other("the thread panicked"));
-        let Addresses { dir, system_file, uri, native } = opened.await.map_err(panicked)??;
-        Ok(Self { thread, dir, system_file, uri, native_uri: native, start })
+        let Addresses { dir, system_file, uri, native, pmi1 } = opened.await.map_err(panicked)??;
+        Ok(Self { thread, dir, system_file, uri, native_uri: native, pmi1, start })
     }
 
     /// Starts serving with this driver; returns what is needed to stop the server and clean up.
@@ -116,7 +124,7 @@ impl Plan {
         started: oneshot::Receiver<Start>,
     ) -> Result<JoinHandle<()>, ServerError> {
         let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
-            let ports = match self.open() {
+            let ports = match self.open(&inbox) {
                 Ok((ports, addresses)) => ready.send(Ok(addresses)).map(|()| ports).ok(),
                 Err(error) => ready.send(Err(error)).map_or(None, |()| None),
             };
@@ -128,7 +136,7 @@ impl Plan {
         thread.map_err(ServerError::Thread)
     }
 
-    fn open(&self) -> Result<(Ports, Addresses), ServerError> {
+    fn open(&self, inbox: &Inbox) -> Result<(Ports, Addresses), ServerError> {
         let mut dir = SessionDir::create(self.session_root.as_deref(), &self.hostname, self.other_users)?;
         let uri = format!("{}.{};unix:{}", self.server.nspace, self.server.rank, dir.socket().display());
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -143,6 +151,7 @@ impl Plan {
                 (Some(port), Some(uri))
             }
         };
+        let (front, pmi1) = pmi1::Front::open(self.pmi1, &self.door, inbox, reactor.handle())?;
         // written last: a tool that finds these files can connect
         let mut system_file = None;
         if self.tools.by_name {
@@ -158,19 +167,23 @@ impl Plan {
             }
         }
         drop(entered);
-        Ok((Ports { reactor, grpc, native }, Addresses { dir, system_file, uri, native: native_uri }))
+        let addresses = Addresses { dir, system_file, uri, native: native_uri, pmi1: front };
+        Ok((Ports { reactor, grpc, native, pmi1 }, addresses))
     }
 }
 
 impl Ports {
     fn serve(self, plan: &Plan, driver: Driver, inbox: Inbox, events: mpsc::Receiver<DriverEvent>) {
-        let Self { reactor, grpc, native } = self;
+        let Self { reactor, grpc, native, pmi1 } = self;
         let (limits, identity) = (plan.limits, plan.server.clone());
         reactor.block_on(async move {
             let connections = TaskTracker::new();
             let accepting = tokio::spawn(grpc.accept(inbox.clone(), limits, connections.clone()));
             if let Some(port) = native {
                 tokio::spawn(port.accept(inbox, identity));
+            }
+            if let Some(port) = pmi1 {
+                tokio::spawn(port.accept());
             }
             // a task of its own: waking it takes no look at the sockets, as waking the future below would
             if let Err(error) = tokio::spawn(driver.run(events)).await

@@ -19,7 +19,7 @@ use crate::reactor::{Files, Tools};
 use crate::reactor::{Opened, Plan};
 use crate::setup::HARVEST;
 use crate::upcalls::Upcalls;
-use crate::wire::NativeWire;
+use crate::wire::{NativeWire, Pmi1Wire};
 use pmix_engine::{Config, Engine, Recording, ServerStats};
 
 /// Default of [`ServerBuilder::patience`].
@@ -69,6 +69,7 @@ pub struct ServerBuilder {
     session: Option<bool>,
     other_users: bool,
     native: NativeWire,
+    pmi1: Pmi1Wire,
     limits: pmix_proto::Limits,
     patience: Duration,
     put_limit: usize,
@@ -124,10 +125,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Writes what is in the rendezvous file to this file, too, where a tool that started this server looks for it (TOL-04).
-    /// Only for a server that admits tools. The file is readable for its user only, is written when the server can
-    /// be reached, and removed when it stops. It may replace a file of this user; starting fails if something else is there,
-    /// or if the file cannot be written.
+    /// Writes the contents of the rendezvous file to this file as well, for the tool that started this server
+    /// (TOL-04). Only for a server that admits tools. The file is readable for its user only, is written when the
+    /// server can be reached, and removed when it stops. It may replace a file of this user; starting fails if
+    /// something else is there, or if the file cannot be written.
     ///
     /// A launcher takes it from `PMIX_LAUNCHER_RNDZ_FILE`, as `pmixrun` does; the server does not read this variable.
     #[doc(alias = "PMIX_LAUNCHER_RENDEZVOUS_FILE")]
@@ -138,11 +139,12 @@ impl ServerBuilder {
 
     /// Makes this the system-level server of the node, which tools of all users find by one file, `pmix.sys.<host>` in
     /// `PMIX_SYSTEM_TMPDIR`, or else `TMPDIR` or `/tmp` (TOL-02). Off by default. It admits tools, as with
-    /// [`tool_support`](Self::tool_support), and is none of the session-level servers unless
-    /// [`session_support`](Self::session_support) says so. Starting fails while another system-level server lives on the node;
-    /// the file of a dead one is taken over.
+    /// [`tool_support`](Self::tool_support), and is not a session-level server unless
+    /// [`session_support`](Self::session_support) is on. Starting fails while another system-level server lives on
+    /// the node; the file of a dead one is taken over.
     ///
-    /// Who may read the file and reach the socket is for [`other_users`](Self::other_users) to say; what they see, for the host.
+    /// [`other_users`](Self::other_users) decides who may read the file and reach the socket, and the host decides
+    /// what they see.
     #[doc(alias = "PMIX_SERVER_SYSTEM_SUPPORT")]
     pub fn system_support(mut self, on: bool) -> Self {
         self.system = on.then(|| self.system.flatten());
@@ -154,7 +156,7 @@ impl ServerBuilder {
         self.system.is_some()
     }
 
-    /// The directory of the file of a [system-level](Self::system_support) server, which this makes it.
+    /// Makes this a [system-level](Self::system_support) server with its file in this directory.
     #[doc(alias = "PMIX_SYSTEM_TMPDIR")]
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.system = Some(Some(directory.into()));
@@ -182,8 +184,8 @@ impl ServerBuilder {
     ///
     /// The server's own user and root see everything. A process of another user sees its own namespace and the jobs of its
     /// user: those whose processes are all registered for this user, or, without registered processes, those whose data names
-    /// the user by `USERID`. Only processes and tools of the same user receive its events. The host decides what it does for
-    /// which user by [`UpcallContext::uid`](crate::UpcallContext::uid), as `StandardHost` does.
+    /// the user by `USERID`. Only processes and tools of the same user receive its events. The host decides by
+    /// [`UpcallContext::uid`](crate::UpcallContext::uid) what each user may request, as `StandardHost` does.
     pub const fn other_users(mut self, on: bool) -> Self {
         self.other_users = on;
         self
@@ -193,6 +195,13 @@ impl ServerBuilder {
     /// own protocol. Off by default. Processes of both kinds can be in the same job.
     pub const fn native_wire(mut self, wire: NativeWire) -> Self {
         self.native = wire;
+        self
+    }
+
+    /// Whether programs of MPICH and its relatives, which are started through PMI-1.1, become processes of the jobs here. Off by
+    /// default. Their requests become those of other processes: `put` a commit, a barrier a fence that collects, and so on.
+    pub const fn pmi1_wire(mut self, wire: Pmi1Wire) -> Self {
+        self.pmi1 = wire;
         self
     }
 
@@ -220,8 +229,8 @@ impl ServerBuilder {
     /// connections, failures. Default: 4096; at most 65,536; 0 turns it off. [`ServerHandle::record`] reads it, and so does
     /// `pmix why --record`.
     ///
-    /// An entry takes 120 bytes, and at most 256 more for the names and messages in it on the average. It never holds a value:
-    /// only names, sizes and what failures say.
+    /// An entry takes 120 bytes, plus up to 256 bytes on average for its names and messages. It never holds a value:
+    /// only names, sizes and the messages of failures.
     pub const fn record(mut self, entries: usize) -> Self {
         self.recorded = entries;
         self
@@ -271,6 +280,7 @@ impl ServerBuilder {
             other_users: self.other_users,
             door: door.clone(),
             native: self.native.is_on(),
+            pmi1: self.pmi1,
             limits: self.limits,
         };
         let opened = Opened::open(plan, inbox.clone()).await?;
@@ -281,6 +291,7 @@ impl ServerBuilder {
             uri: opened.uri.clone(),
             dir: opened.dir.path().into(),
             native: opened.native_uri.clone().map(|uri| (uri, self.native)),
+            pmi1: opened.pmi1.clone(),
             harvest: self.harvest,
             door: door.clone(),
         };
@@ -288,19 +299,16 @@ impl ServerBuilder {
         let host = (self.host)(handle.clone());
         host.started(&handle);
         let capabilities = host.capabilities();
+        let upcalls: Vec<_> = capabilities.iter().collect();
+        tracing::debug!(?upcalls, "upcalls served by the host");
         // one user's large requests must not hold up another's
         let here = if self.other_users { Capabilities::none() } else { capabilities.clone() };
         let upcalls = Upcalls::new(host, here, runtime, inbox);
-        let config = Config {
-            server,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            hostname,
-            capabilities,
-            tool_support: admits_tools,
-            put_limit: self.put_limit,
-            codec: CODEC,
-        };
+        let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mut config = Config::new(server, user, hostname, CODEC);
+        config.capabilities = capabilities;
+        config.tool_support = admits_tools;
+        config.put_limit = self.put_limit;
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
         let driver = Driver::new(engine, upcalls, door);
@@ -336,6 +344,7 @@ impl Server {
             session: None,
             other_users: false,
             native: NativeWire::Off,
+            pmi1: Pmi1Wire::Off,
             limits: pmix_proto::Limits::default(),
             patience: PATIENCE,
             put_limit: PUT_LIMIT,

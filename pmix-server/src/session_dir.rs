@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
 use pmix_proto::places::{Doubt, Places, doubt};
-use pmix_types::Nspace;
+use pmix_types::{Nspace, Status};
 use thiserror::Error;
 use tokio::net::UnixListener;
 
@@ -65,6 +65,10 @@ impl SessionDirError {
     pub(crate) fn io(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { path: path.into(), reason: format!("{what}: {source}"), source: Some(source) }
     }
+}
+
+pmix_types::statuses! {
+    SessionDirError, "`ERR_FILE_OPEN_FAILURE`", |_this| Status::ERR_FILE_OPEN_FAILURE;
 }
 
 /// The directory of a running server; dropping this removes it with its contents.

@@ -31,9 +31,9 @@ impl ServerHandle {
     /// be empty (SET-04), to the server of each node and passes it to
     /// [`setup_local_support`](Self::setup_local_support) there.
     ///
-    /// `infos` contain the job's `NODE_MAP` and `PROC_MAP`, and say what to collect (SET-02):
+    /// `infos` contain the job's `NODE_MAP` and `PROC_MAP`, and select what to collect (SET-02):
     /// - `SETUP_APP_ENVARS`: variables of this process's environment whose names match the patterns of
-    ///   [`ServerBuilder::harvest`](crate::ServerBuilder::harvest), as `SET_ENVAR`; none if `ENVARS_HARVESTED` says that
+    ///   [`ServerBuilder::harvest`](crate::ServerBuilder::harvest), as `SET_ENVAR`; none with `ENVARS_HARVESTED`, as
     ///   they have already been harvested.
     /// - `SETUP_APP_NONENVARS`: the `ALLOC_FABRIC` requests among `infos`, for the component that serves them.
     /// - `SETUP_APP_ALL`: both.

@@ -123,7 +123,7 @@ fn take_over(path: &Path) -> Result<(), SessionDirError> {
     if fs::remove_file(&aside).is_err() {
         // no file was in its place: whatever it is, it is not lost
         let kept = place.keep();
-        tracing::warn!(path = %path.display(), kept = %kept.display(), "something else than a file was in the way, and has been moved");
+        tracing::warn!(path = %path.display(), kept = %kept.display(), "moved a directory entry that is not a file out of the way");
     }
     Ok(())
 }

@@ -9,11 +9,8 @@ use pmix_engine::FileState;
 /// The state of a file, following links; `None` if it does not exist or cannot be accessed.
 pub(crate) fn file_state(path: &Path) -> Option<FileState> {
     let found = fs::metadata(path).ok()?;
-    Some(FileState {
-        size: found.size(),
-        accessed: (found.atime(), found.atime_nsec()),
-        modified: (found.mtime(), found.mtime_nsec()),
-    })
+    let (accessed, modified) = ((found.atime(), found.atime_nsec()), (found.mtime(), found.mtime_nsec()));
+    Some(FileState::new(found.size(), accessed, modified))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether a server also speaks the native wire.
+//! Whether a server also speaks the native wire, and PMI-1.
 
 /// Whether and how a server also speaks the protocol of OpenPMIx. Without the feature `native-wire` it never does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub enum NativeWire {
     /// Programs linked with the C library can connect.
     #[cfg(feature = "native-wire")]
     On,
-    /// Like `On`, and the environment tells programs of Open MPI 4 that they were launched: without the marker
-    /// `JSM_JSRUN_PORT=0`, which nothing else reads, each of them starts as a singleton. The marker also turns off Open MPI
-    /// 4's own binding of processes.
+    /// Like `On`, with a marker for programs of Open MPI 4 in the environment: without `JSM_JSRUN_PORT=0`, which
+    /// nothing else reads, each of them starts as a singleton. The marker also turns off Open MPI 4's own binding of
+    /// processes.
     #[cfg(feature = "native-wire")]
     WithOpenMpi4,
 }
@@ -30,5 +30,35 @@ impl NativeWire {
             #[cfg(feature = "native-wire")]
             Self::WithOpenMpi4 => true,
         }
+    }
+}
+
+/// Whether and how a server also speaks PMI-1.1, by which programs of MPICH and its relatives are started. Without the feature
+/// `pmi1` it never does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pmi1Wire {
+    /// Such programs take themselves for jobs of one process.
+    #[default]
+    Off,
+    /// Each process inherits one end of a pair of sockets as `PMI_FD`: if the host applies the
+    /// [`Environment`](crate::Environment), or its launcher opens the [`Pmi1Socket`](crate::Pmi1Socket). Nobody else can connect.
+    #[cfg(feature = "pmi1")]
+    Inherited,
+    /// There is a port on the loopback interface, too, which the environment names in `PMI_PORT`. It serves processes that inherit
+    /// no descriptor. The kernel is asked who connects.
+    #[cfg(feature = "pmi1")]
+    InheritedOrPort,
+}
+
+impl Pmi1Wire {
+    /// What the keys begin with that processes put by PMI-1, in the data of a job and of its processes. Directives of a spawn
+    /// that begin with it are values that the new job finds in its key-value space: a host that carries out spawns makes them
+    /// part of its job data, as `StandardHost` does.
+    pub const KEYS: &'static str = "pmi1.";
+
+    #[cfg(feature = "pmi1")]
+    pub(crate) const fn has_port(self) -> bool {
+        matches!(self, Self::InheritedOrPort)
     }
 }

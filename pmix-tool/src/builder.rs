@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use crate::attributes;
 use crate::discovery::{
-    ServerInfo, discover_at, discover_of_all_users, parse_uri, places, system_file_in, system_server_in,
+    ServerInfo, discover_at, discover_of_all_users, places, server_of, system_file_in, system_server_in,
 };
 use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
+use crate::foreign;
 use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
 
@@ -25,9 +26,9 @@ use crate::tool::Tool;
 /// node, if there is one that is root's or this user's and admits it, or else to the only live session-level server of this user
 /// (TOL-07). A tool of root reaches servers of other users by selection only.
 ///
-/// A tool that another tool has started attaches to what its environment names (TOL-04), unless a server is selected or
-/// [`session_root`](Self::session_root) says where to search: the server at `PMIX_LAUNCHER_RNDZ_URI`, or else the one that wrote the
-/// file `PMIX_LAUNCHER_RNDZ_FILE`, if there is such a file.
+/// A tool that another tool has started attaches to what its environment names (TOL-04), unless a server is selected
+/// or [`session_root`](Self::session_root) is set: the server at `PMIX_LAUNCHER_RNDZ_URI`, or else the one that wrote
+/// the file `PMIX_LAUNCHER_RNDZ_FILE`, if there is such a file.
 ///
 /// # Examples
 /// ```
@@ -81,7 +82,8 @@ struct Target {
 }
 
 impl ToolBuilder {
-    /// Attaches to the server at `<nspace>.<rank>;unix:<absolute path of its socket>`.
+    /// Attaches to the server at `<nspace>.<rank>;unix:<absolute path of its socket>`, or to one of OpenPMIx at
+    /// `<nspace>.<rank>;tcp4://<address>:<port>`.
     #[doc(alias = "PMIX_SERVER_URI")]
     pub fn uri(mut self, uri: impl Into<String>) -> Self {
         self.selection = Selection::Uri(uri.into());
@@ -95,7 +97,8 @@ impl ToolBuilder {
         self
     }
 
-    /// Attaches to the server whose own namespace this is, as opposed to a server that runs a job of that namespace.
+    /// Attaches to the server with this namespace of its own, as opposed to a server that runs a job of that
+    /// namespace.
     #[doc(alias = "PMIX_SERVER_NSPACE")]
     pub fn nspace(mut self, nspace: Nspace) -> Self {
         self.selection = Selection::Nspace(nspace);
@@ -126,8 +129,8 @@ impl ToolBuilder {
     }
 
     /// Attaches to the system-level server of this node, or, if there is none, or it cannot be reached or does not admit this tool, to
-    /// the only session-level server of this user. So does a tool without selection, unless
-    /// [`session_root`](Self::session_root) says where to search.
+    /// the only session-level server of this user. This is also the default, unless
+    /// [`session_root`](Self::session_root) is set.
     #[doc(alias = "PMIX_CONNECT_SYSTEM_FIRST")]
     pub fn system_first(mut self) -> Self {
         self.selection = Selection::SystemFirst;
@@ -183,7 +186,8 @@ impl ToolBuilder {
     /// Those of the last attempt:
     /// [`Error::NoServer`] if no server matches, [`Error::Ambiguous`] if several are running and none was selected,
     /// [`Error::Rendezvous`] if the server's file cannot be used, [`Error::Client`] if the server cannot be reached or does
-    /// not admit the tool: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01), `ERR_EXISTS` if the identity is taken
+    /// not admit the tool: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01) or is one of OpenPMIx before 5.0, which tools take
+    /// down, `ERR_EXISTS` if the identity is taken
     /// (TOL-09), `ERR_TIMEOUT` when the limit has passed, and any status of its host.
     ///
     /// # Cancel safety
@@ -202,8 +206,8 @@ impl ToolBuilder {
         Ok(Tool::new(servers))
     }
 
-    /// As [`connect`](Self::connect), but if no server can be reached, or the server refuses the tool, the tool goes on
-    /// [`without_server`](Self::without_server) (TOL-10); a line in the log says why.
+    /// As [`connect`](Self::connect), but if no server can be reached, or the server refuses the tool, the tool
+    /// continues [`without_server`](Self::without_server) (TOL-10), with the reason in the log.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if a setting is invalid.
@@ -224,11 +228,11 @@ impl ToolBuilder {
         }
     }
 
-    /// Makes a tool without server, and looks for none (TOL-10).
+    /// Makes a tool without a server, without searching for one (TOL-10).
     ///
     /// It has its identity, by default one of its own making that is unique on this machine (TOL-09). Calls that need a
-    /// server fail with `ERR_UNREACH` until it [attaches](Servers::attach) to one, which then becomes its primary server. Of
-    /// the settings only the identity and the time limit count.
+    /// server fail with `ERR_UNREACH` until it [attaches](Servers::attach) to one, which then becomes its primary
+    /// server. Only the identity and the time limit of the settings apply.
     #[doc(alias = "PMIX_TOOL_DO_NOT_CONNECT")]
     pub fn without_server(self) -> Tool {
         let proc = self.identity.unwrap_or_else(own_identity);
@@ -341,12 +345,16 @@ impl ToolBuilder {
         let identity = self.identity.clone();
         let mut client =
             Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
+        let of_openpmix = info.as_ref().filter(|info| info.is_of_openpmix());
+        if let Some(release) = of_openpmix.and_then(|info| info.version.as_deref()) {
+            client = client.server_release(release);
+        }
         if let Some(deadline) = deadline {
             client = client.timeout(deadline - Instant::now());
         }
         let client = client.init().await?;
         // the client has connected, so it could parse the URI
-        let server = parse_uri(&uri).map_or_else(ProcId::none, |(server, _)| server);
+        let server = server_of(&uri).unwrap_or_else(ProcId::none);
         Ok(AttachedServer::new(client, server, uri, info))
     }
 
@@ -364,7 +372,15 @@ impl ToolBuilder {
 
     fn find(&self, known: &[AttachedServer]) -> Result<Target, Error> {
         match &self.selection {
-            Selection::Uri(uri) => Ok(Target { uri: uri.clone(), info: None }),
+            Selection::Uri(uri) => {
+                // its file has the release of a server of OpenPMIx, which its address does not have
+                let is_it = |server: &ServerInfo| server.uri == *uri && server.is_of_openpmix();
+                let found = places(self.root.as_deref()).map(|places| foreign::discover(&places));
+                Ok(Target {
+                    uri: uri.clone(),
+                    info: found.ok().and_then(|found| found.into_iter().find(is_it)),
+                })
+            }
             Selection::Server(server) => Ok((**server).clone().into()),
             Selection::File(file) => {
                 let server = ServerInfo::read(file)?;
@@ -436,6 +452,9 @@ impl ToolBuilder {
             others.extend(attached);
         } else if live.is_empty() {
             live = attached;
+        }
+        if wanted.is_none() && live.iter().any(ServerInfo::admits_tools) {
+            live.retain(ServerInfo::admits_tools);
         }
         if live.len() > 1 {
             return Err(Error::Ambiguous(Box::new(Ambiguous { candidates: live })));

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use crate::error::{Error, RendezvousError};
+use crate::foreign;
 
 const LOCK: &str = "lock";
 /// No rendezvous file is longer.
@@ -21,7 +22,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// Its address: `<nspace>.<rank>;unix:<path of its socket>`.
+    /// Its address: `<nspace>.<rank>;unix:<path of its socket>`, or `<nspace>.<rank>;tcp4://<address>:<port>` of one of OpenPMIx.
     pub uri: String,
     /// The server's own identity.
     pub proc: ProcId,
@@ -33,13 +34,13 @@ pub struct ServerInfo {
     pub uid: u32,
     /// Version of the server's library; `None` if the file does not have it.
     pub version: Option<String>,
-    /// The server's own directory, which has its socket.
+    /// The server's own directory, which has its socket or its files.
     pub dir: PathBuf,
-    /// Whether it is one of the servers of its session, which the default search finds; a system-level server is none unless it
-    /// says so (TOL-02).
+    /// Whether it is a session-level server, which the default search finds; a system-level server can be both
+    /// (TOL-02).
     pub is_of_session: bool,
-    /// Whether the server is running, as far as files can tell: it holds the lock of its directory, or has a socket
-    /// but no lock.
+    /// Whether the server is running, judging by its files: it holds the lock of its directory, or has a socket but
+    /// no lock. A server of OpenPMIx has to listen at its address.
     pub is_alive: bool,
 }
 
@@ -54,7 +55,11 @@ impl ServerInfo {
         // one record for each wire; skip those of other wires
         let is_ours =
             |record: &&str| record.lines().next().is_some_and(|uri| parse_uri(uri.trim()).is_some());
-        let record = text.split("\n\n").find(is_ours).unwrap_or(&text);
+        let ours = text.split("\n\n").find(is_ours);
+        if let (None, Some(server)) = (ours, foreign::read_record(path, &text, uid)) {
+            return Ok(server);
+        }
+        let record = ours.unwrap_or(&text);
         let mut lines = record.lines().map(str::trim);
         let uri = lines.next().unwrap_or_default();
         let not_a_rendezvous =
@@ -73,6 +78,18 @@ impl ServerInfo {
         let is_of_session =
             path.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"pmix.sys."));
         Ok(Self { uri: uri.to_owned(), proc, pid, host, uid, version, dir, is_of_session, is_alive })
+    }
+
+    /// Whether it is a server of OpenPMIx, as those of Open MPI and PRRTE are, which speaks the wire of the C library only.
+    pub fn is_of_openpmix(&self) -> bool {
+        foreign::parse_uri(&self.uri).is_some()
+    }
+
+    /// Tools keep away from servers of OpenPMIx that they would take down.
+    pub(crate) fn admits_tools(&self) -> bool {
+        let major =
+            self.version.as_deref().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        !self.is_of_openpmix() || major.is_none_or(|major| major >= 5)
     }
 
     /// The server's own namespace.
@@ -100,7 +117,8 @@ pub fn session_root() -> Result<PathBuf, Error> {
 /// Lists the servers of this user on this node that admit tools, by pid, including dead servers whose files remain.
 ///
 /// Unless `PMIX_SERVER_TMPDIR` names a directory, it searches all directories that servers use: below [`session_root`], in
-/// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first. With [`system_server`], this is what the Standard's
+/// `XDG_RUNTIME_DIR`, and in directories `pmix-<uid>-*` beside the first; for servers of OpenPMIx, directories `ompi.*` and `prte*`
+/// there and in the system's temporary directory. With [`system_server`], this is what the Standard's
 /// library answers to a query of `QUERY_AVAIL_SERVERS`.
 ///
 /// # Errors
@@ -153,12 +171,14 @@ pub(crate) fn discover_at(places: &Places) -> Result<Vec<ServerInfo>, Error> {
     for other in places.others() {
         servers.extend(servers_of(&other)?);
     }
+    servers.extend(foreign::discover(places));
     servers.sort_by(|a, b| (a.pid, &a.proc, &a.dir).cmp(&(b.pid, &b.proc, &b.dir)));
     Ok(servers)
 }
 
-/// Where the file of this node's system-level server is, if there is one (TOL-02): `pmix.sys.<host>`, in the first of
-/// `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set, or in `/tmp`. `PMIX_HOSTNAME` is the name of the host, if it is set.
+/// The path of the file of this node's system-level server, whether it exists or not (TOL-02): `pmix.sys.<host>`, in
+/// the first of `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set, or in `/tmp`. `PMIX_HOSTNAME` is the name of the host,
+/// if it is set.
 pub fn system_file() -> PathBuf {
     system_file_in(None)
 }
@@ -297,8 +317,13 @@ pub(crate) fn parse_uri(uri: &str) -> Option<(ProcId, &Path)> {
     socket.is_absolute().then_some((server, socket))
 }
 
+/// The identity in the address of a server, whichever wire it speaks.
+pub(crate) fn server_of(uri: &str) -> Option<ProcId> {
+    parse_uri(uri).map(|(server, _)| server).or_else(|| foreign::parse_uri(uri).map(|(server, _)| server))
+}
+
 /// Host and pid of `pmix.<host>.tool.<pid>`.
-fn parse_file_name(name: &str) -> Option<(&str, u32)> {
+pub(crate) fn parse_file_name(name: &str) -> Option<(&str, u32)> {
     let (host, pid) = name.strip_prefix("pmix.")?.rsplit_once(".tool.")?;
     Some((host, pid.parse().ok()?))
 }

@@ -35,7 +35,8 @@ pub enum Error {
     /// The tool has no primary server, or is not attached to the server named.
     #[error(transparent)]
     NotAttached(Box<NotAttached>),
-    /// A tool would become another at a further server, or two of its servers would have the same identity (TOL-09).
+    /// The tool would get a second identity at a further server, or two of its servers would have the same identity
+    /// (TOL-09).
     #[error(transparent)]
     Identity(Box<IdentityError>),
     /// An operation of the client failed: the server refused it, or the connection failed.
@@ -75,12 +76,12 @@ pub struct NotAttached {
     pub server: Option<ProcId>,
 }
 
-/// A server at which the identities of tool and server do not fit.
+/// A conflict of the identities of tool and server.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error("{problem}")]
 #[non_exhaustive]
 pub struct IdentityError {
-    /// What does not fit, and what to do.
+    /// The conflict, and what to do.
     pub problem: String,
     pub(crate) status: Status,
 }
@@ -136,7 +137,7 @@ pub struct AnswerError {
 /// A server without an answer to a query that only servers of this family know.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error(
-    "server {server} does not tell {key}, which only servers of this implementation do, from this version on"
+    "server {server} does not support queries of {key}, which need a server of this implementation and version"
 )]
 #[non_exhaustive]
 pub struct Unsupported {
@@ -150,13 +151,14 @@ impl Error {
     /// The Standard's status for this failure.
     pub fn status(&self) -> Status {
         match self {
-            Self::NoServer(_) | Self::Ambiguous(_) | Self::Rendezvous(_) | Self::NotAttached(_) => {
-                Status::ERR_UNREACH
-            }
-            Self::Timeout(_) => Status::ERR_TIMEOUT,
-            Self::Answer(_) => Status::ERR_TYPE_MISMATCH,
-            Self::Unsupported(_) => Status::ERR_NOT_SUPPORTED,
-            Self::Identity(error) => error.status,
+            Self::NoServer(error) => error.status(),
+            Self::Ambiguous(error) => error.status(),
+            Self::Rendezvous(error) => error.status(),
+            Self::Timeout(error) => error.status(),
+            Self::Answer(error) => error.status(),
+            Self::Unsupported(error) => error.status(),
+            Self::NotAttached(error) => error.status(),
+            Self::Identity(error) => error.status(),
             Self::Client(error) => error.status(),
         }
     }
@@ -252,6 +254,20 @@ fn list(servers: &[ServerInfo]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+pmix_types::statuses! {
+    NoServer, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    NotAttached, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    IdentityError,
+    "`ERR_EXISTS` if two servers have the same identity, `ERR_BAD_PARAM` if the tool requested another one than it has, \
+     `ERR_NOT_SUPPORTED` if the server assigned another one",
+    |this| this.status;
+    Ambiguous, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    RendezvousError, "`ERR_UNREACH`", |_this| Status::ERR_UNREACH;
+    Timeout, "`ERR_TIMEOUT`", |_this| Status::ERR_TIMEOUT;
+    AnswerError, "`ERR_TYPE_MISMATCH`", |_this| Status::ERR_TYPE_MISMATCH;
+    Unsupported, "`ERR_NOT_SUPPORTED`", |_this| Status::ERR_NOT_SUPPORTED;
+}
+
 pmix_types::status_predicates!(Error);
 pmix_types::message_first!(
     Error,
@@ -274,7 +290,10 @@ mod tests {
         let server = ProcId::new("prte".parse().unwrap(), pmix_types::Rank::from_raw(0));
         let error = Error::unsupported(server, pmix_types::why::WAITS.key_name());
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
-        assert!(error.to_string().starts_with("server prte:0 does not tell rs.pmix.waits, "), "{error}");
+        assert!(
+            error.to_string().starts_with("server prte:0 does not support queries of rs.pmix.waits, "),
+            "{error}"
+        );
     }
 
     /// Errors of all that a tool calls go into one type by `?`.

@@ -1,7 +1,7 @@
 //! Library for PMIx tools: debuggers, monitors and workflow systems that attach to a server.
 //!
-//! A tool belongs to no job. It finds a server of its user on this node, attaches to it if the server's host agrees, and
-//! queries it: for running jobs, their processes, and anything else that the host knows.
+//! A tool belongs to no job. It finds a server of its user on this node, attaches to it if the server's host agrees,
+//! and queries it for running jobs, their processes, and other data of the host.
 //!
 //! ```text
 //!   your tool                          <root>/pmix-<uid>/<host>.<pid>.<n>/
@@ -34,24 +34,30 @@
 //! # Several servers, or none
 //! A tool begins with one server ([`ToolBuilder::connect`]), with one if there is one ([`ToolBuilder::connect_optional`]) or with
 //! none ([`ToolBuilder::without_server`]). [`Servers::attach`] adds further ones. Calls of [`Tool`] go to the primary server, which is
-//! the first unless another is chosen; [`AttachedServer::client`] calls any of them. Whatever is begun at a server, such as a
-//! registration for events, stays there. All this belongs to the value [`Tool`]: a program may have several, each with an
-//! identity of its own, which is the same at all its servers and never changes.
+//! the first unless another is chosen; [`AttachedServer::client`] calls any of them. Registrations for events,
+//! subscriptions and the like stay with the server at which they were made. All this belongs to the value [`Tool`]: a
+//! program may have several, each with an identity of its own, which is the same at all its servers and never
+//! changes.
 //!
 //! # Map
 //! - [`discover`] lists the servers of this user on this node as [`ServerInfo`], including dead ones.
 //! - [`ToolBuilder`] selects the server to attach to: the only one, or by pid, namespace, URI or file.
 //! - [`Tool::servers`] attaches to further servers, chooses the primary one and disconnects: see [`Servers`].
 //! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
-//! - [`Tool::why`] says why jobs wait, in a table and in sentences; the module [`why`] has its types.
+//! - [`Tool::why`] explains why jobs wait, in a table and in sentences; the module [`why`] has its types.
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
-//! - [`Error`] says what failed and what to do; [`Error::status`] returns the Standard's status. Errors of [`client`] and
-//!   [`types`] convert into it.
+//! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
+//!   [`client`] and [`types`] convert into it.
 //! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix query`, `pmix attrs`,
-//!   `pmix output`; `pmix stack` shows in which functions the ranks of a job are, and `pmix doctor` checks the node.
+//!   `pmix output`; `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor` checks the node.
+//!
+//! # Servers of OpenPMIx
+//! Servers of OpenPMIx 5.0 and later, such as those of Open MPI 5's `mpirun` and of `prte`, are found and attached to like others
+//! ([`ServerInfo::is_of_openpmix`]). What they do not serve fails with `ERR_NOT_SUPPORTED`, such as [`Tool::why`] and
+//! [`Tool::record`]. Earlier releases crash when a tool attaches, so a tool refuses to.
 //!
 //! # Limits
-//! A tool attaches to servers of its own node. System-level servers and launching are not supported yet.
+//! A tool attaches to servers of its own node only.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
@@ -61,8 +67,10 @@ mod attributes;
 mod builder;
 mod discovery;
 mod error;
+mod foreign;
 mod iof;
 pub mod log;
+mod query;
 mod record;
 mod servers;
 mod tool;

@@ -5,14 +5,14 @@ use crate::error::Error;
 use crate::tool::Tool;
 
 impl Tool {
-    /// Reads the flight recorder of the server: whose it is, a line for each of the last requests, replies, calls of its host
-    /// and connections, then a line for each operation that waits. Only the server's user and root may.
+    /// Reads the flight recorder of the server: a header, a line for each of the last requests, replies, calls of its
+    /// host and connections, then a line for each operation that waits. Only the server's user and root may.
     ///
     /// Other servers have records of their own: a job of several nodes has one on each.
     ///
     /// # Errors
-    /// As [`Tool::query`], with `ERR_NO_PERMISSIONS` for other users; [`Error::Unsupported`] if the server has no such
-    /// record, as is the case of other implementations of PMIx.
+    /// As [`Tool::query`], with `ERR_NO_PERMISSIONS` for other users; [`Error::Unsupported`] if the server has no
+    /// such record, as with other implementations of PMIx.
     ///
     /// # Cancel safety
     /// Safe.

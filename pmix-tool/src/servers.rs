@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::builder::ToolBuilder;
 use crate::discovery::ServerInfo;
 use crate::error::{Error, Timeout};
+use crate::foreign;
 
 /// The servers that a [`Tool`](crate::Tool) is attached to, one of which may be the primary one.
 ///
@@ -21,9 +22,9 @@ use crate::error::{Error, Timeout};
 /// its own, [`AttachedServer::client`], so a tool can call any of them without making it the primary one.
 ///
 /// # What stays where
-/// Everything that was begun at a server stays there. When the primary server changes, registrations of events,
-/// subscriptions of output, monitors and calls that wait go on with the server at which they were made; they end when the
-/// tool disconnects from it. Whoever wants the events of two servers registers with both.
+/// When the primary server changes, registrations of events, subscriptions of output, monitors and calls that wait go
+/// on with the server at which they were made; they end when the tool disconnects from it. To receive the events of
+/// two servers, register with both.
 ///
 /// The identity of the tool is the same at all servers and never changes (TOL-09). A server at which another process or tool
 /// has it refuses the tool.
@@ -117,7 +118,8 @@ impl AttachedServer {
         &self.0.proc
     }
 
-    /// Address of the server: `<nspace>.<rank>;unix:<path of its socket>`.
+    /// Address of the server: `<nspace>.<rank>;unix:<path of its socket>`, or `<nspace>.<rank>;tcp4://<address>:<port>` of one of
+    /// OpenPMIx.
     pub fn uri(&self) -> &str {
         &self.0.uri
     }
@@ -125,6 +127,11 @@ impl AttachedServer {
     /// Contents of the server's rendezvous file; `None` if the server was selected by its URI.
     pub fn info(&self) -> Option<&ServerInfo> {
         self.0.info.as_ref()
+    }
+
+    /// Whether it is a server of OpenPMIx: see [`ServerInfo::is_of_openpmix`].
+    pub fn is_of_openpmix(&self) -> bool {
+        foreign::parse_uri(self.uri()).is_some()
     }
 
     /// The tool's client at this server, whether the server is the primary one or not.

@@ -5,6 +5,7 @@ use pmix_types::{DataArray, Key, KeyName, Nspace, ProcId, ProcInfo, Query, keys}
 
 use crate::builder::ToolBuilder;
 use crate::error::{Error, NotAttached, Timeout};
+use crate::query;
 use crate::servers::{AttachedServer, Servers};
 
 /// A tool: its identity, and the [`Servers`] that it is attached to.
@@ -58,7 +59,9 @@ impl Tool {
 
     /// Queries the server and its host.
     ///
-    /// Keys without an answer are not an error (QRY-03): see [`QueryResults::missing`].
+    /// Keys without an answer are not an error (QRY-03): see [`QueryResults::missing`]. `QUERY_AVAIL_SERVERS` is answered here,
+    /// in a result of its own: an array with a `SERVER_INFO_ARRAY` for each server that [`discover`](crate::discover) and
+    /// [`system_server`](crate::system_server) find alive, whichever servers the tool is attached to.
     ///
     /// # Errors
     /// [`Error::Client`] with `ERR_NOT_FOUND` if no key was found, `ERR_NOT_SUPPORTED` if the host does not support
@@ -69,7 +72,8 @@ impl Tool {
     /// Safe: the reply is dropped.
     #[doc(alias = "PMIx_Query_info")]
     pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
-        self.within_limit("query", self.client().query(queries)).await
+        let queries = queries.into_iter().collect();
+        self.within_limit("query", query::query(self.client(), queries)).await
     }
 
     /// Namespaces of the running jobs; may be empty (QRY-12).
@@ -94,8 +98,8 @@ impl Tool {
     /// # Cancel safety
     /// Safe.
     #[doc(alias = "PMIX_QUERY_PROC_TABLE")]
-    pub async fn proc_table(&self, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
-        self.table(&keys::QUERY_PROC_TABLE, nspace).await
+    pub async fn proc_table(&self, nspace: impl Into<Nspace>) -> Result<Vec<ProcInfo>, Error> {
+        self.table(&keys::QUERY_PROC_TABLE, nspace.into()).await
     }
 
     /// The processes of a job on the server's node, in rank order (QRY-11).
@@ -106,8 +110,8 @@ impl Tool {
     /// # Cancel safety
     /// Safe.
     #[doc(alias = "PMIX_QUERY_LOCAL_PROC_TABLE")]
-    pub async fn local_proc_table(&self, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
-        self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace).await
+    pub async fn local_proc_table(&self, nspace: impl Into<Nspace>) -> Result<Vec<ProcInfo>, Error> {
+        self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace.into()).await
     }
 
     /// Subscribes to the standard output and error of processes; await the builder to send the request. See
@@ -142,7 +146,7 @@ impl Tool {
         self.server().map_or_else(|error| error, |server| Error::unsupported(server.proc_id().clone(), key))
     }
 
-    async fn table(&self, key: &Key<DataArray>, nspace: &Nspace) -> Result<Vec<ProcInfo>, Error> {
+    async fn table(&self, key: &Key<DataArray>, nspace: Nspace) -> Result<Vec<ProcInfo>, Error> {
         let query = Query::new(key).qualifier(&keys::NSPACE, nspace);
         match self.query([query]).await?.get(key)? {
             Some(DataArray::ProcInfo(rows)) => Ok(rows),

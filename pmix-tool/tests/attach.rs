@@ -100,7 +100,7 @@ async fn qry_11_qry_12_namespaces_and_tables_from_server_and_host() {
     let ranks = |rows: Vec<ProcInfo>| rows.iter().map(|row| row.proc.rank).collect::<Vec<_>>();
     assert_eq!(ranks(tool.proc_table(&names[0]).await.unwrap()), [0, 1].map(Rank::from_raw));
     assert_eq!(ranks(tool.local_proc_table(&names[0]).await.unwrap()), [0, 1].map(Rank::from_raw));
-    let error = tool.proc_table(&"nowhere".parse().unwrap()).await.unwrap_err();
+    let error = tool.proc_table(pmix_tool::Nspace::new("nowhere").unwrap()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_INVALID_NAMESPACE);
     server.stop().await;
     assert_eq!(tool.namespaces().await.unwrap_err().status(), Status::ERR_LOST_CONNECTION);
@@ -108,7 +108,7 @@ async fn qry_11_qry_12_namespaces_and_tables_from_server_and_host() {
     let host = Host { jobs: vec![("job-9", rows("job-9"))], ..Host::default() };
     let _server = start(root.path(), "srv", host, &[]).await;
     let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
-    assert_eq!(tool.proc_table(&"job-9".parse().unwrap()).await.unwrap(), rows("job-9"));
+    assert_eq!(tool.proc_table(pmix_tool::Nspace::new("job-9").unwrap()).await.unwrap(), rows("job-9"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

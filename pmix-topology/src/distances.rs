@@ -4,7 +4,7 @@ use pmix_types::{DeviceDistance, DeviceTypes};
 
 use crate::{Level, Processors, Topology};
 
-/// Which devices are meant: those of some kinds, or some by their names; all if nothing is said.
+/// Selects devices by kind, or by name; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceFilter {
@@ -20,7 +20,7 @@ impl DeviceFilter {
         Self { types, ids: Vec::new() }
     }
 
-    /// Only the device with this id or name, beside others that are named so.
+    /// Adds a device by its id or name.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.ids.push(id.into());

@@ -1,6 +1,6 @@
-//! Locality strings: the text by which processes of a node learn what they share.
+//! Locality strings, which processes of a node compare to find the hardware that they share.
 
-use pmix_types::Locality;
+use pmix_types::{Locality, Status};
 use thiserror::Error;
 
 use crate::processors::SOURCE;
@@ -10,7 +10,7 @@ use crate::{Level, Processors, Topology};
 const ORDER: [Level; 7] =
     [Level::Package, Level::L3, Level::L2, Level::L1, Level::Core, Level::Thread, Level::Numa];
 
-/// A text is no locality string.
+/// Invalid locality string.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0:?} is not a locality string, such as SK0:L30:L20:L10:CR0:HT0:NM0")]
 #[non_exhaustive]
@@ -18,6 +18,10 @@ pub struct LocalityError(
     /// The text.
     pub String,
 );
+
+pmix_types::statuses! {
+    LocalityError, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
+}
 
 impl Topology {
     /// The locality string of a process that is bound to these processors: the value of `PMIX_LOCALITY_STRING`. `None` if

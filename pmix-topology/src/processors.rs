@@ -5,19 +5,19 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
 
-use pmix_types::{BindEnvelope, Cpuset};
+use pmix_types::{BindEnvelope, Cpuset, Status};
 use range_set_blaze::RangeSetBlaze;
 use thiserror::Error;
 
-/// What makes the texts of cpusets and localities, by its name in them.
+/// The prefix of cpusets and locality strings: the library that defines their format.
 pub(crate) const SOURCE: &str = "hwloc";
 
-/// Numbers above are no processors: more than any kernel is built for, and few enough to be listed.
+/// The highest number of a processor: above that of any kernel, and low enough to list them all.
 const MAX: u32 = 0xffff;
 
-/// A set of hardware threads by the numbers that the kernel gives them.
+/// A set of hardware threads, by their kernel numbers.
 ///
-/// Its text is the kernel's, such as `0-3,8`.
+/// Its text has the kernel's format, such as `0-3,8`.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ const MAX: u32 = 0xffff;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Processors(RangeSetBlaze<u32>);
 
-/// Why a text is no set of processors, or why the set of a process is not known.
+/// Invalid text of a set of processors, or an unknown set of a process.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProcessorError {
@@ -40,11 +40,20 @@ pub enum ProcessorError {
     #[error("{0:?} is not a list of processors, such as 0-3,8")]
     Malformed(String),
     /// The text is tagged with another source than `hwloc`.
-    #[error("the set of processors {0:?} is not tagged as one of hwloc")]
+    #[error("the cpuset {0:?} does not start with `hwloc:`")]
     Source(String),
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     #[error("cannot read which processors this process may use: {0}")]
     Unknown(#[source] io::Error),
+}
+
+pmix_types::statuses! {
+    ProcessorError,
+    "`ERR_NOT_FOUND` if the processors of a process are not known, otherwise `ERR_BAD_PARAM`",
+    |this| match this {
+        Self::Malformed(_) | Self::Source(_) => Status::ERR_BAD_PARAM,
+        Self::Unknown(_) => Status::ERR_NOT_FOUND,
+    };
 }
 
 impl Processors {

@@ -62,14 +62,14 @@ impl Level {
     }
 }
 
-/// The hardware of a node, as far as the kernel tells: processors that are online, what they share, and PCI devices.
+/// The hardware of a node, as reported by the kernel: online processors, the caches and cores that they share, and PCI devices.
 ///
-/// A processor whose core the kernel does not tell is a core of its own; a node without NUMA directory is one NUMA node.
-/// Levels of which nothing is told have no objects. Objects are numbered in the order of the tree, as in hwloc: those in
+/// A processor without a reported core is a core of its own; a node without a NUMA directory is one NUMA node. Levels that
+/// the kernel does not report have no objects. Objects are numbered in the order of the tree, as in hwloc: those in
 /// the first package come first.
 ///
 /// # Standard
-/// `pmix_topology_t`, read as `PMIx_Load_topology` reads it.
+/// `pmix_topology_t`, `PMIx_Load_topology`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "pmix_topology_t")]
 pub struct Topology {
@@ -85,8 +85,20 @@ impl Topology {
         Self::read_from(Path::new("/sys"))
     }
 
-    /// The same from a directory that has the form of `/sys`.
+    /// The same without devices, for who binds processes: where there are many, reading them takes most of the time.
+    pub fn read_processors() -> Self {
+        Self::objects_from(Path::new("/sys")).0
+    }
+
+    /// The same as [`read`](Self::read) from a directory that has the form of `/sys`.
     pub fn read_from(sys: &Path) -> Self {
+        let (read, memories) = Self::objects_from(sys);
+        let devices = devices::read(sys, &memories, &read.all);
+        Self { devices, ..read }
+    }
+
+    /// All but devices; and the processors of each NUMA node, by its number.
+    fn objects_from(sys: &Path) -> (Self, BTreeMap<u32, Processors>) {
         let cpus = sys.join("devices/system/cpu");
         let all = online(&cpus);
         let mut found = BTreeMap::<Level, Vec<Processors>>::new();
@@ -132,8 +144,7 @@ impl Topology {
         if memories.is_empty() && !all.is_empty() {
             found.insert(Level::Numa, vec![all.clone()]);
         }
-        let devices = devices::read(sys, &memories, &all);
-        Self { objects: in_order(found, &all), all, devices }
+        (Self { objects: in_order(found, &all), all, devices: Vec::new() }, memories)
     }
 
     /// All processors that are online.

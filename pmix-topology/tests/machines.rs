@@ -194,7 +194,7 @@ fn garbage_in_files_counts_as_not_told() {
 }
 
 #[test]
-fn what_is_near_has_a_smaller_distance_than_what_is_far() {
+fn loc_01_what_is_near_has_a_smaller_distance_than_what_is_far() {
     let topology = two_sockets().read();
     let distances = |list: &str| -> Vec<(String, u16, u16)> {
         let found = topology.compute_distances(&set(list), &DeviceFilter::default());
@@ -252,4 +252,15 @@ fn this_machine_has_the_processors_that_this_process_may_use() {
     assert!(mine.is_subset(topology.processors()), "{mine} of {}", topology.processors());
     let threads: usize = topology.objects(Level::Core).iter().map(Processors::len).sum();
     assert_eq!(threads, topology.processors().len());
+}
+
+#[test]
+fn without_devices_the_processors_are_the_same() {
+    let (all, processors) = (Topology::read(), Topology::read_processors());
+    assert_eq!(processors.processors(), all.processors());
+    for level in Level::ALL {
+        assert_eq!(processors.objects(level), all.objects(level), "{level:?}");
+    }
+    let near = processors.compute_distances(processors.processors(), &DeviceFilter::default());
+    assert_eq!(near, []);
 }

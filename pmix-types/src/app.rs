@@ -78,6 +78,15 @@ impl App {
 
 /// A change to an environment variable.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::{App, Envar, keys};
+///
+/// let path = Envar { name: "PATH".into(), value: "/opt/bin".into(), separator: b':' };
+/// let app = App::new("solver", 2).directive(keys::PREPEND_ENVAR, path);
+/// assert_eq!(app.info.len(), 1);
+/// ```
+///
 /// # Standard
 /// `pmix_envar_t`
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,7 +64,7 @@ impl AttributeLevel {
     }
 }
 
-/// A qualifier that is there is meant, whatever its type, unless it says no.
+/// A present qualifier counts as true, whatever its type, unless its value is `false`.
 fn is_set(value: &Value) -> bool {
     !matches!(value, Value::Bool(false))
 }

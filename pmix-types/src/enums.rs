@@ -87,7 +87,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// State of a process, as far as the host knows it.
+    /// State of a process, as known to the host.
     ///
     /// Ranges of numbers have a meaning: see [`is_alive`](Self::is_alive), [`is_terminated`](Self::is_terminated) and
     /// [`is_abnormal`](Self::is_abnormal).
@@ -165,7 +165,7 @@ impl ProcState {
 }
 
 open_enum! {
-    /// State of a job, as far as the host knows it.
+    /// State of a job, as known to the host.
     ///
     /// The borders are those of [`ProcState`].
     #[doc(alias = "pmix_job_state_t")]
@@ -240,7 +240,7 @@ open_enum! {
     /// What happens to an allocation when the job that requested it ends.
     #[doc(alias = "pmix_alloc_inheritance_t")]
     pub struct AllocInheritance(u8) {
-        /// Nobody inherits.
+        /// Without inheritance.
         NONE = 1 => "PMIX_ALLOC_INHERIT_NONE",
         /// Stays while child namespaces live.
         CHILD = 2 => "PMIX_ALLOC_INHERIT_CHILD",

@@ -29,7 +29,7 @@ pub struct EventFilter {
     source: Option<Source>,
 }
 
-/// Whose events are wanted, seen from the receiver.
+/// The selected sources of events, relative to the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     Host,
@@ -75,7 +75,7 @@ impl EventFilter {
     }
 
     /// Whether this event passes the filter of a registration of `receiver`. This does not check that the receiver is
-    /// in the event's range. `is_local` says which processes are on the receiver's node.
+    /// in the event's range. `is_local` returns whether a process is on the receiver's node.
     ///
     /// An event of the host has neither node nor namespace: it passes the filter `LOCAL`, and the filter `NAMESPACE` if
     /// it is about a process of the receiver's namespace.

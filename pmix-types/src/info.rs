@@ -6,6 +6,17 @@ use crate::{InfoFlags, KeyName, Status, TypedKey, Value, ValueError, ValueType};
 
 /// A key with its value and flags: a directive, a qualifier, or a piece of information.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::{Info, keys};
+///
+/// let size = Info::new(keys::JOB_SIZE, 64u32);
+/// assert!(size.is(keys::JOB_SIZE) && !size.is_required());
+/// assert_eq!(size.get::<u32>()?, 64);
+/// assert!(Info::required(keys::TIMEOUT, 5).is_required());
+/// # Ok::<(), pmix_types::ValueError>(())
+/// ```
+///
 /// # Standard
 /// `pmix_info_t`
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +38,7 @@ impl Info {
         Self::dynamic(key.key_name(), value.into().into_value(key.data_type()))
     }
 
-    /// A required info: if nobody carries it out, the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
+    /// A required info: if it is not carried out, the call fails with `ERR_NOT_SUPPORTED` (GEN-05).
     pub fn required<T: ValueType>(key: impl TypedKey<T>, value: impl Into<T>) -> Self {
         Self { flags: InfoFlags::REQUIRED, ..Self::new(key, value) }
     }
@@ -61,7 +72,7 @@ impl Info {
         self.flags.contains(InfoFlags::REQUIRED)
     }
 
-    /// Whether it must be carried out and nobody has done so yet (GEN-05).
+    /// Whether it must still be carried out (GEN-05).
     pub const fn is_unprocessed(&self) -> bool {
         self.is_required() && !self.flags.contains(InfoFlags::REQUIRED_PROCESSED)
     }
@@ -108,7 +119,7 @@ pub enum DirectiveError {
         /// The directive.
         key: KeyName,
     },
-    /// A required directive that nobody carried out.
+    /// A required directive that was not carried out.
     #[error("directive {key} is required but not supported")]
     Unsupported {
         /// The directive.
@@ -117,8 +128,8 @@ pub enum DirectiveError {
 }
 
 impl DirectiveError {
-    /// The Standard's status for this failure: `ERR_BAD_PARAM`, or `ERR_NOT_SUPPORTED` for a required
-    /// directive that nobody carried out (GEN-05, GEN-07).
+    /// The Standard's status for this failure: `ERR_BAD_PARAM`, or `ERR_NOT_SUPPORTED` for a required directive that
+    /// was not carried out (GEN-05, GEN-07).
     pub const fn status(&self) -> Status {
         match self {
             Self::Value { .. } | Self::Contradiction { .. } => Status::ERR_BAD_PARAM,
@@ -232,7 +243,7 @@ impl Directives {
         taken
     }
 
-    /// Refuses required directives that nobody carried out: the check of the last level (GEN-05).
+    /// Refuses required directives that were not carried out: the check of the last level (GEN-05).
     ///
     /// # Errors
     /// [`DirectiveError::Unsupported`] for the first of them.

@@ -59,6 +59,19 @@ use table::{Column, Table};
 ///
 /// Meant to be shared in an `Arc`. Values that a host gives although they can be derived from the maps are not kept;
 /// [`lookup`](Self::lookup) still finds them.
+///
+/// # Examples
+/// ```
+/// use pmix_types::Rank;
+/// use pmix_types::job::{JobData, JobSpec};
+///
+/// let spec = JobSpec::new("job-1".parse()?).node_map(["n0", "n1"])?.proc_map("0-1;2-3")?;
+/// let mut job = JobData::new("job-1".parse()?);
+/// job.register(&spec.into_infos(), "n0")?;
+/// assert_eq!(job.size(), Some(4));
+/// assert_eq!(job.node_of(Rank::new(2)?), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobData {
     nspace: Nspace,
@@ -133,6 +146,11 @@ impl JobData {
     #[doc(alias = "PMIX_SESSION_ID")]
     pub fn session_id(&self) -> Option<u32> {
         self.session.get(names::SESSION_ID)?.get().ok()
+    }
+
+    /// Numbers of the apps that something is known of, in order.
+    pub fn app_numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.apps.keys().copied()
     }
 
     /// Index of the rank's node in the node map.

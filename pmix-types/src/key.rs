@@ -14,6 +14,16 @@ use crate::{DataType, keys};
 
 /// Name of a value: 1 to 511 bytes without control characters. Cheap to clone, compares as text.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::{KeyName, keys};
+///
+/// let own: KeyName = "my.endpoint".parse()?;
+/// assert_eq!(&*own, "my.endpoint");
+/// assert_eq!(&*keys::JOB_SIZE.key_name(), "pmix.job.size"); // a key of the Standard
+/// # Ok::<(), pmix_types::KeyNameError>(())
+/// ```
+///
 /// # Standard
 /// `pmix_key_t`, `PMIX_MAX_KEYLEN`; rules GEN-01, GEN-02.
 #[derive(Clone)]

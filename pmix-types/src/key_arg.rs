@@ -1,4 +1,4 @@
-//! What functions take as a key, everywhere alike: by value or by reference, as whoever calls likes.
+//! The arguments of functions that take a key, by value or by reference.
 
 use crate::{Key, KeyName, KeyNameError, ValueType};
 

@@ -29,7 +29,7 @@ pub use connect::{Connect, ConnectReply, Disconnect};
 pub use control::{Abort, JobControl};
 pub use data::{Get, GetReply, Modex, ProcData, PutEntry};
 pub use event::RegisterEvents;
-pub use failure::Failure;
+pub use failure::{Failure, LATENESS};
 pub use fence::{Collected, CollectedFile, Fence, Fenced};
 pub use greeting::{Hello, Identity, Welcome};
 pub use group::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};

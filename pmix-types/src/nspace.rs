@@ -14,6 +14,16 @@ use crate::text::find_control;
 /// printed and logged. In records where the namespace may be missing, it is an `Option`, or a value made by
 /// [`Nspace::none`], for which [`Nspace::is_empty`] is true.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::Nspace;
+///
+/// let nspace: Nspace = "job-1".parse()?;
+/// assert_eq!(nspace, "job-1"); // reads and compares as text
+/// assert!(Nspace::new("").is_err() && Nspace::new("two\nlines").is_err());
+/// # Ok::<(), pmix_types::NspaceError>(())
+/// ```
+///
 /// # Standard
 /// `pmix_nspace_t`, `PMIX_MAX_NSLEN`; rules GEN-02, IDN-03..05.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,6 +6,16 @@ use crate::{Nspace, Rank};
 ///
 /// Printed as `nspace:rank`.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::{ProcId, Rank};
+///
+/// let proc = ProcId::new("job-1".parse()?, Rank::new(3)?);
+/// assert_eq!(proc.to_string(), "job-1:3");
+/// assert!(ProcId::wildcard(proc.nspace.clone()).matches(&proc));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Standard
 /// `pmix_proc_t`; rules IDN-02, IDN-03.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,16 @@ use crate::{
 
 /// A row of a process table.
 ///
+/// # Examples
+/// ```
+/// use pmix_types::{Pid, ProcId, ProcInfo, ProcState};
+///
+/// let mut row = ProcInfo::new(ProcId::new("job-1".parse()?, "0".parse()?));
+/// assert_eq!((row.pid, row.state), (Pid(0), ProcState::UNDEF)); // not started yet
+/// row.hostname = Some("node1".into());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Standard
 /// `pmix_proc_info_t`; rule VAL-06.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +48,15 @@ impl ProcInfo {
 }
 
 /// A published value with its publisher: a row of a lookup's result.
+///
+/// # Examples
+/// ```
+/// use pmix_types::{Pdata, ProcId, Value};
+///
+/// let row = Pdata::new(ProcId::new("job-1".parse()?, "0".parse()?), "service".parse()?, Value::from("10.0.0.1:7000"));
+/// assert_eq!(row.value.get::<String>()?, "10.0.0.1:7000");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Standard
 /// `pmix_pdata_t`
@@ -299,6 +318,19 @@ pub struct Cpuset {
 }
 
 /// An event: something that happened, with its code and source.
+///
+/// # Examples
+/// ```
+/// use pmix_types::{DataRange, Event, Info, ProcId, Rank, Status, keys};
+///
+/// let source = ProcId::new("job-1".parse()?, Rank::new(0)?);
+/// let peer = source.with_rank(Rank::new(1)?);
+/// let event = Event::new(Status::from_raw(-4000), source)
+///     .with_range(DataRange::LOCAL)
+///     .with_info(Info::new(keys::EVENT_AFFECTED_PROC, peer.clone()));
+/// assert_eq!(event.affected_procs(), [peer]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Standard
 /// The arguments of `pmix_notification_fn_t`; rules EVT-12, EVT-18.

@@ -71,7 +71,8 @@
 //! - <a id="INI-01"></a><a id="INI-01a"></a>**INI-01a**: A process takes one role (client, tool or server)
 //!   and must use that role's finalize \[Init\].
 //! - <a id="INI-01b"></a>**INI-01b**: Tools may use every client call \[Init\].
-//! - <a id="INI-01c"></a>**INI-01c**: Servers may use every client call \[Init\].
+//! - <a id="INI-01c"></a>**INI-01c**: Servers may use every client call that needs no job \[Init\].
+//! - <a id="INI-01d"></a>**INI-01d**: Servers may put, commit, fence, connect and make groups \[Init\].
 //! - <a id="INI-02"></a>**INI-02**: Client init needs the server's contact data from its environment (put
 //!   there by setup\_fork); missing data or a refused connection is an error \[Init, 002\].
 //! - <a id="INI-03"></a>**INI-03**: Init returns the process's own nspace and rank; job-level data is
@@ -91,6 +92,9 @@
 //!   the DEBUGGER\_RELEASE event, then goes on \[Tools\].
 //! - <a id="INI-10"></a>**INI-10**: Without a host module, or with an empty one, a server still serves local
 //!   data to its clients; only multi-node operations are missing \[Server\].
+//! - <a id="INI-11"></a>**INI-11**: A process says at init which programming model it uses
+//!   (PROGRAMMING\_MODEL, MODEL\_LIBRARY\_NAME, MODEL\_LIBRARY\_VERSION, THREADING\_MODEL); MODEL\_DECLARED
+//!   tells the libraries of the process, and queries find it \[Init, Query\].
 //!
 //! # 3. Process identity
 //!
@@ -439,6 +443,10 @@
 //!   4.0 \[Query\]. Do: offer one async call.
 //! - <a id="QRY-14"></a>**QRY-14**: QUERY\_STABLE\_ABI\_VERSION / QUERY\_PROVISIONAL\_ABI\_VERSION alone work
 //!   before init \[Query\].
+//! - <a id="QRY-15"></a><a id="QRY-15a"></a>**QRY-15a**: NUM\_GROUPS and GROUP\_NAMES tell which groups there
+//!   are, GROUP\_MEMBERSHIP with GROUP\_ID who is in one \[Query\].
+//! - <a id="QRY-15b"></a>**QRY-15b**: AVAIL\_SERVERS tells of each server on the node its name and how to
+//!   attach to it \[Query\].
 //! - <a id="ATT-01"></a>**ATT-01**: Host registers attributes per module function name ("publish",
 //!   "allocate"); library registers its own for each API during init, never at first use \[002, Server\].
 //! - <a id="ATT-02"></a>**ATT-02**: Levels: client, server, host, tool. Second registration for the same
@@ -533,6 +541,8 @@
 //!   expressed \[002\]. A session NODE\_MAP without PROC\_MAP may list unused nodes \[002\].
 //! - <a id="RGX-06"></a>**RGX-06**: NODE\_MAP\_RAW and PROC\_MAP\_RAW are the same in plain text
 //!   \[Reserved\].
+//! - <a id="LOC-01"></a>**LOC-01**: Compute\_distances gives, for each device of the node that is wanted, the
+//!   smallest and the largest distance from the location; what is nearer has a smaller one \[Struct\].
 //!
 //! # 13. register_nspace: job data
 //!
@@ -816,6 +826,8 @@
 //! - <a id="DBG-01"></a>**DBG-01**: Debugger daemons (DEBUGGER\_DAEMONS) are a job of their own, even when
 //!   spawned with the app; DEBUG\_TARGET tells them what to debug; Spawn returns the app's namespace
 //!   \[Tools\].
+//! - <a id="BND-01"></a>**BND-01**: MAPBY, RANKBY and BINDTO say where processes are placed, how they are
+//!   numbered and what they are bound to; what is not possible is refused if it is required \[Job\_Mgmt\].
 //!
 //! # 22. Log
 //!

@@ -215,7 +215,7 @@ impl ValueError {
 
 /// A Rust type that can be the value of a [`Key`](crate::Key).
 pub trait ValueType: Sized + 'static {
-    /// The data type a value of this Rust type gets when no key says otherwise.
+    /// The default data type of values of this Rust type, without a key.
     const DATA_TYPE: DataType;
 
     /// Reads a value. Numbers convert between numeric types as long as nothing is lost (VAL-03).

@@ -1,5 +1,5 @@
 /* An MPI program that does what its arguments say:
- *   hello                 says who it is
+ *   hello [SIZE]          says who it is, and fails unless there are so many
  *   barrier-without RANK  this rank stays away, the others enter a barrier
  *   abort CODE            rank 0 aborts with this code, the others wait for it in a barrier
  * First each rank names the files in which it shares memory with others, and the directory of its server. */
@@ -18,7 +18,8 @@ static void say_files(void)
     if (NULL != server) printf("uses %s\n", server);
     while (NULL != maps && NULL != fgets(line, sizeof line, maps)) {
         const char *path = strchr(line, '/');
-        if (NULL == path || NULL == strstr(path, "_segment.") || 0 == strcmp(path, last)) continue;
+        const int is_shared = NULL != path && (NULL != strstr(path, "_segment.") || path == strstr(path, "/dev/shm/"));
+        if (!is_shared || 0 == strcmp(path, last)) continue;
         printf("uses %s", path);
         strcpy(last, path);
     }
@@ -39,6 +40,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (0 == strcmp(act, "hello")) {
         printf("hello from rank %d of %d\n", rank, size);
+        if (0 != number && size != number) MPI_Abort(MPI_COMM_WORLD, 1);
     } else if (0 == strcmp(act, "abort")) {
         if (0 == rank) MPI_Abort(MPI_COMM_WORLD, number);
         MPI_Barrier(MPI_COMM_WORLD);

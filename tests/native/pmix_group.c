@@ -4,11 +4,15 @@
  *     construct ID PROCS                  as in job:0,other:*
  *     bootstrap ID LEADERS PROCS          leads with others; PROCS, or -, are those it adds
  *     added ID                            is added by leaders
+ *     invite ID PROCS                     leads a group of those that accept
+ *     listen ID                           will hear of an invitation to the group
+ *     join ID | decline ID                waits for the invitation and answers it
  *     fence ID | leave ID | destruct ID   of a group */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST 8
 /* newer than both libraries */
@@ -74,6 +78,53 @@ static pmix_status_t bootstrap(const char *id, size_t leaders, char *added)
     return make(id, &me, 1, info, count);
 }
 
+/* set by the library's own thread */
+static volatile int registered = 0, invited = 0;
+static pmix_proc_t leader;
+static const char *awaited = "";
+
+static void on_registration(pmix_status_t status, size_t id, void *data)
+{
+    registered = PMIX_SUCCESS == status ? 1 : -1;
+}
+
+static void on_invitation(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t *info, size_t count,
+                          pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (0 != strcmp(info[i].key, PMIX_GROUP_ID) || 0 != strcmp(info[i].value.data.string, awaited)) continue;
+        leader = *source;
+        invited = 1;
+    }
+    if (NULL != done) done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static pmix_status_t listen_for(const char *id)
+{
+    pmix_status_t code = PMIX_GROUP_INVITED;
+    awaited = id;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, on_invitation, on_registration, NULL);
+    while (0 == registered) usleep(1000);
+    return 1 == registered ? PMIX_SUCCESS : PMIX_ERROR;
+}
+
+static pmix_status_t invite(const char *id, char *text)
+{
+    pmix_proc_t procs[MOST];
+    pmix_info_t *results = NULL;
+    size_t nresults = 0, count = read_procs(text, procs);
+    return PMIx_Group_invite(id, procs, count, NULL, 0, &results, &nresults);
+}
+
+static pmix_status_t answer(const char *id, pmix_group_opt_t how)
+{
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    while (!invited) usleep(1000);
+    printf("invited by %s:%u\n", leader.nspace, leader.rank);
+    return PMIx_Group_join(id, &leader, how, NULL, 0, &results, &nresults);
+}
+
 static pmix_status_t fence(const char *id)
 {
     pmix_proc_t all;
@@ -98,6 +149,14 @@ int main(int argc, char **argv)
             status = bootstrap(id, leaders, argv[++at]);
         } else if (0 == strcmp(act, "added")) {
             status = make(id, NULL, 0, NULL, 0);
+        } else if (0 == strcmp(act, "invite")) {
+            status = invite(id, argv[++at]);
+        } else if (0 == strcmp(act, "listen")) {
+            status = listen_for(id);
+        } else if (0 == strcmp(act, "join")) {
+            status = answer(id, PMIX_GROUP_ACCEPT);
+        } else if (0 == strcmp(act, "decline")) {
+            status = answer(id, PMIX_GROUP_DECLINE);
         } else if (0 == strcmp(act, "fence")) {
             status = fence(id);
         } else if (0 == strcmp(act, "leave")) {

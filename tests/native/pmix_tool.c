@@ -1,5 +1,7 @@
 /* A tool: attaches to a server, shows its jobs and the processes of one, reads their output and gives them input.
  *
+ * Of job - it shows nothing, and forwards nothing.
+ *
  *     pmix_tool JOB [uri URI | file FILE | pid PID | nspace NAMESPACE | system - | first -] */
 #include <pmix_tool.h>
 #include <stdio.h>
@@ -135,9 +137,11 @@ int main(int argc, char **argv)
     if (PMIX_SUCCESS != (status = attach(argc, argv, &me))) return fail("tool init", status);
     printf("attached as %s:%u\n", me.nspace, me.rank);
     if (PMIX_SUCCESS != (status = namespaces())) return fail("namespaces", status);
-    if (PMIX_SUCCESS != (status = local_processes(argv[1]))) return fail("local processes", status);
-    if (PMIX_SUCCESS != (status = processes(argv[1]))) return fail("processes", status);
-    if (PMIX_SUCCESS != (status = forward(argv[1]))) return fail("forwarding", status);
+    if (0 != strcmp(argv[1], "-")) {
+        if (PMIX_SUCCESS != (status = local_processes(argv[1]))) return fail("local processes", status);
+        if (PMIX_SUCCESS != (status = processes(argv[1]))) return fail("processes", status);
+        if (PMIX_SUCCESS != (status = forward(argv[1]))) return fail("forwarding", status);
+    }
     if (PMIX_SUCCESS != (status = PMIx_tool_finalize())) return fail("finalize", status);
     printf("left\n");
     return 0;

@@ -17,7 +17,9 @@
 mod cluster;
 pub mod coverage;
 mod hang;
+mod hosts;
 mod launcher;
+mod launches;
 mod logs;
 mod mpi;
 mod munge;
@@ -25,6 +27,7 @@ mod names;
 mod native;
 mod node;
 mod peers;
+mod pmi1;
 mod programs;
 mod raw;
 mod runtime;
@@ -35,15 +38,18 @@ mod wires;
 
 pub use cluster::TestCluster;
 pub use hang::{Hang, Instead};
+pub use hosts::Hosts;
 pub use launcher::{Asked, TestLauncher};
+pub use launches::{Dvm, Launches};
 pub use logs::Logs;
 pub use mpi::Mpi;
 pub use munge::Munged;
 pub use names::{all_of, nspace, proc};
 pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
-pub use peers::{Peer, on_path, pmixrun, run, skipped};
-pub use programs::{Running, example, pid_of, processes_of, program, rank_program, stop};
+pub use peers::{Peer, allow_root, on_path, pmixrun, run, skipped};
+pub use pmi1::Pmi1Session;
+pub use programs::{Running, example, operation_program, pid_of, processes_of, program, rank_program, stop};
 pub use raw::{RawSession, forged, hoard, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;
@@ -63,6 +69,8 @@ mod readme {
     mod proto {}
     #[doc = include_str!("../../pmix-native/README.md")]
     mod native {}
+    #[doc = include_str!("../../pmix-pmi1/README.md")]
+    mod pmi1 {}
     #[doc = include_str!("../../pmix-client/README.md")]
     mod client {}
     #[doc = include_str!("../../pmix-engine/README.md")]

@@ -5,11 +5,11 @@ use async_trait::async_trait;
 use pmix_client::{Client, Error, Nspace, ProcId, Rank};
 use pmix_host::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
-use pmix_server::{HostModule, Server, ServerBuilder, ServerHandle, ServerStats};
+use pmix_server::{HostModule, NativeWire, Server, ServerBuilder, ServerHandle, ServerStats};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-use crate::wires::uri_of;
+use crate::wires::{TestedWire, tested_wire, uri_of};
 use crate::within;
 
 /// One server on a socket in a directory of its own, with a job of local processes registered.
@@ -55,7 +55,7 @@ impl TestNode {
     pub fn builder(ranks: u32) -> TestNodeBuilder {
         let root = Arc::new(tempfile::tempdir().unwrap());
         TestNodeBuilder {
-            server: Server::builder().session_root(root.path()),
+            server: on_the_wire(Server::builder().session_root(root.path())),
             root,
             hostname: "n0".into(),
             spec: None,
@@ -231,6 +231,14 @@ impl Launcher for NullLauncher {
 
     async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
         Ok(())
+    }
+}
+
+/// A server that speaks the wire under test.
+fn on_the_wire(server: ServerBuilder) -> ServerBuilder {
+    match tested_wire() {
+        TestedWire::Native => server.native_wire(NativeWire::On),
+        TestedWire::Framed | TestedWire::Grpc => server,
     }
 }
 

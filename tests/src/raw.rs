@@ -64,7 +64,7 @@ impl RawSession {
         let first = first.into_iter().collect();
         match tested_wire() {
             TestedWire::Grpc => Self::open_as(socket, first, |body| body).await,
-            TestedWire::Framed => Ok(Self::open_framed(socket, first).await),
+            TestedWire::Framed | TestedWire::Native => Ok(Self::open_framed(socket, first).await),
         }
     }
 

@@ -1,4 +1,5 @@
-//! The wire on which the tests speak to servers: the framed one, or gRPC with `PMIX_TEST_WIRE=grpc`.
+//! The wire on which the tests speak to servers: the framed one, gRPC with `PMIX_TEST_WIRE=grpc`, or that of the C library with
+//! `PMIX_TEST_WIRE=native`, of which each node then speaks.
 
 use std::env;
 
@@ -11,6 +12,8 @@ pub enum TestedWire {
     Framed,
     /// The messages by gRPC.
     Grpc,
+    /// The wire of the C library.
+    Native,
 }
 
 /// The wire that the tests are to speak.
@@ -21,22 +24,27 @@ pub fn tested_wire() -> TestedWire {
     match env::var("PMIX_TEST_WIRE").as_deref() {
         Err(_) | Ok("framed") => TestedWire::Framed,
         Ok("grpc") => TestedWire::Grpc,
-        Ok(other) => panic!("PMIX_TEST_WIRE is {other}, neither framed nor grpc"),
+        Ok("native") => TestedWire::Native,
+        Ok(other) => panic!("PMIX_TEST_WIRE is {other}, neither framed, grpc nor native"),
     }
 }
 
 /// The address of a server on that wire.
+///
+/// # Panics
+/// If it does not speak it.
 pub fn uri_of(server: &ServerHandle) -> String {
     match tested_wire() {
         TestedWire::Framed => server.framed_uri(),
         TestedWire::Grpc => server.uri().to_owned(),
+        TestedWire::Native => server.native_uri().unwrap(),
     }
 }
 
 /// The address of the server with this gRPC address, on that wire.
 pub(crate) fn on_tested_wire(uri: &str) -> String {
     match tested_wire() {
-        TestedWire::Framed => uri.replacen(";unix:", ";framed:", 1),
+        TestedWire::Framed | TestedWire::Native => uri.replacen(";unix:", ";framed:", 1),
         TestedWire::Grpc => uri.to_owned(),
     }
 }

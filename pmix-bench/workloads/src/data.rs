@@ -17,7 +17,7 @@ pub(crate) fn key(number: u32) -> KeyName {
     format!("work.key.{number}").parse().expect("a key")
 }
 
-/// So many values of so many bytes.
+/// `count` values of `bytes` bytes.
 pub(crate) fn entries(count: u32, bytes: usize) -> Vec<PutEntry> {
     let value = Value::ByteObject(Bytes::from(vec![7; bytes]));
     (0..count).map(|number| PutEntry::new(Scope::GLOBAL, key(number), value.clone())).collect()

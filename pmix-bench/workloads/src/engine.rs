@@ -1,6 +1,6 @@
 //! Work of the engine whose instructions are counted, see `pmix-bench counts`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "work that goes wrong is not to be counted")]
+#![allow(clippy::expect_used, reason = "work that goes wrong is not to be counted")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -112,22 +112,16 @@ fn of_two_nodes() -> String {
 fn hello(rank: u32) -> Input {
     let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: Some(100) };
     let hello = Hello::new(Identity::Client(proc(rank)), Pid(100));
-    Input::Hello { conn: ConnId(rank.into()), peer, hello }
+    Input::Hello { conn: ConnId(rank.into()), peer, hello, reattaches: false }
 }
 
 impl Node {
     fn new(now: Instant) -> Self {
         let upcalls = [Upcall::Fence, Upcall::DirectModex, Upcall::Publish, Upcall::Lookup];
-        let config = Config {
-            server: ProcId::new("server".parse().expect("a name"), Rank::from_raw(0)),
-            uid: USER.0,
-            gid: USER.1,
-            hostname: "n0".to_owned(),
-            capabilities: upcalls.into_iter().collect(),
-            tool_support: false,
-            put_limit: 1 << 30,
-            codec: CODEC,
-        };
+        let server = ProcId::new("server".parse().expect("a name"), Rank::from_raw(0));
+        let mut config = Config::new(server, USER, "n0", CODEC);
+        config.capabilities = upcalls.into_iter().collect();
+        config.put_limit = 1 << 30;
         let engine = Engine::new(config).with_record(recording());
         Self { engine, now, requests: 0, out: Vec::new(), elsewhere: BTreeMap::new(), answered: 0, pushed: 0 }
     }

@@ -6,12 +6,13 @@ use crate::error::Error;
 
 /// Where processes run.
 impl Client {
-    /// What another process shares with this one: the node, and of the node's hardware what both are bound to.
+    /// Returns the locality of another process relative to this one: the shared node, and the hardware to which both
+    /// are bound.
     ///
-    /// Only the node is known to be shared if one of them is not bound, or if the launcher describes places in another
-    /// form than OpenPMIx. [`Locality::NONLOCAL`] alone for a process on another node.
+    /// Only the node is known to be shared if one of them is not bound, or if the launcher's locality strings differ
+    /// in format from OpenPMIx. [`Locality::NONLOCAL`] alone means another node.
     ///
-    /// [`topology`](crate::topology) has what this is made of, and the distances from processors to devices.
+    /// [`topology`](crate::topology) also provides the distances from processors to devices.
     ///
     /// # Errors
     /// Those of [`Client::get`]: `ERR_NOT_FOUND` for a process whose node is not known.
@@ -28,19 +29,20 @@ impl Client {
     /// use pmix_client::types::{Locality, ProcId, Rank};
     ///
     /// let neighbour = ProcId::new(client.proc_id().nspace.clone(), Rank::new(1)?);
-    /// if client.locality(&neighbour).await?.contains(Locality::SHARE_NUMA) {
+    /// if client.locality(neighbour).await?.contains(Locality::SHARE_NUMA) {
     ///     println!("its memory is near");
     /// }
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "PMIx_Get_relative_locality")]
-    pub async fn locality(&self, proc: &ProcId) -> Result<Locality, Error> {
+    pub async fn locality(&self, proc: impl Into<ProcId>) -> Result<Locality, Error> {
+        let proc = proc.into();
         let own = self.get(None, keys::HOSTNAME).await?;
-        if self.get(proc, keys::HOSTNAME).await? != own {
+        if self.get(&proc, keys::HOSTNAME).await? != own {
             return Ok(Locality::NONLOCAL);
         }
-        let (Some(mine), Some(its)) = (self.place_of(self.proc_id()).await?, self.place_of(proc).await?)
+        let (Some(mine), Some(its)) = (self.place_of(self.proc_id()).await?, self.place_of(&proc).await?)
         else {
             return Ok(Locality::SHARE_NODE);
         };

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_types::message::{Allocate, Fabric, ResourceBlock, SessionControl, ValidateCredential};
 use pmix_types::{
-    AllocDirective, FabricOperation, Nspace, ProcId, Procs, Query, ResourceBlockDirective, ResourceUnit,
+    AllocDirective, FabricOperation, Namespaces, ProcId, Procs, Query, ResourceBlockDirective, ResourceUnit,
     Status, ValueType, keys,
 };
 
@@ -18,7 +18,7 @@ use pmix_types::TypedKey;
 
 /// Information from the server and its host.
 impl Client {
-    /// Asks the server and its host questions.
+    /// Queries the server and its host.
     ///
     /// It is not an error if some keys have no answer (QRY-03): see [`QueryResults::missing`].
     ///
@@ -52,7 +52,7 @@ impl Client {
 
     /// Returns the processes on a node.
     ///
-    /// If `node` is `None`, it is the local node; if `nspace` is `None`, all known namespaces (RES-11). The server
+    /// If `node` is `None`, it is the local node; if `nspaces` is `None`, all known namespaces (RES-11). The server
     /// answers, after asking its host (RES-03, RES-04); without a connection, the answer comes from the data that the
     /// process holds (RES-02). It is empty if the node has no process of the namespace, or is not known (RES-08).
     ///
@@ -70,7 +70,7 @@ impl Client {
     /// # async fn main() -> Result<(), pmix_client::Error> {
     /// let client = pmix_client::Client::singleton().await?;
     /// assert_eq!(client.resolve_peers(None, None).await?, [client.proc_id().clone()]);
-    /// assert_eq!(client.resolve_nodes(None).await?, [client.hostname()]);
+    /// assert_eq!(client.resolve_nodes(&client.proc_id().nspace).await?, [client.hostname()]);
     /// # Ok(())
     /// # }
     /// ```
@@ -78,15 +78,15 @@ impl Client {
     pub async fn resolve_peers(
         &self,
         node: Option<&str>,
-        nspace: Option<&Nspace>,
+        nspaces: impl Into<Namespaces>,
     ) -> Result<Vec<ProcId>, Error> {
-        ops::resolve_peers(&self.core, node, nspace).await
+        ops::resolve_peers(&self.core, node, nspaces.into().one()).await
     }
 
     /// Returns the names of a namespace's nodes, in its order and without duplicates; empty if it has none (RES-07).
     ///
-    /// If `nspace` is `None`, all known namespaces are meant (RES-11). The answer comes from where that of
-    /// [`Client::resolve_peers`] comes from.
+    /// If `nspaces` is `None`, all known namespaces are meant (RES-11). The source of the answer is the same as for
+    /// [`Client::resolve_peers`].
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), errors of the host (RES-05), [`Error::Lost`]
@@ -95,8 +95,8 @@ impl Client {
     /// # Cancel safety
     /// Safe: the reply is dropped.
     #[doc(alias = "PMIx_Resolve_nodes")]
-    pub async fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
-        ops::resolve_nodes(&self.core, nspace).await
+    pub async fn resolve_nodes(&self, nspaces: impl Into<Namespaces>) -> Result<Vec<String>, Error> {
+        ops::resolve_nodes(&self.core, nspaces.into().one()).await
     }
 
     /// Registers for a fabric, to read what the host knows about it; await the builder.
@@ -171,7 +171,7 @@ impl Client {
         MonitorSignBuilder::of(self.core(), &keys::SEND_HEARTBEAT, true)
     }
 
-    /// Requests resources, extends an allocation, or gives resources back (ALC-01); await the builder.
+    /// Requests resources, extends an allocation, or releases it (ALC-01); await the builder.
     #[doc(alias = "PMIx_Allocation_request")]
     #[doc(alias = "PMIx_Allocation_request_nb")]
     pub fn allocate(&self, directive: AllocDirective) -> AllocateBuilder {
@@ -185,14 +185,14 @@ impl Client {
         CredentialBuilder::new(self.draft(CredentialWanted::default()))
     }
 
-    /// Has a credential checked (CRD-02); await the builder.
+    /// Validates a credential (CRD-02); await the builder.
     #[doc(alias = "PMIx_Validate_credential")]
     #[doc(alias = "PMIx_Validate_credential_nb")]
     pub fn validate_credential(&self, credential: impl Into<Bytes>) -> ValidateCredentialBuilder {
         ValidateCredentialBuilder::new(self.draft(ValidateCredential::new(credential.into())))
     }
 
-    /// Controls a session: the directives say what the host is to do. Await the builder.
+    /// Controls a session, as described by the directives; await the builder.
     #[doc(alias = "PMIx_Session_control")]
     pub fn session_control(&self, session: u32) -> SessionControlBuilder {
         SessionControlBuilder::new(self.draft(SessionControl::new(session)))

@@ -12,13 +12,15 @@
 
 use std::time::Duration;
 
-use pmix_types::message::{Failure, Request};
+use pmix_types::message::{Failure, LATENESS, Request};
 use pmix_types::{Directives, Key, ProcId, Status, keys};
 
 use crate::error::Error;
 
-/// What a server may take beyond the limit of a request: to read it, to tell others, and to send what it has.
-pub(crate) const SLACK: Duration = Duration::from_secs(5);
+/// What a server may take beyond the limit of a request: to find out whom it lacks, and a second to read the request and to send the
+/// failure. The same for all servers: those of the C library, most of which run no clock for what their host answers, and ours, which
+/// may be spoken to as one of those.
+pub(crate) const SLACK: Duration = LATENESS.saturating_add(Duration::from_secs(1));
 
 /// The limit after which the server reports a timeout; `None` if there is none.
 pub(super) fn limit(request: &Request) -> Option<Duration> {

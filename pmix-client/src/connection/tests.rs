@@ -10,7 +10,7 @@ use crate::events::{EventError, EventQueue as Queue, Listener};
 
 /// A connection and the transport's end of it, played by the test.
 fn pair() -> (Arc<Connection>, TransportEnd) {
-    Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()))
+    Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()), false)
 }
 
 async fn within<F: Future>(future: F) -> F::Output {
@@ -27,6 +27,14 @@ fn queue(interest: &Interest) -> &Queue {
 
 async fn next(queue: &Queue) -> Option<Result<Event, EventError>> {
     within(std::future::poll_fn(|context| queue.poll_next(context))).await
+}
+
+/// The next request whose reply is not awaited.
+async fn errand(end: &mut TransportEnd) -> Outgoing {
+    match within(end.errands.recv()).await {
+        Some(Errand::Ask(request)) => request,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn interest(codes: &[Status], capacity: usize) -> Interest {
@@ -176,7 +184,7 @@ async fn a_registration_whose_caller_gave_up_is_taken_back() {
     drop(send_registration(&connection, request, interest(&[], 4)).await);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
-    let errand = within(end.errands.recv()).await.unwrap();
+    let errand = errand(&mut end).await;
     assert_eq!(errand.request, Request::DeregisterEvents(9));
     // its reply is expected, and nobody reads it
     end.deliverer.deliver(Incoming::Reply { id: errand.id, outcome: Ok(Reply::Done) });
@@ -261,7 +269,7 @@ async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit
     let error = connection.request(limited(3)).await.unwrap_err();
     assert_eq!(Instant::now(), give_up_at(start, 3));
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
-    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 5s more: it may hang, and may \
+    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 3s more: it may hang, and may \
                     still carry out the request (ERR_TIMEOUT)";
     assert_eq!(error.to_string(), expected);
     assert!(connection.is_open());
@@ -334,5 +342,45 @@ async fn a_registration_that_was_given_up_is_taken_back_when_the_server_wakes_up
     assert_eq!(given_up.unwrap_err().status(), Status::ERR_TIMEOUT);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
-    assert_eq!(end.errands.recv().await.unwrap().request, Request::DeregisterEvents(9));
+    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(9));
+    assert!(lock(&connection.given_up).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_any_more_is_forgotten() {
+    let server = || ProcId::new("srv".parse().unwrap(), "0".parse().unwrap());
+    let (connection, mut end) = Connection::new(server(), true);
+    let mut given_up = Vec::new();
+    for number in 0..3 {
+        if number == 0 {
+            // in whatever way
+            drop(connection.slot().await.unwrap().send(Request::DeregisterEvents(1)));
+        } else {
+            assert!(connection.request(limited(1)).await.unwrap_err().is_timeout());
+        }
+        given_up.push(end.requests.recv().await.unwrap().id);
+        assert!(connection.pending.is_empty());
+        let Some(Errand::GiveUp(id)) = end.errands.recv().await else { panic!("the transport is not told") };
+        assert_eq!(id, given_up[number]);
+        assert!(!end.deliverer.is_awaited(id));
+    }
+    for id in given_up {
+        end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
+    }
+
+    // a registration is kept, to be taken back, but not any number
+    let ask = || Request::RegisterEvents(RegisterEvents::new(vec![]));
+    for number in 0..MAX_GIVEN_UP + 3 {
+        drop(send_registration(&connection, ask(), interest(&[], 1)).await);
+        let id = end.requests.recv().await.unwrap().id;
+        assert!(end.deliverer.is_awaited(id));
+        let forgotten = end.errands.try_recv();
+        assert_eq!(forgotten.is_ok(), number >= MAX_GIVEN_UP, "{forgotten:?}");
+    }
+    assert_eq!((connection.pending.len(), lock(&connection.given_up).len()), (MAX_GIVEN_UP, MAX_GIVEN_UP));
+    // one that is answered is not given up
+    let answer = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
+    assert!(answer.await.is_ok() && end.errands.try_recv().is_err());
 }

@@ -35,7 +35,7 @@ enum Pin {
 }
 
 impl Chain {
-    /// Gives a handler of so many codes its place.
+    /// Inserts a handler at its place in the chain.
     ///
     /// # Errors
     /// `ERR_EVENT_REGISTRATION` if the name or the place is taken, or if it is to stand beside a handler that is not

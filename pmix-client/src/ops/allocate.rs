@@ -61,14 +61,16 @@ impl AllocateBuilder {
         self.directive(keys::ALLOC_NUM_CPUS, count)
     }
 
-    /// How long it is to last, in whole seconds: a fraction is rounded up (ALC-01).
+    /// Duration of the allocation, in whole seconds (ALC-01): a fraction of a second is refused with `ERR_BAD_PARAM`.
     #[doc(alias = "PMIX_ALLOC_TIME")]
-    pub fn time(self, time: Duration) -> Self {
-        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        self.directive(TIME, u32::try_from(seconds).unwrap_or(u32::MAX))
+    pub fn time(mut self, time: Duration) -> Self {
+        match self.draft.seconds::<u32>(time) {
+            Some(seconds) => self.directive(TIME, seconds),
+            None => self,
+        }
     }
 
-    /// The allocation to extend or to give back.
+    /// The allocation to extend or release.
     #[doc(alias = "PMIX_ALLOC_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::ALLOC_ID, id)

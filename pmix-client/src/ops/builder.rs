@@ -52,15 +52,15 @@ impl<R> Draft<R> {
         value.map_err(|error| self.mistaken(error.to_string())).ok()
     }
 
-    /// A limit as the Standard's attributes have it: whole seconds, 0 for none (GEN-12). Fractions are a mistake.
+    /// A time as the Standard's attributes have it: whole seconds, 0 for no limit (GEN-12). Fractions are a mistake.
     pub(crate) fn seconds<N: TryFrom<u64>>(&mut self, limit: Duration) -> Option<N> {
         let whole = whole_seconds(limit);
         if whole.is_none() {
-            self.mistaken(format!("{limit:?} is not a whole number of seconds, which a limit must be"));
+            self.mistaken(format!("{limit:?} is not a whole number of seconds"));
         }
         let fits = N::try_from(whole?).ok();
         if fits.is_none() {
-            self.mistaken(format!("{limit:?} is longer than a limit can be; zero means no limit"));
+            self.mistaken(format!("{limit:?} is longer than the attribute can express"));
         }
         fits
     }

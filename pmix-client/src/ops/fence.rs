@@ -63,10 +63,18 @@ impl FenceBuilder {
             return alone(&core, request);
         }
         let procs = request.procs.clone();
+        let collects = request.directives.flag(&keys::COLLECT_DATA).map_err(directive(Self::OPERATION))?;
         request.since = core.store().generation(&procs);
         match core.request(Request::Fence(request)).await? {
             Reply::Fence(fenced) => {
                 core.store_mut().keep_collected(procs, fenced);
+                Ok(())
+            }
+            // the server keeps what was collected: what came before may be outdated
+            Reply::Done => {
+                if collects {
+                    core.store_mut().outdate(procs.as_deref());
+                }
                 Ok(())
             }
             _ => Err(Error::unexpected_reply(Self::OPERATION)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pmix_types::message::{Failure, Get, GetReply, Reply, Request};
 use pmix_types::{Directives, Info, Nspace, Status, keys};
+use tokio::time::{Instant, sleep_until};
 
 use crate::core::Core;
 use crate::error::{Error, directive};
@@ -73,11 +74,27 @@ pub(super) async fn find(core: &Core, lookup: &Lookup, limit: Option<Duration>) 
     })
 }
 
+/// The shortest time between two requests for the same value: a server that does not wait at all is not asked without a pause.
+const AGAIN: Duration = Duration::from_millis(500);
+
 async fn ask_server(core: &Core, get: Get) -> Result<GetReply, Error> {
-    match core.request(Request::Get(get)).await? {
-        Reply::Get(reply) => Ok(reply),
-        _ => Err(Error::unexpected_reply(OPERATION)),
+    let may_be_late = core.connection(OPERATION)?.is_native() && !is_limited(&get);
+    loop {
+        let since = Instant::now();
+        match core.request(Request::Get(get.clone())).await {
+            Ok(Reply::Get(reply)) => return Ok(reply),
+            Ok(_) => return Err(Error::unexpected_reply(OPERATION)),
+            // servers of the C library do not wait longer than two seconds for a process that has not put it yet
+            Err(error) if error.is_timeout() && may_be_late => sleep_until(since + AGAIN).await,
+            Err(error) => return Err(error),
+        }
     }
+}
+
+/// Whether the caller has set a limit itself.
+fn is_limited(get: &Get) -> bool {
+    !matches!(get.directives.get(&keys::TIMEOUT), Ok(None | Some(0)))
+        || get.directives.flag(&keys::IMMEDIATE).unwrap_or(true)
 }
 
 fn late(limit: Duration) -> Error {

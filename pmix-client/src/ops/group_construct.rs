@@ -41,6 +41,9 @@ impl Group {
             let mut store = core.store_mut();
             reply.jobs.iter().for_each(|job| store.keep_job(job.clone()));
             store.keep((*reply.modex).clone());
+            if core.is_native() {
+                store.outdate(Some(&reply.members));
+            }
         }
         let position = reply.members.iter().position(|member| member == core.proc());
         Self {
@@ -158,15 +161,15 @@ impl GroupConstructBuilder {
     }
 
     /// Adds processes that do not lead, to a group made by [`Client::group_bootstrap`](crate::Client::group_bootstrap);
-    /// they call [`Client::group_added`](crate::Client::group_added). Those that several leaders add are members once; a
-    /// leader that is added leads. A second call replaces the first.
+    /// they call [`Client::group_added`](crate::Client::group_added). A process added by several leaders is a member
+    /// once; an added leader remains a leader. A second call replaces the first.
     #[doc(alias = "PMIX_GROUP_ADD_MEMBERS")]
     pub fn add_members(self, procs: impl Into<Procs>) -> Self {
         let procs = self.draft.procs(procs);
         self.directive(keys::GROUP_ADD_MEMBERS, DataArray::Proc(procs))
     }
 
-    /// Adapts to members that end before they enter: the construction goes on without them, and the group is then
+    /// Adapts to members that end before they enter: the construction continues without them, and the group is then
     /// [`partial`](Group::partial); so does its destruction. Members are notified only by
     /// [`notify_termination`](Self::notify_termination).
     #[doc(alias = "PMIX_GROUP_FT_COLLECTIVE")]

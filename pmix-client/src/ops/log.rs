@@ -82,7 +82,7 @@ impl LogBuilder {
         self.channel(keys::LOG_MSG, text)
     }
 
-    /// A mail to these addresses, which commas separate. Its server is for the host to know.
+    /// A mail to these addresses, separated by commas. The host chooses the mail server.
     #[doc(alias = "PMIX_LOG_EMAIL")]
     #[doc(alias = "PMIX_LOG_EMAIL_ADDR")]
     #[doc(alias = "PMIX_LOG_EMAIL_SUBJECT")]

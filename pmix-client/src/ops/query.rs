@@ -94,6 +94,24 @@ impl QueryResults {
         }
     }
 
+    /// The results in a reply to queries: for a library that answers some of them itself.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if an element of the reply is no `QUERY_RESULTS`.
+    pub fn of_reply(queries: &[Query], reply: QueryReply) -> Result<Self, Error> {
+        Self::new(queries, reply)
+    }
+
+    /// The results in the Standard's form: a `QUERY_RESULTS` for each query that was answered (QRY-02).
+    pub fn to_infos(&self) -> Vec<Info> {
+        let to_info = |result: &QueryResult| {
+            let mut query = Query::dynamic([]);
+            query.qualifiers = result.qualifiers.clone();
+            query.results(result.infos.clone())
+        };
+        self.results.iter().map(to_info).collect()
+    }
+
     /// Adds what this process knows itself to answers about attribute support.
     fn complete(&mut self, queries: &[Query], attributes: &AttributeRegistry) {
         let is_asked = |key: &KeyName| {

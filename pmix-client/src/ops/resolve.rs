@@ -15,14 +15,14 @@ const NODES: &str = "resolve nodes";
 pub(crate) async fn resolve_peers(
     core: &Core,
     node: Option<&str>,
-    nspace: Option<&Nspace>,
+    nspace: Option<Nspace>,
 ) -> Result<Vec<ProcId>, Error> {
     core.check()?;
     if !core.is_connected() {
         let node = node.unwrap_or_else(|| core.hostname());
-        return held_peers(&core.store(), node, nspace);
+        return held_peers(&core.store(), node, nspace.as_ref());
     }
-    let request = ResolvePeers::new(node.map(Into::into), nspace.cloned());
+    let request = ResolvePeers::new(node.map(Into::into), nspace);
     match core.request(Request::ResolvePeers(request)).await? {
         Reply::Procs(procs) => Ok(procs),
         _ => Err(Error::unexpected_reply(PEERS)),
@@ -30,12 +30,12 @@ pub(crate) async fn resolve_peers(
 }
 
 /// Nodes of a namespace, in the same way.
-pub(crate) async fn resolve_nodes(core: &Core, nspace: Option<&Nspace>) -> Result<Vec<String>, Error> {
+pub(crate) async fn resolve_nodes(core: &Core, nspace: Option<Nspace>) -> Result<Vec<String>, Error> {
     core.check()?;
     if !core.is_connected() {
-        return held_nodes(&core.store(), nspace);
+        return held_nodes(&core.store(), nspace.as_ref());
     }
-    match core.request(Request::ResolveNodes(nspace.cloned())).await? {
+    match core.request(Request::ResolveNodes(nspace)).await? {
         Reply::Nodes(nodes) => Ok(nodes),
         _ => Err(Error::unexpected_reply(NODES)),
     }

@@ -58,6 +58,8 @@ pub(crate) struct Store {
     generations: Vec<(Participants, u64)>,
     /// Some of what fences have collected could not be read: only the server still has it.
     has_lost: bool,
+    /// The server may know more of the own job than it has said at the start.
+    knows_more: bool,
     jobs: HashMap<Nspace, Arc<JobData>>,
 }
 
@@ -91,8 +93,14 @@ impl Store {
             unread: Vec::new(),
             generations: Vec::new(),
             has_lost: false,
+            knows_more: false,
             jobs,
         }
+    }
+
+    /// From now on, the server is asked for what the data of the own job lacks.
+    pub(crate) const fn ask_for_more(&mut self) {
+        self.knows_more = true;
     }
 
     /// Stages a value of the process itself (PUT-01).
@@ -162,6 +170,20 @@ impl Store {
                     self.read_collected();
                 }
                 self.unread.push(Unread { participants, collected });
+            }
+        }
+    }
+
+    /// Forgets what these processes have put, as a fence has collected something newer, which the server keeps.
+    pub(crate) fn outdate(&mut self, participants: Option<&[ProcId]>) {
+        self.read_collected();
+        self.has_lost = true;
+        let own = [ProcId::wildcard(self.me.nspace.clone())];
+        for proc in participants.unwrap_or(&own) {
+            if proc.rank.is_wildcard() {
+                self.peers.remove(&proc.nspace);
+            } else if let Some(of_nspace) = self.peers.get_mut(&proc.nspace) {
+                of_nspace.remove(&proc.rank);
             }
         }
     }
@@ -293,6 +315,7 @@ impl Store {
         }
         // job data is there from the start (GET-30), but for sessions that it says nothing of (GET-41)
         let complete = !changes
+            && !self.knows_more
             && key.is_reserved()
             && *nspace == self.me.nspace
             && job.is_some_and(|job| is_about(job, &target));

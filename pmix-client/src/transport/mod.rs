@@ -1,12 +1,13 @@
-//! A connection to a server over a Unix socket, on either wire, all of it in one task.
+//! A connection to a server, all of it in one task: over a Unix socket to one of ours, on either of its wires, or over TCP on that of
+//! the C library.
 
+#[cfg(feature = "native-wire")]
+mod native;
 mod socket;
 mod task;
 
-use std::path::Path;
-
 use futures::future::BoxFuture;
-use futures::{future, stream};
+use futures::{StreamExt, future, stream};
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use pmix_proto::Limits;
@@ -14,8 +15,8 @@ use pmix_types::message::{Hello, Welcome};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
-use crate::connection::{Deliverer, TransportEnd};
-use crate::env::Wire;
+use crate::connection::{Deliverer, Errand, TransportEnd};
+use crate::env::{Server, ServerUri, Wire};
 use crate::error::{Error, TransportError};
 use crate::wire::{self, Inbound};
 
@@ -25,12 +26,25 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest frame: that of a whole part, so that a large body is not read in crumbs.
 const FRAME: u32 = 1 << 20;
 
-/// Connects to the server at a socket, says hello, and serves the connection from then on, in a task of its own on
+/// Connects to a server, says hello, and serves the connection from then on, in a task of its own on
 /// the caller's runtime.
 ///
 /// Boxed, so that HTTP/2 and protobuf are compiled with this crate and not once more with each program that awaits it.
 pub(crate) fn connect<'a>(
-    (path, wire): (&'a Path, Wire),
+    server: &'a Server,
+    hello: &'a Hello,
+    limits: Limits,
+    connection_end: TransportEnd,
+) -> BoxFuture<'a, Result<Welcome, Error>> {
+    match server {
+        Server::Ours(uri) => connect_to_ours(uri, hello, limits, connection_end),
+        #[cfg(feature = "native-wire")]
+        Server::Native(server) => Box::pin(native::connect(server, hello, limits, connection_end)),
+    }
+}
+
+fn connect_to_ours<'a>(
+    ServerUri { path, wire, .. }: &'a ServerUri,
     hello: &'a Hello,
     limits: Limits,
     connection_end: TransportEnd,
@@ -41,9 +55,16 @@ pub(crate) fn connect<'a>(
             Error::Transport(Box::new(TransportError { address, problem, source: None }))
         };
         let TransportEnd { requests, errands, deliverer, abandoned } = connection_end;
-        let requests = stream::select(ReceiverStream::new(requests), UnboundedReceiverStream::new(errands));
+        let errands = UnboundedReceiverStream::new(errands).filter_map(|errand| {
+            future::ready(match errand {
+                Errand::Ask(request) => Some(request),
+                // the wire remembers no requests
+                Errand::GiveUp(_) => None,
+            })
+        });
+        let requests = stream::select(ReceiverStream::new(requests), errands);
         let socket = socket::connect(path).await?;
-        if wire == Wire::Framed {
+        if *wire == Wire::Framed {
             let (mut inbound, sending) = wire::open_framed(socket, hello, limits, requests);
             let mut sending = Box::pin(future::maybe_done(sending));
             let welcome = tokio::select! {

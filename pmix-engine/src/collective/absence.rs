@@ -6,11 +6,11 @@
 use pmix_types::message::{Failure, Request};
 use pmix_types::{Nspace, ProcId, Status, keys};
 
+use super::entry::{Operation, Signature};
 use super::lower::Lower;
 use super::members::LocalPart;
 use super::outcome::departed_failure;
 use super::rounds::Rounds;
-use super::signature::{Operation, Signature};
 use crate::command::{CallValue, Command, Presence};
 use crate::context::Context;
 use crate::group::Groups;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pmix_types::Status;
 use pmix_types::message::{Failure, ProcData};
 
-use super::signature::Operation;
+use super::entry::Operation;
 use crate::Answer;
 use crate::context::Context;
 use crate::data::Data;

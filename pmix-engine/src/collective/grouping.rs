@@ -3,9 +3,9 @@
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status};
 
+use super::entry::{Operation, Signature};
 use super::lower::Lower;
 use super::rounds::{Rounds, Terms};
-use super::signature::{Operation, Signature};
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};

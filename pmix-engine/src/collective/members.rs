@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use pmix_types::{Nspace, RankSet};
 
+use super::entry::{Operation, Signature};
+use super::lower::Lower;
 use super::rounds::Terms;
-use super::signature::{Operation, Signature};
 use crate::connected::{Absent, ConnectedSets};
 use crate::context::Context;
 use crate::group::Groups;
@@ -42,6 +43,22 @@ pub(super) struct Missing {
 pub(super) fn is_for_host(signature: &Signature, local: &LocalPart, terms: Terms, cx: &Context) -> bool {
     (local.remote || signature.operation.is_hosts() || terms.group.by_host)
         && cx.config.capabilities.has(signature.operation.upcall())
+}
+
+/// Whether participants of this node are awaited for sure: none has left or ended, and fewer have entered than are known.
+/// Looks at numbers only, so `false` says nothing.
+pub(super) fn are_awaited(signature: &Signature, entered: &Ranks, lower: &Lower<'_>, cx: &Context) -> bool {
+    let absent = absent(signature, lower.sets, lower.groups);
+    let is_whole =
+        absent.excused.is_empty() && absent.ended.is_empty() && signature.operation.group().is_none();
+    let jobs = signature.procs.iter().map(|(nspace, named)| (nspace, named, cx.jobs.get(nspace)));
+    let (mut is_alive, mut awaited) = (true, false);
+    for (nspace, named, job) in jobs {
+        is_alive &= job.is_some_and(|job| job.departed.is_empty());
+        awaited |= named.all
+            && job.is_some_and(|job| entered.get(nspace).map_or(0, RankSet::len) < job.least_local());
+    }
+    is_whole && is_alive && awaited
 }
 
 impl LocalPart {

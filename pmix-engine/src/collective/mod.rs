@@ -11,43 +11,40 @@ mod entry;
 mod filing;
 mod grouping;
 mod groups;
-
 mod lower;
 mod members;
 mod outcome;
 mod rounds;
 mod shares;
-mod signature;
+mod timeouts;
 mod waits;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Request};
-use pmix_types::why::ProcLook;
+use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, Status, keys};
 
 #[cfg(test)]
 pub(crate) use absence::MAX_ABSENCES;
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, Operation};
 pub(crate) use filing::{Filing, HostOutcome};
 pub(crate) use lower::Lower;
-pub(crate) use signature::Operation;
 
 use absence::Absences;
-use members::{LocalPart, is_for_host};
-use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of, timeout_failure, to_look_at};
+use entry::Signature;
+use members::{LocalPart, are_awaited, is_for_host};
+use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of};
 use rounds::{HostSide, Round, Rounds, Terms};
-use signature::Signature;
 
 use crate::connected::{self, Entered};
-use crate::context::{Context, Owner};
+use crate::context::Context;
 use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
 use crate::jobs::known_local;
 use crate::participants::is_in;
 use crate::timers::{Timer, deadline};
-use crate::{Asked, Command, not_supported};
+use crate::{Asked, not_supported};
 
 /// Rounds of one set of participants that can be open at a time.
 const MAX_ROUNDS: usize = 1024;
@@ -145,20 +142,9 @@ impl Collectives {
         let all_clones = has_clones && directives.take_flag(&keys::ALL_CLONES_PARTICIPATE)?;
         // the server keeps the time itself, so the host must not (GEN-12)
         directives.remove(&keys::TIMEOUT);
-        let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
-        if terms.group.local_only && local.remote {
-            let message = "a group of processes of this node alone cannot have members on others";
-            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
-        }
-        if !is_for_host(&signature, &local, terms, cx) && !local.may_grow() {
-            // no host carries this operation out: the directives must be known here
-            if directives.flag(&COLLECTIVE_ALGO_REQD)? {
-                return Err(Failure::new(
-                    Status::ERR_NOT_SUPPORTED,
-                    "the required collective algorithm is not known here",
-                ));
-            }
-            directives.deny_unprocessed()?;
+        if terms.group.local_only || !directives.is_empty() {
+            let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
+            check_with(&signature, &local, terms, &directives, cx)?;
         }
         Ok(Checked { signature, terms, directives, collect, has, all_clones, until, order, invited, leaders })
     }
@@ -234,6 +220,7 @@ impl Collectives {
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.clones.enter(caller, asked.to.conn, all_clones);
         round.waiting.push(asked.to);
+        round.by_event.extend(invited.filter(|invited| invited.by_event).map(|_| asked.to));
         // if one participant asks for data, all get it, so that all get the same (FEN-08)
         round.collect |= collect;
         round.had = Some(round.had.map_or(has, |had| had.min(has)));
@@ -272,6 +259,14 @@ impl Collectives {
 
     /// Does all that can be done now for the rounds of one signature.
     fn drive(&mut self, signature: &Signature, lower: &mut Lower<'_>, cx: &mut Context) {
+        // most entries change nothing, and sets need not be compared to see that
+        if let [round] = self.rounds.queue(signature)
+            && round.is_here_alone()
+            && !round.complete
+            && are_awaited(signature, &round.entered, lower, cx)
+        {
+            return;
+        }
         let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
         let mut host_is_free = true;
         let has_ended = self.rounds.retain(signature, |round| {
@@ -325,37 +320,6 @@ impl Collectives {
         self.drive(&signature, lower, cx);
     }
 
-    /// A round has lasted too long. The failure says what those do that are waited for, so the kernel is asked first.
-    pub(crate) fn on_timeout(&mut self, id: u64, lower: &mut Lower<'_>, cx: &mut Context) {
-        let Some((signature, round)) = self.rounds.by_id(id) else { return };
-        round.deadline = None;
-        let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
-        let entered = round.clones.complete(&round.entered, cx);
-        let looks = to_look_at(&local.missing(&entered, cx).awaited, cx);
-        if round.verdict.is_none() && !looks.is_empty() {
-            let upcall = cx.number_upcall(Owner::TimedOut(id));
-            cx.out.push(Command::Measure { id: upcall, procs: looks });
-        } else {
-            self.time_out(id, &[], lower, cx);
-        }
-    }
-
-    /// Ends a round whose time is over, unless it has ended.
-    pub(crate) fn time_out(&mut self, id: u64, looks: &[ProcLook], lower: &mut Lower<'_>, cx: &mut Context) {
-        let Some((signature, round)) = self.rounds.by_id(id) else { return };
-        let signature = signature.clone();
-        if round.verdict.is_none() {
-            let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
-            let awaited = local.missing(&round.clones.complete(&round.entered, cx), cx).awaited;
-            round.verdict = Some(Err(timeout_failure(&signature, (&awaited, looks), local.remote, cx)));
-            if let HostSide::Asked(upcall) = round.host {
-                cx.cancel_upcall(upcall);
-                round.host = HostSide::Done;
-            }
-        }
-        self.drive(&signature, lower, cx);
-    }
-
     /// Fails the rounds of these participants that the host does not know of.
     fn fail(&mut self, signature: &Signature, failure: &Failure, lower: &mut Lower<'_>, cx: &mut Context) {
         for round in self.rounds.here_alone(signature) {
@@ -399,6 +363,29 @@ impl Collectives {
     pub(crate) fn forget_absence(&mut self, call: CallId) {
         self.absences.forget(call);
     }
+}
+
+/// Checks what an entry requests against where the participants are.
+fn check_with(
+    signature: &Signature,
+    local: &LocalPart,
+    terms: Terms,
+    directives: &Directives,
+    cx: &Context,
+) -> Result<(), Failure> {
+    if terms.group.local_only && local.remote {
+        let message = "a group of processes of this node alone cannot have members on others";
+        return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+    }
+    if !is_for_host(signature, local, terms, cx) && !local.may_grow() {
+        // no host carries this operation out: the directives must be known here
+        if directives.flag(&COLLECTIVE_ALGO_REQD)? {
+            let message = "the required collective algorithm is not known here";
+            return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
+        }
+        directives.deny_unprocessed()?;
+    }
+    Ok(())
 }
 
 impl Round {
@@ -470,8 +457,16 @@ impl Round {
         if let Some(at) = self.deadline.take() {
             cx.timers.clear(Some(at), Timer::Round(self.id));
         }
+        if let Some(inquiry) = self.inquiry.take() {
+            cx.cancel_upcall(inquiry.upcall);
+        }
         for to in self.waiting.drain(..) {
-            let result = verdict.clone().map(|outcome| reply_of(outcome, to.conn, cx));
+            let outcome = verdict.clone();
+            let result = if self.by_event.contains(&to) {
+                outcome.map(|_| Reply::Done)
+            } else {
+                outcome.map(|outcome| reply_of(outcome, to.conn, cx))
+            };
             cx.reply(to, result);
         }
     }

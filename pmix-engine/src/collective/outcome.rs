@@ -4,27 +4,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, Fenced, Modex, ProcData, Reply};
-use pmix_types::why::ProcLook;
-use pmix_types::{DataArray, Info, Pid, ProcId, Status, keys};
+use pmix_types::{DataArray, Info, ProcId, Status, keys};
 
+use super::entry::{Operation, Signature};
 use super::filing::HostOutcome;
 use super::lower::Lower;
 use super::members::{LocalPart, any_alive};
 use super::rounds::{Outcome, Round};
-use super::signature::{Operation, Signature};
 use crate::UpcallRequest;
 use crate::context::{Context, Owner};
 use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
-use crate::jobs::{Stage, Viewer};
+use crate::jobs::Viewer;
 use crate::participants::{Ranks, procs_of};
 use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, Grouped};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
-
-/// Processes of which a message gives more than the rank.
-const DESCRIBED: usize = 3;
 
 /// The reply to one participant.
 pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
@@ -226,65 +222,10 @@ pub(super) fn departed_failure(operation: &Operation, departed: &Ranks, cx: &Con
     Failure::new(Status::ERR_PROC_TERM_WO_SYNC, message).with_procs(procs)
 }
 
-/// The processes that a failure describes, for the kernel to be asked about.
-pub(super) fn to_look_at(awaited: &Ranks, cx: &Context) -> Vec<ProcLook> {
-    let described = procs_of(awaited).take(DESCRIBED);
-    let with_pid = described.filter_map(|proc| {
-        let pid = cx.client(&proc)?.pid;
-        (pid > 0).then(|| ProcLook::new(proc, cx.config.hostname.clone(), Pid(pid)))
-    });
-    with_pid.collect()
-}
-
-/// Names the participants of this node that have not entered, with what the kernel says of them, or else the other nodes that
-/// have not.
-pub(super) fn timeout_failure(
-    signature: &Signature,
-    (awaited, looks): (&Ranks, &[ProcLook]),
-    remote: bool,
-    cx: &Context,
-) -> Failure {
-    let (operation, hostname) = (signature.operation.name(), &cx.config.hostname);
-    let message = match (awaited.is_empty(), remote) {
-        (false, _) => {
-            let (listed, known) = (listed(awaited), whereabouts(awaited, looks, cx));
-            format!("{operation} timed out waiting for {listed} on {hostname}{known}")
-        }
-        (true, true) => {
-            let mut others = cx.nodes_of(&signature.procs);
-            others.retain(|node| node != hostname);
-            let names = if others.is_empty() { String::new() } else { format!(": {}", others.join(", ")) };
-            format!("{operation} timed out waiting for other nodes{names}")
-        }
-        (true, false) => format!("{operation} timed out waiting for processes that are not registered yet"),
-    };
-    Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
-}
-
-/// What is known of the first of these processes: ` (13 is pid 4711, is stopped)`.
-fn whereabouts(procs: &Ranks, looks: &[ProcLook], cx: &Context) -> String {
-    let about = procs_of(procs).take(DESCRIBED).filter_map(|proc| {
-        let client = cx.client(&proc)?;
-        let mut facts = Vec::new();
-        if client.pid > 0 {
-            facts.push(format!("is pid {}", client.pid));
-        }
-        if client.stage == Stage::Registered {
-            facts.push("has not connected".to_owned());
-        }
-        // a look is of no use once another process has come in its place
-        let look = looks.iter().find(|look| look.proc == proc && look.pid.0 == client.pid);
-        facts.extend(look.and_then(ProcLook::words));
-        (!facts.is_empty()).then(|| format!("{} {}", proc.rank, facts.join(", ")))
-    });
-    let about: Vec<_> = about.collect();
-    if about.is_empty() { String::new() } else { format!(" ({})", about.join("; ")) }
-}
-
-fn listed(ranks: &Ranks) -> String {
+pub(super) fn listed(ranks: &Ranks) -> String {
     ranks.iter().map(|(nspace, ranks)| format!("{nspace}:{ranks}")).collect::<Vec<_>>().join(" and ")
 }
 
-fn named(ranks: &Ranks) -> Vec<ProcId> {
+pub(super) fn named(ranks: &Ranks) -> Vec<ProcId> {
     procs_of(ranks).take(MAX_NAMED).collect()
 }

@@ -8,8 +8,9 @@ use pmix_types::message::{Failure, Fenced, GroupReply};
 use pmix_types::{Directives, Nspace, ProcId};
 
 use super::clones::Clones;
+use super::entry::{Operation, Signature};
 use super::shares::Shares;
-use super::signature::{Operation, Signature};
+use super::timeouts::Inquiry;
 use crate::connected::{self, Introduction, SetId};
 use crate::group::{Constructing, GroupTerms};
 use crate::ids::{ConnId, Counter, ReplyTo, UpcallId};
@@ -36,6 +37,8 @@ pub(super) struct Round {
     pub(super) entered: Ranks,
     pub(super) clones: Clones,
     pub(super) waiting: Vec<ReplyTo>,
+    /// Those of them that have entered by an event, which is answered without what came of it.
+    pub(super) by_event: Vec<ReplyTo>,
     pub(super) directives: Directives,
     pub(super) collect: bool,
     /// The generation up to which all who have entered have what was collected before.
@@ -45,7 +48,10 @@ pub(super) struct Round {
     pub(super) group: Constructing,
     /// All participants of this node have entered; a process that comes later enters the next round.
     pub(super) complete: bool,
+    /// When its time is over, or then that of its inquiry.
     pub(super) deadline: Option<Instant>,
+    /// Its time is over, and other nodes are asked who is missing there.
+    pub(super) inquiry: Option<Inquiry>,
     pub(super) verdict: Option<Result<Outcome, Failure>>,
     pub(super) host: HostSide,
     /// How many bytes processes have contributed; the first of them has opened the round.
@@ -97,6 +103,7 @@ impl Round {
             entered: Ranks::new(),
             clones: Clones::default(),
             waiting: Vec::new(),
+            by_event: Vec::new(),
             directives: Directives::new(),
             collect: false,
             had: None,
@@ -104,6 +111,7 @@ impl Round {
             group: Constructing::default(),
             complete: false,
             deadline: None,
+            inquiry: None,
             verdict: None,
             host: HostSide::NotAsked,
             brought: Vec::new(),

@@ -3,9 +3,9 @@
 use pmix_types::why::{ProcSet, Wait};
 
 use super::Collectives;
+use super::entry::Signature;
 use super::members::LocalPart;
 use super::rounds::{HostSide, Round};
-use super::signature::Signature;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Groups, spelled_out};
@@ -43,7 +43,7 @@ fn wait(signature: &Signature, round: &Round, lower: (&ConnectedSets, &Groups), 
 }
 
 /// Participants by their ranks, as far as these are known here.
-fn known(members: &Members, cx: &Context) -> ProcSet {
+pub(super) fn known(members: &Members, cx: &Context) -> ProcSet {
     let mut procs = ProcSet::new();
     for (nspace, named) in &spelled_out(members, cx) {
         procs.add(nspace, &named.ranks);

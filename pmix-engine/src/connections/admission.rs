@@ -10,15 +10,15 @@ use crate::upcall::{ClientConnected, ToolConnected, Upcall};
 use crate::users::push_identity;
 use crate::{Answer, Caller, Command, ConnId, PeerCred, UpcallRequest};
 
-/// Connections that a process may have at a time: it and its clones (IDN-07) have one each. Other limits apply to each
-/// connection.
-const MAX_CONNECTIONS: usize = 8;
+/// Connections that a process may have at a time: it and its clones (IDN-07) have one each, and a tool in C one for each time
+/// that it attaches (TOL-12). Other limits apply to each connection.
+pub(crate) const MAX_CONNECTIONS: usize = 8;
 
 /// Bytes in which a process may describe its programming model.
 const MAX_MODEL: usize = 4096;
 
 /// The greeting of a process.
-pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Context) {
+pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, reattaches: bool, cx: &mut Context) {
     let admitted = match hello.identity {
         Identity::Client(ref proc) => check_client(proc, peer, cx).map(|()| (proc.clone(), Kind::Client)),
         Identity::Tool(ref requested) => {
@@ -31,6 +31,7 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, cx: &mut Cont
         Err(failure) => return refuse(conn, failure, cx),
     };
     let mut held = Conn::new(proc.clone(), peer, kind, ConnStage::Asked);
+    held.reattaches = reattaches;
     held.model = hello.directives.iter().filter(|info| is_of_model(&info.key)).cloned().collect();
     if held.model.iter().map(Info::memory).sum::<usize>() > MAX_MODEL {
         let message =
@@ -135,19 +136,7 @@ pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx
         Answer::Identity(proc) if proc.is_valid() && proc.rank.is_valid() => Ok(proc),
         _ => Err(Failure::new(Status::ERR_BAD_PARAM, "the host did not give the tool a valid identity")),
     });
-    let identity = identity.and_then(|proc| {
-        let taken = proc == cx.config.server
-            || cx.client(&proc).is_some()
-            || cx
-                .conns
-                .iter()
-                .any(|(other, held)| *other != conn && held.stage != ConnStage::Asked && held.proc == proc);
-        if taken {
-            let message = format!("identity {proc} is in use: choose another one for the tool");
-            return Err(Failure::new(Status::ERR_EXISTS, message));
-        }
-        Ok(proc)
-    });
+    let identity = identity.and_then(|proc| check_name(conn, &proc, cx).map(|()| proc));
     match identity {
         Err(failure) => refuse(conn, failure, cx),
         Ok(proc) => {
@@ -158,6 +147,25 @@ pub(crate) fn on_tool_admitted(conn: ConnId, result: Result<Answer, Failure>, cx
             cx.out.push(Command::Accept { conn, welcome });
         }
     }
+}
+
+/// A name belongs to one process. A connected tool may attach again under its name; any other process is refused
+/// (TOL-09, TOL-12).
+fn check_name(conn: ConnId, proc: &ProcId, cx: &Context) -> Result<(), Failure> {
+    let Some(asking) = cx.conns.get(&conn) else { return Ok(()) };
+    let has_name = |held: &&Conn| held.stage != ConnStage::Asked && held.proc == *proc;
+    let holders: Vec<_> = cx.conns.values().filter(has_name).collect();
+    let is_own = holders.iter().all(|held| held.is_of_tool(asking));
+    if *proc == cx.config.server || cx.client(proc).is_some() || !is_own {
+        let message = format!("identity {proc} is in use: choose another one for the tool");
+        return Err(Failure::new(Status::ERR_EXISTS, message));
+    }
+    if holders.len() >= MAX_CONNECTIONS {
+        let message =
+            format!("tool {proc} already has {MAX_CONNECTIONS} connections, which is the limit: close one");
+        return Err(Failure::new(Status::ERR_RESOURCE_BUSY, message));
+    }
+    Ok(())
 }
 
 /// Whether one more connection of it may be let in.

@@ -1,6 +1,6 @@
 //! Connections: the processes at their other ends, and how they are let in.
 
-mod admission;
+pub(crate) mod admission;
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,13 @@ pub(crate) use admission::{on_client_admitted, on_hello, on_own, on_tool_admitte
 
 impl Conn {
     const fn new(proc: ProcId, peer: PeerCred, kind: Kind, stage: ConnStage) -> Self {
-        Self { proc, peer, kind, stage, registrations: BTreeSet::new(), model: Vec::new() }
+        Self { proc, peer, kind, stage, reattaches: false, registrations: BTreeSet::new(), model: Vec::new() }
+    }
+
+    /// Whether both are of one tool, which has attached again (TOL-12): the same process of the same user.
+    fn is_of_tool(&self, other: &Self) -> bool {
+        let is_one = |held: &Self| held.kind == Kind::Tool && held.reattaches && held.peer.pid.is_some();
+        is_one(self) && is_one(other) && (self.peer.uid, self.peer.pid) == (other.peer.uid, other.peer.pid)
     }
 
     /// On whose behalf it asks. The object is a client's own (CLI-04): a tool gets none, whatever name it goes by.
@@ -39,6 +45,8 @@ pub(crate) struct Conn {
     pub(crate) peer: PeerCred,
     pub(crate) kind: Kind,
     pub(crate) stage: ConnStage,
+    /// Whether its library opens one more connection each time that the tool attaches.
+    reattaches: bool,
     /// Event registrations it owns.
     pub(crate) registrations: BTreeSet<u64>,
     /// What it says of its programming model, until it is let in.

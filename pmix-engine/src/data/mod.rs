@@ -1,9 +1,7 @@
 //! Put data: commits, the gets that wait for them, and direct modex both ways. A get is processed in the same steps
 //! wherever the value is: it looks at the data here, then it waits, and the host fetches data that is on another node.
 
-mod fetches;
-mod held;
-mod look;
+mod dmodex;
 mod pending;
 
 use pmix_types::job::JobData;
@@ -18,13 +16,11 @@ use crate::timers::Timer;
 use crate::upcall::Upcall;
 use crate::users::not_own;
 use crate::{Answer, Asked, CallId, ConnId, UpcallId};
-use fetches::Fetches;
-use held::HeldRequests;
-use look::{Look, is_visible, job_level, not_found, outside_scope};
-use pending::{PendingGet, PendingGets, key_text};
+use dmodex::{Fetches, HeldRequests};
+use pending::{Look, PendingGet, PendingGets, is_visible, job_level, key_text, not_found, outside_scope};
 
 #[cfg(test)]
-pub(crate) use held::MAX_HELD;
+pub(crate) use dmodex::MAX_HELD;
 
 #[derive(Debug, Default)]
 pub(crate) struct Data {
@@ -239,7 +235,7 @@ impl Data {
         // those that are left have not found their key in there
         for number in gets {
             let failure = match &outcome {
-                Ok(()) => not_found("its server has sent everything, and that key is not among it"),
+                Ok(()) => not_found("its server has no value of that key"),
                 Err(failure) => failure.clone(),
             };
             self.end(number, Err(failure), cx);

@@ -27,6 +27,8 @@ pub(crate) struct Constructing {
     told: Ranks,
     /// It is made by invitation.
     invited: Option<Invited>,
+    /// The leader, if its own library has told it that the group is complete.
+    knows: Option<ProcId>,
 }
 
 /// How a process enters the construct of a group that is made by invitation.
@@ -36,6 +38,10 @@ pub(crate) struct Invited {
     pub(crate) leads: bool,
     /// Some who were invited have not accepted.
     pub(crate) partial: bool,
+    /// It takes part by an event, which is answered without a description of the group.
+    pub(crate) by_event: bool,
+    /// It has announced the group already.
+    pub(crate) announced: bool,
 }
 
 /// What this node contributes to the construction of a group.
@@ -69,6 +75,9 @@ impl Constructing {
         if let Some(invited) = invited {
             let leads = invited.leads || self.invited.is_some_and(|held| held.leads);
             self.invited = Some(Invited { leads, ..invited });
+            if invited.announced {
+                self.knows = Some(caller.clone());
+            }
         }
         if terms.leader {
             self.lead(caller);
@@ -162,7 +171,7 @@ impl Groups {
         reply.partial |= group.invited.is_some_and(|invited| invited.partial);
         reply.members = members;
         if group.invited.is_some_and(|invited| invited.leads) {
-            tell_of_completion(id, &reply, events, cx);
+            tell_of_completion((id, &reply), group.knows.as_ref(), events, cx);
         }
         ended.iter().for_each(|proc| self.proc_gone(proc, events, cx));
         Ok(reply)

@@ -7,5 +7,5 @@ mod terms;
 
 pub(crate) use construct::{Constructing, Contribution, Finished, Invited, one_by_one, spelled_out};
 pub(crate) use groups::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete};
-pub(crate) use notices::about;
+pub(crate) use notices::{about, group_of};
 pub(crate) use terms::{GroupTerms, add_terms, terms_of};

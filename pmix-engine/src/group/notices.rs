@@ -9,6 +9,11 @@ use crate::events::Events;
 use crate::notice::Notice;
 use crate::participants::members_of;
 
+/// The group that an event names.
+pub(crate) fn group_of(event: &Event) -> Option<Nspace> {
+    Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()
+}
+
 /// An event of the server about a group and a process.
 pub(crate) fn about(code: Status, id: &Nspace, proc: &ProcId, cx: &Context) -> Event {
     Event::new(code, cx.config.server.clone())
@@ -16,14 +21,19 @@ pub(crate) fn about(code: Status, id: &Nspace, proc: &ProcId, cx: &Context) -> E
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc.clone()))
 }
 
-/// Those who were invited hear that the group is complete (GRP-03).
-pub(super) fn tell_of_completion(id: &Nspace, made: &GroupReply, events: &mut Events, cx: &mut Context) {
+/// Those who were invited hear that the group is complete (GRP-03), except for the one that knows.
+pub(super) fn tell_of_completion(
+    (id, made): (&Nspace, &GroupReply),
+    knows: Option<&ProcId>,
+    events: &mut Events,
+    cx: &mut Context,
+) {
     let members = DataArray::Proc(made.members.clone());
     let mut event = Event::new(Status::GROUP_CONSTRUCT_COMPLETE, cx.config.server.clone())
         .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
         .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
     event.info.extend(made.context_id.map(|number| Info::new(&keys::GROUP_CONTEXT_ID, number)));
-    Notice::everywhere(event).tell(&members_of(&made.members), |_| false, events, cx);
+    Notice::everywhere(event).tell(&members_of(&made.members), |proc| knows == Some(proc), events, cx);
 }
 
 impl Groups {

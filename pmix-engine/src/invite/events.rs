@@ -1,11 +1,12 @@
 //! What changes invitations: events about groups, timeouts, and ends of processes.
 
-use pmix_types::message::Failure;
+use pmix_types::message::{Failure, Reply};
 use pmix_types::{Event, Nspace, ProcId, Status, keys};
 
 use super::table::{Below, Invites, Received, Told, given_up};
+use crate::Asked;
 use crate::context::Context;
-use crate::group::about;
+use crate::group::{about, group_of};
 use crate::notice::Notice;
 use crate::participants::{Members, members_of, named_procs};
 use crate::users::Voice;
@@ -19,8 +20,7 @@ impl Invites {
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let Ok(Some(id)) = event.info.get(&keys::GROUP_ID) else { return };
-        let Ok(id) = Nspace::new(id) else { return };
+        let Some(id) = group_of(event) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
         let told = &Told { id: &id, about: &about, event };
         match event.code {
@@ -34,8 +34,14 @@ impl Invites {
             Status::GROUP_MEMBERSHIP_UPDATE => self.on_final_members(told, below, cx),
             Status::GROUP_CONSTRUCT_ABORT => {
                 let failure = given_up(event.code, &id, &about);
-                self.end_joins(&id, &about, &failure, cx);
-                below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
+                // one who has accepted too late is told alone: the others go on
+                let named = told.list(&keys::EVENT_CUSTOM_RANGE);
+                let is_for = |proc: &ProcId| named.as_ref().is_none_or(|named| named.contains(proc));
+                self.end_joins((&id, &about), &failure, is_for, cx);
+                let members = below.collectives.undecided_construct(&id, &about);
+                if members.is_some_and(|members| named_procs(&members).iter().any(is_for)) {
+                    below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
+                }
             }
             Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, cx),
             Status::GROUP_LEADER_SELECTED => self.on_leader_selected(told, below, cx),
@@ -43,32 +49,43 @@ impl Invites {
         }
     }
 
-    /// An event of a process that may be about a group that is being made; `None` if it is not, and is delivered as any
-    /// other.
+    /// An event of a process that may be about a group that is being made. Gives the request back if it is not: the event
+    /// is delivered as any other then.
     pub(crate) fn on_notify(
         &mut self,
+        asked: Asked,
         event: &Event,
         below: &mut Below<'_>,
         cx: &mut Context,
-    ) -> Option<Result<(), Failure>> {
+    ) -> Option<Asked> {
         let is_known = match event.code {
             Status::GROUP_CONSTRUCT_ABORT => self.on_abort(event, below, cx),
             Status::GROUP_LEADER_SELECTED => self.on_claim(event, below, cx),
             _ => None,
         };
         if is_known.is_some() {
-            return Some(Ok(()));
+            cx.reply(asked.to, Ok(Reply::Done));
+            return None;
         }
-        speaks_for_another(event).then(|| {
+        if speaks_for_another(event) {
             let message =
                 format!("{}: a process can send this event of a group only about itself", event.code);
-            Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
-        })
+            cx.reply(asked.to, Err(Failure::new(Status::ERR_NO_PERMISSIONS, message)));
+            return None;
+        }
+        match event.code {
+            Status::GROUP_INVITED => self.on_invite_by_event(asked, event, below, cx),
+            Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED => {
+                self.on_answer_by_event(asked, event, below, cx)
+            }
+            Status::GROUP_CONSTRUCT_COMPLETE => self.on_announced(asked, event, below, cx),
+            _ => Some(asked),
+        }
     }
 
     /// A member gives up a group that is being made (GRP-07); `None` for a group that is not known.
     fn on_abort(&mut self, event: &Event, below: &mut Below<'_>, cx: &mut Context) -> Option<()> {
-        let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
+        let id = group_of(event)?;
         let by = &event.source;
         let leads = self.sent.get(&id).is_some_and(|held| held.asked.by.proc == *by);
         let failure = given_up(Status::GROUP_CONSTRUCT_ABORT, &id, by);
@@ -137,6 +154,10 @@ impl Invites {
     /// The same with all processes of a namespace.
     pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
         self.end_those(|proc| proc.nspace == *nspace, below, cx);
+        // its node may have forgotten the leader before it hears of an answer
+        let led = self.received.iter().filter(|(_, held)| held.leader.nspace == *nspace);
+        let led: Vec<_> = led.map(|((id, _), held)| (id.clone(), held.leader.clone())).collect();
+        led.iter().for_each(|(id, leader)| self.on_leader_failed(id, leader, cx));
     }
 
     /// Processes have ended: the processes that they have invited, or that have invited them, are notified.
@@ -198,6 +219,7 @@ fn speaks_for_another(event: &Event) -> bool {
             | Status::GROUP_INVITE_FAILED
             | Status::GROUP_MEMBERSHIP_UPDATE
             | Status::GROUP_CONSTRUCT_ABORT
+            | Status::GROUP_CONSTRUCT_COMPLETE
             | Status::GROUP_LEADER_FAILED
             | Status::GROUP_LEADER_SELECTED
     );

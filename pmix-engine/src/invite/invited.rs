@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pmix_types::message::{Failure, GroupJoin, Reply};
-use pmix_types::{GroupOpt, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Event, GroupOpt, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invites, Join, Received, Told};
+use super::table::{Below, Invites, Join, Means, Received, Told};
 use crate::Asked;
 use crate::collective::Entry;
 use crate::context::Context;
@@ -14,16 +15,61 @@ use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, add_terms, terms_of};
 use crate::timers::{Timer, deadline};
 use crate::users::Voice;
 
+/// An answer to an invitation that is open.
+struct Answer {
+    /// The group, and who answers.
+    key: (Nspace, ProcId),
+    leader: ProcId,
+    answer: GroupOpt,
+    directives: Directives,
+    deadline: Option<Instant>,
+    means: Means,
+}
+
 impl Invites {
     pub(crate) fn on_join(&mut self, asked: Asked, join: GroupJoin, below: &mut Below<'_>, cx: &mut Context) {
         let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
-        let (proc, to) = (asked.by.proc.clone(), asked.to);
-        let key = (id.clone(), proc.clone());
+        let key = (id, asked.by.proc.clone());
         let checked = self.check_join(&key, &leader, answer);
         let deadline = match checked.and_then(|()| deadline(asked.at, &mut directives)) {
             Ok(deadline) => deadline,
-            Err(failure) => return cx.reply(to, Err(failure)),
+            Err(failure) => return cx.reply(asked.to, Err(failure)),
         };
+        let answer = Answer { key, leader, answer, directives, deadline, means: Means::Request };
+        self.answer(asked, answer, below, cx);
+    }
+
+    /// An event by which a library in C answers an invitation. It names the leader and seldom the group, so that it answers
+    /// the oldest invitation that is open. Gives the request back if there is none.
+    pub(super) fn on_answer_by_event(
+        &mut self,
+        asked: Asked,
+        event: &Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) -> Option<Asked> {
+        let (leaders, id) = (event.custom_range(), event.info.get(&keys::GROUP_ID).ok().flatten());
+        let is_meant = |(group, proc): &(Nspace, ProcId), held: &Received| {
+            let is_leader = |proc: &ProcId| held.leader == *proc || held.former.contains(proc);
+            *proc == event.source
+                && held.join.is_none()
+                && id.as_ref().is_none_or(|id| group == id.as_str())
+                && (leaders.is_empty() || leaders.iter().any(is_leader))
+        };
+        let open = self.received.iter().filter(|(key, held)| is_meant(key, held));
+        let Some((key, held)) = open.min_by_key(|(_, held)| held.number) else { return Some(asked) };
+        let (key, leader) = (key.clone(), held.leader.clone());
+        let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
+        let answer = if accepts { GroupOpt::ACCEPT } else { GroupOpt::DECLINE };
+        let (directives, deadline, means) = (Directives::new(), None, Means::Event);
+        self.answer(asked, Answer { key, leader, answer, directives, deadline, means }, below, cx);
+        None
+    }
+
+    /// Tells the leader, and keeps who accepts until the group is made.
+    fn answer(&mut self, asked: Asked, answer: Answer, below: &mut Below<'_>, cx: &mut Context) {
+        let Answer { key, leader, answer, directives, deadline, means } = answer;
+        let ((id, proc), to) = (key.clone(), asked.to);
         if answer == GroupOpt::DECLINE {
             let received = self.received.remove(&key);
             let leader = received.map_or(leader, |received| {
@@ -38,7 +84,7 @@ impl Invites {
         cx.timers.set(deadline, Timer::Invitation(number));
         let mut leader = leader;
         if let Some(received) = self.received.get_mut(&key) {
-            received.join = Some(Join { number, asked, directives, deadline });
+            received.join = Some(Join { number, asked, directives, deadline, means });
             leader.clone_from(&received.leader);
         }
         let event = about(Status::GROUP_INVITE_ACCEPTED, &id, &proc, cx);
@@ -90,6 +136,7 @@ impl Invites {
                 self.tell_leader(leader, event, below, cx);
             } else {
                 let received = Received {
+                    number: self.next.next(),
                     leader: leader.clone(),
                     former: BTreeSet::new(),
                     members: members.clone(),
@@ -107,7 +154,7 @@ impl Invites {
         let Told { id, about: leader, event } = *told;
         let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         for ((_, proc), received) in self.take_of(id, leader, cx) {
-            let Some(Join { asked, mut directives, deadline, .. }) = received.join else { continue };
+            let Some(Join { asked, mut directives, deadline, means, .. }) = received.join else { continue };
             if !members.contains(&proc) {
                 let message = format!("group {id} is made without {proc}");
                 cx.reply(asked.to, Err(Failure::new(Status::ERR_NOT_A_MEMBER, message)));
@@ -115,7 +162,8 @@ impl Invites {
             }
             add_terms(&mut directives, &event.info);
             let partial = members.len() < received.members.len();
-            let invited = Invited { leads: false, partial };
+            let by_event = means != Means::Request;
+            let invited = Invited { leads: false, partial, by_event, announced: false };
             let entry = Entry::invited(id.clone(), members.clone(), directives, (invited, deadline));
             below.collectives.enter(&asked, entry, &mut below.lower, cx);
         }
@@ -132,8 +180,17 @@ impl Invites {
     }
 
     /// Those who have accepted learn that the group is not made.
-    pub(super) fn end_joins(&mut self, id: &Nspace, leader: &ProcId, failure: &Failure, cx: &mut Context) {
-        for (_, received) in self.take_of(id, leader, cx) {
+    pub(super) fn end_joins(
+        &mut self,
+        (id, leader): (&Nspace, &ProcId),
+        failure: &Failure,
+        is_for: impl Fn(&ProcId) -> bool,
+        cx: &mut Context,
+    ) {
+        let is_it = |(group, proc): &(Nspace, ProcId), held: &Received| {
+            group == id && held.leader == *leader && is_for(proc)
+        };
+        for (_, received) in self.take(is_it, cx) {
             if let Some(join) = received.join {
                 cx.reply(join.asked.to, Err(failure.clone()));
             }

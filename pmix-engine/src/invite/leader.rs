@@ -2,15 +2,16 @@
 //! accepted.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
-use pmix_types::message::{Failure, GroupInvite};
-use pmix_types::{DataArray, Info, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::message::{Failure, GroupInvite, Reply};
+use pmix_types::{DataArray, Directives, Event, Info, Memory, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, Told};
+use super::table::{Below, Invitation, Invites, Means, Told};
 use crate::collective::Entry;
 use crate::context::Context;
-use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, one_by_one, terms_of};
-use crate::participants::members_of;
+use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, group_of, one_by_one, terms_of};
+use crate::participants::{Members, members_of, named_procs};
 use crate::timers::{Timer, deadline};
 use crate::upcall::Upcall;
 use crate::users::not_own;
@@ -18,6 +19,30 @@ use crate::{Asked, not_supported};
 
 /// Bytes that the list of invited processes may take: it is kept for each of them.
 const MAX_INVITED: usize = 4 << 20;
+
+/// What the server itself writes into an invitation.
+const OF_INVITATION: [&str; 4] = [
+    keys::GROUP_ID.name(),
+    keys::GROUP_MEMBERSHIP.name(),
+    keys::EVENT_AFFECTED_PROC.name(),
+    keys::EVENT_CUSTOM_RANGE.name(),
+];
+
+/// An invitation that can be sent.
+struct Plan {
+    number: u64,
+    directives: Directives,
+    deadline: Option<Instant>,
+    order: Vec<ProcId>,
+    open: Members,
+}
+
+impl Plan {
+    fn of(self, asked: Asked, means: Means) -> Invitation {
+        let Self { number, directives, deadline, order, open } = self;
+        Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new(), means }
+    }
+}
 
 impl Invites {
     pub(crate) fn on_invite(
@@ -27,33 +52,83 @@ impl Invites {
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let (id, to) = (invite.group.clone(), asked.to);
-        match self.new_invitation(asked, invite, below, cx) {
-            Err(failure) => cx.reply(to, Err(failure)),
-            Ok(invitation) => {
-                let Invitation { number, deadline, .. } = invitation;
-                cx.timers.set(deadline, Timer::Invitation(number));
-                let leader = invitation.asked.by.proc.clone();
-                let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(invitation.order.clone()));
-                let terms: Vec<_> = terms_of(&invitation.directives).collect();
-                let invited = invitation.open.clone();
-                let mut event = about(Status::GROUP_INVITED, &id, &leader, cx).with_info(members);
-                // answers go to the source of the event
-                event.source = leader;
-                event.info.extend(terms);
-                self.open(id, invitation, below);
-                self.tell(&invited, event, below, cx);
+        let id = invite.group.clone();
+        match self.plan(&asked, invite, below, cx) {
+            Err(failure) => cx.reply(asked.to, Err(failure)),
+            Ok(plan) => {
+                cx.timers.set(plan.deadline, Timer::Invitation(plan.number));
+                let terms = terms_of(&plan.directives).collect();
+                self.send_out((id, plan.of(asked, Means::Request)), terms, below, cx);
             }
         }
     }
 
-    fn new_invitation(
+    /// An event by which a library in C invites: the group then is made as any other, except that the library says when.
+    /// Gives the request back if the server can make no group of it; it is an event like any other then.
+    pub(super) fn on_invite_by_event(
         &mut self,
         asked: Asked,
+        event: &Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) -> Option<Asked> {
+        let id = group_of(event);
+        let Some(id) = id else { return Some(asked) };
+        let invite = GroupInvite::new(id.clone(), event.custom_range());
+        let Ok(plan) = self.plan(&asked, invite, below, cx) else { return Some(asked) };
+        let is_own = |info: &&Info| !OF_INVITATION.contains(&info.key.as_str());
+        let more = event.info.iter().filter(is_own).cloned().collect();
+        cx.reply(asked.to, Ok(Reply::Done));
+        self.send_out((id, plan.of(asked, Means::Library)), more, below, cx);
+        None
+    }
+
+    /// The library of a leader announces the group. Gives the request back if it leads none of this id.
+    pub(super) fn on_announced(
+        &mut self,
+        asked: Asked,
+        event: &Event,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) -> Option<Asked> {
+        let id = group_of(event);
+        let is_led =
+            |held: &&mut Invitation| held.means == Means::Library && held.asked.by.proc == asked.by.proc;
+        let led = id.and_then(|id| self.sent.get_mut(&id).filter(is_led).map(|held| (id, held)));
+        let Some((id, invitation)) = led else { return Some(asked) };
+        invitation.asked = asked;
+        // it goes on without those who have not answered
+        invitation.lost.extend(named_procs(&std::mem::take(&mut invitation.open)));
+        self.make(&id, below, cx);
+        None
+    }
+
+    fn send_out(
+        &mut self,
+        (id, invitation): (Nspace, Invitation),
+        more: Vec<Info>,
+        below: &mut Below<'_>,
+        cx: &mut Context,
+    ) {
+        let leader = invitation.asked.by.proc.clone();
+        let members = Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(invitation.order.clone()));
+        let invited = invitation.open.clone();
+        let mut event = about(Status::GROUP_INVITED, &id, &leader, cx).with_info(members);
+        // answers go to the source of the event
+        event.source = leader;
+        event.info.extend(more);
+        self.open(id, invitation, below);
+        self.tell(&invited, event, below, cx);
+    }
+
+    /// Whether the process may invite these, and to what.
+    fn plan(
+        &mut self,
+        asked: &Asked,
         invite: GroupInvite,
         below: &Below<'_>,
         cx: &Context,
-    ) -> Result<Invitation, Failure> {
+    ) -> Result<Plan, Failure> {
         let GroupInvite { group: id, procs, mut directives, .. } = invite;
         let leader = &asked.by.proc;
         if cx.client(leader).is_none() {
@@ -101,7 +176,7 @@ impl Invites {
         }
         let deadline = deadline(asked.at, &mut directives)?;
         let number = self.next.next();
-        Ok(Invitation { number, asked, directives, deadline, order, open, lost: BTreeSet::new() })
+        Ok(Plan { number, directives, deadline, order, open })
     }
 
     /// The server of the leader counts the answers (GRP-03).
@@ -109,7 +184,9 @@ impl Invites {
         let Told { id, about: who, event } = *told;
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
         let leader = told.list(&keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
-        let Some(leader) = leader.filter(|leader| cx.client(leader).is_some()) else { return };
+        // also for one that is not registered any more: who answers it late must not wait
+        let is_of_node = |proc: &ProcId| cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
+        let Some(leader) = leader.filter(is_of_node) else { return };
         let invitation = self.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
         let is_awaited =
             |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);
@@ -129,6 +206,10 @@ impl Invites {
         }
         if !accepts {
             invitation.lost.insert(who.clone());
+            if invitation.means == Means::Library {
+                // its library has heard it, too
+                return;
+            }
             if !invitation.directives.flag(&keys::GROUP_OPTIONAL).unwrap_or_default() {
                 let what = if event.code == Status::GROUP_INVITE_DECLINED { "declined" } else { "ended" };
                 let message = format!("group {id}: {who} has {what}");
@@ -136,7 +217,7 @@ impl Invites {
                 return self.fail(id, failure.with_procs(vec![who.clone()]), below, cx);
             }
         }
-        if invitation.open.is_empty() {
+        if invitation.open.is_empty() && invitation.means != Means::Library {
             self.make(id, below, cx);
         }
     }
@@ -144,7 +225,7 @@ impl Invites {
     /// All have answered: those who have accepted enter a construct with the leader.
     pub(super) fn make(&mut self, id: &Nspace, below: &mut Below<'_>, cx: &mut Context) {
         let Some(invitation) = self.close(id, below) else { return };
-        let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
+        let Invitation { number, asked, directives, deadline, order, lost, means, .. } = invitation;
         cx.timers.clear(deadline, Timer::Invitation(number));
         let leader = &asked.by.proc;
         let members: Vec<_> = order.into_iter().filter(|proc| !lost.contains(proc)).collect();
@@ -153,7 +234,8 @@ impl Invites {
             .with_info(Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(members.clone())));
         event.info.extend(terms_of(&directives));
         self.tell(&others, event, below, cx);
-        let invited = Invited { leads: true, partial: !lost.is_empty() };
+        let (by_event, announced) = (means != Means::Request, means == Means::Library);
+        let invited = Invited { leads: true, partial: !lost.is_empty(), by_event, announced };
         let entry = Entry::invited(id.clone(), members, directives, (invited, deadline));
         below.collectives.enter(&asked, entry, &mut below.lower, cx);
     }
@@ -171,9 +253,11 @@ impl Invites {
         cx: &mut Context,
     ) {
         let Some(invitation) = self.close(id, below) else { return };
-        let Invitation { number, asked, deadline, order, lost, .. } = invitation;
+        let Invitation { number, asked, deadline, order, lost, means, .. } = invitation;
         cx.timers.clear(deadline, Timer::Invitation(number));
-        cx.reply(asked.to, Err(failure));
+        if means != Means::Library {
+            cx.reply(asked.to, Err(failure));
+        }
         let leader = asked.by.proc;
         let others = members_of(order.iter().filter(|proc| **proc != leader && !lost.contains(*proc)));
         let event = about(code, id, &leader, cx);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pmix_types::{DataArray, Event, Info, Nspace, ProcId, Status, keys};
 
-use super::table::{Below, Invitation, Invites, Join, Received, Told};
+use super::table::{Below, Invitation, Invites, Join, Means, Received, Told};
 use crate::context::Context;
-use crate::group::{about, add_terms, terms_of};
+use crate::group::{about, add_terms, group_of, terms_of};
 use crate::participants::{members_of, name_in};
 use crate::timers::Timer;
 
@@ -29,7 +29,7 @@ impl Invites {
 
     /// A member takes the place of a leader that has ended; `None` for a group that is not known.
     pub(super) fn on_claim(&mut self, event: &Event, below: &mut Below<'_>, cx: &mut Context) -> Option<()> {
-        let id = Nspace::new(event.info.get(&keys::GROUP_ID).ok()??).ok()?;
+        let id = group_of(event)?;
         let by = &event.source;
         let key = (id.clone(), by.clone());
         let can = |held: &Received| held.orphaned.is_some() && held.join.is_some();
@@ -42,7 +42,7 @@ impl Invites {
         let received = self.received.remove(&key)?;
         received.clear_timers(cx);
         let Received { leader: former, former: mut lost, members, terms, join, .. } = received;
-        let Join { number, asked, mut directives, deadline } = join?;
+        let Join { number, asked, mut directives, deadline, means } = join?;
         add_terms(&mut directives, &terms);
         lost.insert(former.clone());
         let open = members_of(members.iter().filter(|proc| *proc != by && !lost.contains(*proc)));
@@ -53,7 +53,7 @@ impl Invites {
         name_in(&mut all, by);
         cx.timers.set(deadline, Timer::Invitation(number));
         let nobody_else = open.is_empty();
-        let invitation = Invitation { number, asked, directives, deadline, order, open, lost };
+        let invitation = Invitation { number, asked, directives, deadline, order, open, lost, means };
         self.open(id.clone(), invitation, below);
         self.tell(&all, event, below, cx);
         if nobody_else {
@@ -108,13 +108,18 @@ impl Invites {
     /// A process with a lower id leads: the leader until now becomes one that has accepted.
     fn step_back(&mut self, id: &Nspace, before: ProcId, below: &mut Below<'_>) {
         let Some(invitation) = self.close(id, below) else { return };
-        let Invitation { number, asked, directives, deadline, order, lost, .. } = invitation;
+        let Invitation { number, asked, directives, deadline, order, lost, means, .. } = invitation;
+        if means == Means::Library {
+            // it has asked for nothing yet
+            return;
+        }
         let received = Received {
+            number,
             leader: before.clone(),
             former: lost,
             members: Arc::from(order),
             terms: terms_of(&directives).collect::<Vec<_>>().into(),
-            join: Some(Join { number, asked, directives, deadline }),
+            join: Some(Join { number, asked, directives, deadline, means }),
             orphaned: None,
         };
         self.received.insert((id.clone(), before), received);

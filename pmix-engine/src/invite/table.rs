@@ -53,11 +53,26 @@ pub(super) struct Invitation {
     pub(super) open: Members,
     /// Those who will not be members.
     pub(super) lost: BTreeSet<ProcId>,
+    pub(super) means: Means,
+}
+
+/// How a leader or a member takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Means {
+    /// By its request, which is answered with the group.
+    Request,
+    /// By an event, as libraries in C do: when the group is made, the event is answered as any other.
+    Event,
+    /// The leader's library counts the answers, and sends an event when there are enough; nothing is to be answered until
+    /// then.
+    Library,
 }
 
 /// An invitation that a process on this node has received.
 #[derive(Debug)]
 pub(super) struct Received {
+    /// In the order in which they came.
+    pub(super) number: u64,
     /// The one that gets the answer.
     pub(super) leader: ProcId,
     /// Previous leaders, which have ended.
@@ -78,6 +93,7 @@ pub(super) struct Join {
     pub(super) asked: Asked,
     pub(super) directives: Directives,
     pub(super) deadline: Option<Instant>,
+    pub(super) means: Means,
 }
 
 impl Invites {

@@ -103,6 +103,11 @@ impl Job {
         self.local_ranks.as_ref().map_or_else(|| self.seen.clone(), |ranks| ranks | &self.seen)
     }
 
+    /// Of [`Self::known_local`] there are at least so many.
+    pub(crate) fn least_local(&self) -> u64 {
+        self.local_ranks.as_ref().map_or(0, RankSet::len).max(self.seen.len())
+    }
+
     /// Whether more local processes are to be registered whose ranks are not known yet (FEN-10).
     pub(crate) fn awaits_clients(&self) -> bool {
         self.local_ranks.is_none() && self.local_count().is_some_and(|count| self.known_local().len() < count)

@@ -13,7 +13,7 @@ use pmix_types::{
 
 use crate::CallValue;
 use crate::context::Context;
-use crate::jobs::unknown_nspace;
+use crate::jobs::{Client, Job, unknown_nspace};
 
 /// Values that all jobs have.
 #[derive(Debug, Default)]
@@ -140,10 +140,18 @@ pub(crate) fn set_up_local(
 
 /// How the environment of a registered process is changed.
 pub(crate) fn env_changes_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
+    registered(proc, cx).map(|(job, _)| CallValue::EnvChanges(job.env_changes.clone()))
+}
+
+/// With which user and group a process was registered.
+pub(crate) fn user_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
+    registered(proc, cx).map(|(_, client)| CallValue::User { uid: client.uid, gid: client.gid })
+}
+
+fn registered<'a>(proc: &ProcId, cx: &'a Context) -> Result<(&'a Job, &'a Client), Failure> {
     let job = cx.job_or_failure(&proc.nspace)?;
-    if job.clients.contains_key(&proc.rank) {
-        return Ok(CallValue::EnvChanges(job.env_changes.clone()));
-    }
-    let message = format!("{proc} is not registered: call register_client before setup_fork");
-    Err(Failure::new(Status::ERR_NOT_FOUND, message))
+    job.clients.get(&proc.rank).map(|client| (job, client)).ok_or_else(|| {
+        let message = format!("{proc} is not registered: call register_client before setup_fork");
+        Failure::new(Status::ERR_NOT_FOUND, message)
+    })
 }

@@ -1,4 +1,4 @@
-//! What the kernel says of processes on this node: their memory, and what they do. The driver asks it; the engine only says
+//! The kernel's view of processes on this node: their memory and activity. The driver asks it; the engine only says
 //! about which processes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ impl Measured {
 const SERVER: Pid = Pid(0);
 
 /// What the kernel has said; nothing if it could not be asked.
-pub(crate) fn looks_of(result: Result<Answer, Failure>) -> Vec<ProcLook> {
+fn looks_of(result: Result<Answer, Failure>) -> Vec<ProcLook> {
     match result {
         Ok(Answer::Looks(looks)) => looks,
         _ => Vec::new(),
@@ -153,7 +153,7 @@ impl Known<'_> {
         Ok((!infos.is_empty()).then(|| DataArray::Info(infos).into()))
     }
 
-    /// What the kernel says of the processes that are named.
+    /// The kernel's view of the named processes.
     pub(super) fn looks(
         &self,
         asker: &Caller,

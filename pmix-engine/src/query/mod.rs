@@ -27,7 +27,7 @@ pub(super) use grouped::Grouping;
 use known::Known;
 pub(super) use known::{Sources, Waiting};
 use measured::{Measured, to_measure};
-pub(super) use measured::{looks_of, measure_for, on_measured};
+pub(super) use measured::{measure_for, on_measured};
 use question::{Outcome, Question, Questions, says};
 
 /// Queries that wait for the host or the driver.
@@ -44,7 +44,7 @@ struct Pending {
 #[derive(Debug)]
 enum AskedOf {
     Host,
-    /// The driver, for what the kernel says of processes.
+    /// The driver, for the kernel's view of processes.
     Driver,
 }
 
@@ -155,22 +155,9 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
 }
 
 /// Refuses queries that are malformed (QRY-05).
-fn check<'a>(queries: impl ExactSizeIterator<Item = &'a Query>) -> Result<(), Failure> {
-    let bad = |message: &str| Err(Failure::new(Status::ERR_BAD_PARAM, message));
+fn check<'a>(mut queries: impl ExactSizeIterator<Item = &'a Query>) -> Result<(), Failure> {
     if queries.len() == 0 {
-        return bad("the request has no query");
+        return Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"));
     }
-    for query in queries {
-        if query.keys.is_empty() {
-            return bad("a query has no key");
-        }
-        let given = &query.qualifiers;
-        if given.contains(&keys::PROCID) && (given.contains(&keys::NSPACE) || given.contains(&keys::RANK)) {
-            return bad("a query has both PROCID and NSPACE or RANK as qualifiers: give one or the other");
-        }
-        if given.contains(&keys::RANK) && !given.contains(&keys::NSPACE) {
-            return bad("a query has the qualifier RANK without NSPACE: a process needs both");
-        }
-    }
-    Ok(())
+    queries.try_for_each(|query| query.check())
 }

@@ -117,7 +117,7 @@ impl What {
             Input::HostReply { upcall, result } => Self::Answer { id: *upcall, failed: Failed::of(result) },
             // what is accepted is recorded
             Input::Own { .. } => return None,
-            Input::Hello { conn, peer, hello } => {
+            Input::Hello { conn, peer, hello, .. } => {
                 let who = match &hello.identity {
                     Identity::Client(proc) => Some(proc.clone()),
                     Identity::Tool(wish) => wish.clone(),
@@ -196,6 +196,7 @@ impl What {
             HostCall::IofDeliver(_)
             | HostCall::JobData(_)
             | HostCall::EnvChangesOf(_)
+            | HostCall::UserOf(_)
             | HostCall::Stats
             | HostCall::Waits(_)
             | HostCall::Looks(_)

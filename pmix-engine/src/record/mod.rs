@@ -25,6 +25,7 @@ const TEXT_OF_ENTRY: usize = 256;
 
 /// What [`Engine::with_record`] needs to know.
 #[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "the driver sets all of it")]
 pub struct Recording {
     /// How many entries are kept: at most 65,536; 0 for none.
     pub entries: usize,

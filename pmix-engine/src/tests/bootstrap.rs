@@ -5,7 +5,7 @@ use pmix_types::{DataArray, Directives, Info, ProcId, Rank, Status, keys};
 
 use super::super::ids::ReplyTo;
 use super::super::upcall::{BootstrapRequest, Bootstrapped, Upcall};
-use super::super::{Answer, HostCall, UpcallId, UpcallRequest};
+use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
 use super::group::{asked_host, construct, destruct, hears_of, leave, made, make};
 use super::harness::*;
 
@@ -240,6 +240,29 @@ fn grp_02_who_finalizes_has_an_answer_and_may_call_again_in_another_life() {
     t.answer(upcall, Ok(Answer::Bootstrapped(found(&[0], &[0]))));
     is_made(&mut t, second, &[0]);
     assert!(t.engine.bootstraps.is_empty());
+    t.finish();
+}
+
+#[test]
+fn gen_08_who_has_ended_is_not_answered_again_by_the_host_or_the_end_of_its_namespace() {
+    let (mut t, [a, b, _]) = server();
+    // the host says that it has ended; its connection is still there
+    let ended = t.ask(&a, leads(&a, 2, []));
+    let (upcall, _) = asked(&mut t, &a);
+    let call = t.call(HostCall::ClientEnded { proc: a.proc.clone(), reason: "it ended".into() });
+    t.fails(ended, Status::ERR_LOST_CONNECTION);
+    assert!(t.returned(call).is_ok());
+    t.answer(upcall, Ok(Answer::Bootstrapped(found(&[0, 1], &[0, 1]))));
+    t.quiet();
+    let finalized = t.ask(&b, leads(&b, 2, []));
+    let (upcall, _) = asked(&mut t, &b);
+    let finalizes = t.ask(&b, Request::Finalize(Directives::new()));
+    t.fails(finalized, Status::ERR_LOST_CONNECTION);
+    t.done(finalizes);
+    t.call(HostCall::DeregisterNspace(nspace("job")));
+    t.cancelled(upcall);
+    let again = t.drain().into_iter().filter(|command| matches!(command, Command::Reply { .. })).count();
+    assert_eq!(again, 0, "it has its answer");
     t.finish();
 }
 

@@ -34,7 +34,7 @@ fn ini_07_cli_05_the_client_waits_for_the_host() {
     hello.directives = Directives::new().with(&keys::PROGRAMMING_MODEL, "MPI");
     let conn = ConnId(9);
     let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
-    t.feed(Input::Hello { conn, peer, hello: hello.clone() });
+    t.feed(Input::Hello { conn, peer, hello: hello.clone(), reattaches: false });
     let (id, caller, request) = t.upcall();
     assert_same(&caller, &Caller { proc: proc("job", 0), uid: USER.0, gid: Some(USER.1), object: None });
     let expected = ClientConnected::new(proc("job", 0)).with_directives(hello.directives);
@@ -356,7 +356,12 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
     let mut hello = Hello::new(Identity::Tool(Some(proc("tool", 3))), Pid(7));
     hello.directives = Directives::new().with(&keys::USERID, 0u32).with(&keys::HOSTNAME, "there");
     let conn = ConnId(1000);
-    t.feed(Input::Hello { conn, peer: PeerCred { uid: 5, gid: Some(6), pid: None }, hello });
+    t.feed(Input::Hello {
+        conn,
+        peer: PeerCred { uid: 5, gid: Some(6), pid: None },
+        hello,
+        reattaches: false,
+    });
     let (id, caller, request) = t.upcall();
     assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None });
     let directives = Directives::from(vec![

@@ -319,9 +319,13 @@ impl Harness {
     }
 
     pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (u32, u32)) -> ConnId {
+        let pid = Some(41 + i32::try_from(self.next).unwrap());
+        self.hello_of(identity, PeerCred { uid, gid: Some(gid), pid }, false)
+    }
+
+    pub(super) fn hello_of(&mut self, identity: Identity, peer: PeerCred, reattaches: bool) -> ConnId {
         let conn = ConnId(self.number());
-        let peer = PeerCred { uid, gid: Some(gid), pid: Some(40 + i32::try_from(conn.0).unwrap()) };
-        self.feed(Input::Hello { conn, peer, hello: Hello::new(identity, Pid(7)) });
+        self.feed(Input::Hello { conn, peer, hello: Hello::new(identity, Pid(7)), reattaches });
         conn
     }
 

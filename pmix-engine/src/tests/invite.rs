@@ -194,6 +194,9 @@ fn grp_03_a_leader_counts_the_answers_from_other_nodes() {
 #[test]
 fn grp_03_a_consent_that_comes_too_late_is_answered() {
     let (mut t, a, _) = Harness::two_nodes([Upcall::NotifyEvent]);
+    // also when the leader is not registered any more
+    assert!(t.called(HostCall::DeregisterClient(a.proc.clone())).is_ok());
+    t.drain();
     let accepted = Event::new(Status::GROUP_INVITE_ACCEPTED, proc("server", 1))
         .with_info(Info::new(&keys::GROUP_ID, "g"))
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)))
@@ -204,6 +207,70 @@ fn grp_03_a_consent_that_comes_too_late_is_answered() {
     assert_eq!(event.info.get(&keys::EVENT_CUSTOM_RANGE), Ok(Some(DataArray::Proc(vec![proc("job", 2)]))));
     assert!(t.returned(call).is_ok());
     t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+#[test]
+fn grp_03_a_consent_that_comes_too_late_ends_nothing_for_others() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent]);
+    let of_2 = |code| {
+        let event = Event::new(code, proc("server", 1));
+        let event = event.with_info(Info::new(&keys::GROUP_ID, "g"));
+        let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("job", 2)));
+        let range = DataArray::Proc(vec![proc("job", 0)]);
+        HostCall::NotifyEvent(event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, range)))
+    };
+    let wish = invite([1, 2, 3].map(|rank| proc("job", rank))).with(&keys::GROUP_OPTIONAL, true);
+    t.ask(&a, wish);
+    let (id, _) = told_beyond(&mut t);
+    t.answer(id, Ok(Answer::Done));
+    t.ask(&b, accept(&a));
+    t.quiet();
+    // the end of a process overtakes its consent
+    assert!(t.called(of_2(Status::GROUP_INVITE_FAILED)).is_ok());
+    let call = t.call(of_2(Status::GROUP_INVITE_ACCEPTED));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_CONSTRUCT_ABORT, vec![proc("job", 2)]));
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Ok(Answer::Done));
+    t.quiet();
+    assert!(t.engine.invites.has(&nspace("g")));
+    for (peer, code) in [(&a, Status::GROUP_LEADER_FAILED), (&b, Status::GROUP_INVITE_FAILED)] {
+        t.lose(peer);
+        while let Some(command) = t.take() {
+            let Command::Upcall { id, request: UpcallRequest::NotifyEvent(event), .. } = command else {
+                panic!("{command:?}")
+            };
+            assert_eq!(event.code, code);
+            t.answer(id, Ok(Answer::Done));
+        }
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_07_whose_leader_is_of_a_namespace_that_ends_does_not_wait() {
+    let mut t = Harness::new([Upcall::NotifyEvent]);
+    t.job("job", "1;0");
+    t.job("other", "1;0");
+    let (member, leader) = (t.connect(&proc("job", 1)), proc("other", 0));
+    let invited = Event::new(Status::GROUP_INVITED, leader.clone())
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, leader.clone()))
+        .with_info(Info::new(
+            &keys::GROUP_MEMBERSHIP,
+            DataArray::Proc(vec![leader.clone(), member.proc.clone()]),
+        ));
+    t.called(HostCall::NotifyEvent(invited)).unwrap();
+    let joins = Request::GroupJoin(GroupJoin::new(nspace("g"), leader, GroupOpt::ACCEPT));
+    let joins = t.ask(&member, joins);
+    let (id, _) = told_beyond(&mut t);
+    t.answer(id, Ok(Answer::Done));
+    assert!(t.called(HostCall::DeregisterNspace(nspace("other"))).is_ok());
+    t.quiet();
+    t.advance(5);
+    t.fails(joins, Status::GROUP_LEADER_FAILED);
+    assert!(t.engine.invites.is_empty());
     t.finish();
 }
 
@@ -253,7 +320,8 @@ fn grp_03_grp_07_no_process_speaks_for_another_or_for_a_server() {
         Status::GROUP_LEADER_SELECTED,
     ];
     // other servers would take it for the word of this one
-    for code in codes.into_iter().chain([Status::GROUP_INVITED, Status::GROUP_LEFT]) {
+    let more = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GROUP_CONSTRUCT_COMPLETE];
+    for code in codes.into_iter().chain(more) {
         let to = t.ask(&a, Request::Notify(say(code, &a.proc, &far)));
         t.fails(to, Status::ERR_NO_PERMISSIONS);
     }

@@ -110,7 +110,7 @@ fn a_process_whose_pid_the_kernel_does_not_name_has_that_of_the_host() {
         let conn = ConnId(1);
         let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
         let hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
-        t.feed(Input::Hello { conn, peer, hello });
+        t.feed(Input::Hello { conn, peer, hello, reattaches: false });
         t.next();
         if !is_told_first {
             t.called(started).unwrap();

@@ -171,7 +171,7 @@ impl Cluster {
             cluster.call(node, HostCall::RegisterClient { proc: proc.clone(), uid, gid, object: None });
             let hello = Hello::new(Identity::Client(proc), Pid(0));
             let peer = PeerCred { uid, gid: Some(gid), pid: None };
-            cluster.feed(node, Input::Hello { conn: ConnId(rank.into()), peer, hello });
+            cluster.feed(node, Input::Hello { conn: ConnId(rank.into()), peer, hello, reattaches: false });
         }
         cluster
     }

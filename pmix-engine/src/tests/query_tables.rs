@@ -165,7 +165,7 @@ fn model_of(t: &mut Harness, peer: &Peer, key: &Key<String>, of: Option<ProcId>)
 }
 
 #[test]
-fn what_a_process_says_of_its_programming_model_is_found_by_queries() {
+fn ini_11_what_a_process_says_of_its_programming_model_is_found_by_queries() {
     let mut t = Harness::new([]);
     t.job("job", "0-1");
     let plain = t.connect(&proc("job", 1));
@@ -178,7 +178,7 @@ fn what_a_process_says_of_its_programming_model_is_found_by_queries() {
         hello
     };
     let peer_cred = |pid| PeerCred { uid: USER.0, gid: Some(USER.1), pid: Some(pid) };
-    t.feed(Input::Hello { conn: ConnId(100), peer: peer_cred(70), hello: hello("MPI") });
+    t.feed(Input::Hello { conn: ConnId(100), peer: peer_cred(70), hello: hello("MPI"), reattaches: false });
     assert!(matches!(t.next(), Command::Accept { .. }));
     let peer = Peer { conn: ConnId(100), proc: proc("job", 0) };
     let of = |rank| Some(proc("job", rank));
@@ -189,7 +189,12 @@ fn what_a_process_says_of_its_programming_model_is_found_by_queries() {
     assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, None), None);
     assert_eq!(model_of(&mut t, &peer, &keys::PROGRAMMING_MODEL, of(1)), None);
     // another library of the same process says it of its own, and one that says nothing changes nothing
-    t.feed(Input::Hello { conn: ConnId(101), peer: peer_cred(70), hello: hello("OpenSHMEM") });
+    t.feed(Input::Hello {
+        conn: ConnId(101),
+        peer: peer_cred(70),
+        hello: hello("OpenSHMEM"),
+        reattaches: false,
+    });
     assert!(matches!(t.next(), Command::Accept { .. }));
     let third = t.connect(&proc("job", 0));
     assert_eq!(model_of(&mut t, &plain, &keys::PROGRAMMING_MODEL, of(0)).as_deref(), Some("OpenSHMEM"));
@@ -212,7 +217,7 @@ fn what_a_process_says_of_its_programming_model_is_bounded() {
         let mut hello = Hello::new(Identity::Client(proc("job", 0)), Pid(7));
         hello.directives = Directives::new().with(&keys::PROGRAMMING_MODEL, "m".repeat(length));
         let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: Some(70) };
-        t.feed(Input::Hello { conn: ConnId(100), peer, hello });
+        t.feed(Input::Hello { conn: ConnId(100), peer, hello, reattaches: false });
         match t.next() {
             Command::Accept { .. } => assert!(fits),
             Command::Refuse { failure, .. } => {

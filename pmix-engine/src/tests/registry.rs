@@ -212,6 +212,9 @@ fn cli_01_setup_fork_can_ask_whether_a_process_is_registered() {
     refused(result, Status::ERR_NOT_FOUND);
     let result = t.called(HostCall::EnvChangesOf(proc("other", 0)));
     refused(result, Status::ERR_INVALID_NAMESPACE);
+    let user = t.called(HostCall::UserOf(proc("job", 0)));
+    assert!(matches!(user, Ok(CallValue::User { uid, gid }) if (uid, gid) == USER), "{user:?}");
+    refused(t.called(HostCall::UserOf(proc("job", 1))), Status::ERR_NOT_FOUND);
     let result = t.called(HostCall::JobData(nspace("other")));
     refused(result, Status::ERR_INVALID_NAMESPACE);
     t.finish();

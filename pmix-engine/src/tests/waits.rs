@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use pmix_types::message::{Failure, Identity, Lookup, Publish, QueryReply, Reply, Request, Spawn};
-use pmix_types::why::{Activity, ProcSet, WAITS, Wait};
-use pmix_types::{App, Info, Pid, Query, Scope, Status, keys};
+use pmix_types::why::{Activity, LOOKS, ProcLook, ProcSet, WAITS, Wait};
+use pmix_types::{App, DataArray, Info, Pid, Query, Scope, Status, keys};
 
-use super::super::upcall::Upcall;
-use super::super::{Answer, CallValue, HostCall};
+use super::super::ids::ReplyTo;
+use super::super::upcall::{QueryResults, Upcall};
+use super::super::{Answer, CallValue, HostCall, UpcallId, UpcallRequest};
 use super::harness::*;
 use super::query::answered;
 use super::query_host::measure;
@@ -241,9 +243,131 @@ fn a_fence_that_times_out_names_the_other_nodes() {
     t.upcall();
     t.advance(3);
     let commands = format!("{:?}", t.drain());
-    assert!(commands.contains("fence timed out waiting for other nodes: n1"), "{timed:?} {commands}");
+    assert!(
+        commands.contains("fence timed out waiting for other nodes: n1 (job:2-3)"),
+        "{timed:?} {commands}"
+    );
     t.called(HostCall::DeregisterNspace(nspace("job"))).unwrap();
     t.drain();
+    t.finish();
+}
+
+/// The query of the server itself that is the next upcall.
+#[track_caller]
+fn own_query(t: &mut Harness) -> (UpcallId, Query) {
+    let (id, caller, request) = t.upcall();
+    let UpcallRequest::Query(request) = request else { panic!("{request:?}") };
+    assert_eq!(caller.proc, t.engine.cx.config.server);
+    (id, request.queries[0].clone())
+}
+
+fn results(info: Info) -> Result<Answer, Failure> {
+    Ok(Answer::Query(QueryResults::complete(vec![Info::new(
+        &keys::QUERY_RESULTS,
+        DataArray::Info(vec![info]),
+    )])))
+}
+
+/// Two nodes whose fence has timed out on the first; the query for what waits, and the upcall of the fence.
+fn late_elsewhere() -> (Harness, [ReplyTo; 2], UpcallId, UpcallId) {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence, Upcall::Query]);
+    let to = [&a, &b].map(|peer| t.ask(peer, fence_all().with(&keys::TIMEOUT, 3)));
+    let (fence, ..) = t.upcall();
+    t.pass(3);
+    let (asked, query) = own_query(&mut t);
+    assert_eq!((query.keys.as_slice(), query.qualifiers.len()), (&[WAITS.key_name()][..], 1));
+    assert_eq!(query.qualifiers.get(&keys::NSPACE.text()).unwrap().as_deref(), Some("job"));
+    (t, to, fence, asked)
+}
+
+/// What all nodes say of it, if these have entered on the other one.
+fn waits_with(there: Option<&str>, more: Option<Wait>) -> Result<Answer, Failure> {
+    let mut here = Wait::new(1, "fence", NODE, Duration::from_secs(3));
+    here.expected = set(&[("job", "0-3")]);
+    here.arrived = set(&[("job", "0-1")]);
+    there.into_iter().for_each(|ranks| here.arrived.add(&nspace("job"), &ranks.parse().unwrap()));
+    let waits: Vec<_> = [here].into_iter().chain(more).collect();
+    results(Info::dynamic(WAITS.key_name(), Wait::write_all(&waits)))
+}
+
+#[test]
+fn a_fence_that_times_out_tells_of_those_of_other_nodes_what_their_nodes_say() {
+    let (mut t, to, fence, asked) = late_elsewhere();
+    t.answer(asked, waits_with(Some("2"), None));
+    let (asked, query) = own_query(&mut t);
+    assert_eq!((query.keys.as_slice(), query.qualifiers.len()), (&[LOOKS.key_name()][..], 1));
+    assert_eq!(query.qualifiers.get(&keys::PROCID).unwrap(), Some(proc("job", 3)));
+    let mut look = ProcLook::new(proc("job", 3), "n1", Pid(4711));
+    look.activity = Activity::Stopped;
+    t.answer(asked, results(Info::dynamic(LOOKS.key_name(), ProcLook::write_all(&[look]))));
+    t.cancelled(fence);
+    let expected =
+        "fence timed out waiting for job:3 on n1 (3 is pid 4711, is stopped (SIGSTOP or a terminal stop))";
+    for to in to {
+        let failure = t.outcome(to).unwrap_err();
+        assert_eq!((failure.status, failure.message.as_str()), (Status::ERR_TIMEOUT, expected));
+        assert_eq!(failure.procs, [proc("job", 3)]);
+    }
+    t.finish();
+
+    // nobody has entered there, and the node says nothing more, or does not answer
+    for silent in [false, true] {
+        let (mut t, to, fence, asked) = late_elsewhere();
+        let mut unanswered = Wait::new(0, "query of waits", "n1", Duration::ZERO);
+        unanswered.error = Some((Status::ERR_UNREACH, "gone".into()));
+        t.answer(asked, waits_with(None, silent.then_some(unanswered)));
+        let (asked, query) = own_query(&mut t);
+        assert_eq!(query.qualifiers.len(), 2);
+        t.answer(asked, Err(Status::ERR_NOT_FOUND.into()));
+        t.cancelled(fence);
+        let why = if silent { " (n1 does not answer)" } else { "" };
+        for to in to {
+            let failure = t.outcome(to).unwrap_err();
+            assert_eq!(failure.message, format!("fence timed out waiting for job:2-3 on n1{why}"));
+        }
+        t.finish();
+    }
+}
+
+#[test]
+fn other_nodes_are_asked_for_a_short_time_only_and_the_host_may_end_the_fence_meanwhile() {
+    // the host knows nothing, or does not say what waits
+    for answer in [Err(Status::ERR_NOT_FOUND.into()), Ok(Answer::Query(QueryResults::complete(Vec::new())))] {
+        let (mut t, to, fence, asked) = late_elsewhere();
+        t.answer(asked, answer);
+        t.cancelled(fence);
+        for to in to {
+            let failure = t.outcome(to).unwrap_err();
+            assert_eq!(failure.message, "fence timed out waiting for other nodes: n1 (job:2-3)");
+        }
+        t.finish();
+    }
+    // it does not answer
+    let (mut t, to, fence, asked) = late_elsewhere();
+    t.pass(1);
+    t.quiet();
+    t.pass(1);
+    t.cancelled(fence);
+    t.cancelled(asked);
+    for to in to {
+        t.fails(to, Status::ERR_TIMEOUT);
+    }
+    t.finish();
+    // all have entered
+    let (mut t, to, fence, asked) = late_elsewhere();
+    t.answer(asked, waits_with(Some("2-3"), None));
+    t.cancelled(fence);
+    for to in to {
+        let failure = t.outcome(to).unwrap_err();
+        let expected = "fence timed out: all processes have entered, but it has not ended on n1";
+        assert_eq!(failure.message, expected);
+    }
+    t.finish();
+    // it ends well after all
+    let (mut t, to, fence, asked) = late_elsewhere();
+    t.answer(fence, Ok(Answer::Blob(Bytes::new())));
+    t.cancelled(asked);
+    to.into_iter().for_each(|to| drop(t.outcome(to).unwrap()));
     t.finish();
 }
 

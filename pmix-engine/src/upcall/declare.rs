@@ -113,6 +113,7 @@ macro_rules! declare {
 
         /// An entry of the host module with its argument.
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::exhaustive_enums, reason = "whoever calls the host handles every upcall")]
         pub enum UpcallRequest {
             $(#[doc = concat!("For `", stringify!($method), "`.")] $name($request),)+
         }
@@ -147,6 +148,7 @@ macro_rules! answers {
         /// The answer of the host, or of the driver to a [`Command::Measure`](crate::Command::Measure) or
         /// [`Command::Look`](crate::Command::Look).
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::exhaustive_enums, reason = "whoever calls the host handles every answer")]
         pub enum Answer {
             /// The entry returns nothing.
             Done,

@@ -240,7 +240,7 @@ macro_rules! requests {
 
         impl $name {
             /// Creates a request from its parts, without directives.
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, reason = "one for each field")]
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* directives: Directives::new() }
             }
@@ -414,7 +414,7 @@ pub struct Grouped {
     pub jobs: Bytes,
 }
 
-/// Who makes a group by bootstrap (GRP-02): the same for all who do.
+/// The leaders and members of a group by bootstrap (GRP-02), the same for all callers.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Bootstrapped {
@@ -423,12 +423,12 @@ pub struct Bootstrapped {
     /// The members in the order of their ranks in the group, leaders included, each of them once; rank `WILDCARD` for all
     /// of a namespace.
     pub members: Vec<ProcId>,
-    /// What one of the leaders has asked for holds for all: directives of their requests.
+    /// Directives of the group: those of all leaders together.
     pub directives: Directives,
 }
 
 impl Bootstrapped {
-    /// A group of these, of which some lead.
+    /// A group with these leaders and members.
     pub fn new(leaders: Vec<ProcId>, members: Vec<ProcId>) -> Self {
         Self { leaders, members, directives: Directives::new() }
     }
@@ -458,6 +458,7 @@ impl QueryResults {
 
 /// The size and times of a file. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileState {
     /// In bytes.
     pub size: u64,
@@ -465,6 +466,13 @@ pub struct FileState {
     pub accessed: (i64, i64),
     /// When it was written last.
     pub modified: (i64, i64),
+}
+
+impl FileState {
+    /// The state of a file of `size` bytes.
+    pub const fn new(size: u64, accessed: (i64, i64), modified: (i64, i64)) -> Self {
+        Self { size, accessed, modified }
+    }
 }
 
 /// How the host's answer is given to the process.
@@ -490,7 +498,7 @@ answers! {
     /// Data for other servers, or from them.
     Blob(Bytes),
     Query(QueryResults),
-    /// What the kernel says of processes; those that are gone are left out.
+    /// The kernel's view of processes, without those that are gone.
     Looks(Vec<ProcLook>),
     /// The state of a file; `None` if it does not exist or cannot be accessed.
     File(Option<FileState>),

@@ -55,18 +55,18 @@ impl Wanted {
         chosen.filter(|chosen| !chosen.is_empty()).ok_or_else(|| {
             let told =
                 free.iter().map(|(node, slots)| format!("{node}: {slots}")).collect::<Vec<_>>().join(", ");
-            let message = format!("not enough is free for this allocation (free slots: {told})");
+            let message = format!("not enough free slots for this allocation (free: {told})");
             HostError::new(Status::ERR_OUT_OF_RESOURCE, message)
         })
     }
 
-    /// How many nodes are wanted: all that are named, unless there is a number.
+    /// The number of nodes requested: that of the named ones, unless it is given.
     fn node_count(&self) -> HostResult<Option<u64>> {
         let named = self.named.as_ref().map(|named| named.len() as u64);
         match (self.nodes, named) {
-            (Some(0), _) => Err(bad("an allocation of no nodes is none".to_owned())),
+            (Some(0), _) => Err(bad("ALLOC_NUM_NODES must be at least 1".to_owned())),
             (Some(nodes), Some(named)) if nodes > named => {
-                Err(bad(format!("ALLOC_NODE_LIST names {named} nodes, and {nodes} are wanted")))
+                Err(bad(format!("ALLOC_NUM_NODES is {nodes}, but ALLOC_NODE_LIST names only {named} nodes")))
             }
             (nodes, named) => Ok(nodes.or(named)),
         }
@@ -76,7 +76,7 @@ impl Wanted {
         let all: BTreeMap<&str, u64> = free.iter().map(|(node, slots)| (node.as_str(), *slots)).collect();
         for node in self.named.iter().flatten() {
             if !all.contains_key(node.as_str()) {
-                return Err(bad(format!("there is no node {node:?}")));
+                return Err(bad(format!("unknown node {node:?}")));
             }
         }
         let is_usable = |node: &str| !self.excluded.iter().any(|excluded| excluded == node);
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// As many slots of each node as the list says.
+/// The listed number of slots on each node.
 fn one_by_one(each: &[u64], mut candidates: Vec<(String, u64)>) -> Option<Slots> {
     let mut chosen = Slots::new();
     for wanted in each.iter().filter(|wanted| **wanted > 0) {
@@ -98,7 +98,7 @@ fn one_by_one(each: &[u64], mut candidates: Vec<(String, u64)>) -> Option<Slots>
     Some(chosen)
 }
 
-/// So many slots of so many nodes, as evenly as they are free.
+/// `slots` slots on `nodes` nodes, as evenly as they are free.
 fn spread(slots: u64, nodes: u64, mut candidates: Vec<(String, u64)>) -> Option<Slots> {
     // those with most, and of equal ones the first
     candidates.sort_by_key(|(_, free)| std::cmp::Reverse(*free));
@@ -119,7 +119,7 @@ fn spread(slots: u64, nodes: u64, mut candidates: Vec<(String, u64)>) -> Option<
     (left == 0 && chosen.values().all(|slots| *slots > 0)).then_some(chosen)
 }
 
-/// So many slots, node by node.
+/// `slots` slots, node by node.
 fn fill(slots: u64, candidates: &[(String, u64)]) -> Option<Slots> {
     let (mut left, mut chosen) = (slots, Slots::new());
     for (node, free) in candidates {
@@ -132,7 +132,7 @@ fn fill(slots: u64, candidates: &[(String, u64)]) -> Option<Slots> {
     (left == 0).then_some(chosen)
 }
 
-/// All slots of so many nodes, each of which has some.
+/// All free slots of `nodes` nodes, each with at least one.
 fn whole(nodes: u64, candidates: &[(String, u64)]) -> Option<Slots> {
     let nodes = usize::try_from(nodes).ok()?;
     let chosen: Slots = candidates.iter().filter(|(_, free)| *free > 0).take(nodes).cloned().collect();

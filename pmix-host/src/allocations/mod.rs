@@ -101,7 +101,7 @@ impl Allocations {
         held.iter().find(|(_, allocation)| allocation.jobs.contains_key(nspace)).map(|(id, _)| id.clone())
     }
 
-    /// Gives a job so many slots on these nodes.
+    /// Assigns these slots to a job.
     ///
     /// # Errors
     /// `ERR_JOB_ALLOC_FAILED` if they are not free, `ERR_NOT_FOUND` if the allocation has ended meanwhile.
@@ -350,7 +350,7 @@ fn default_warning(time: Duration) -> Duration {
 }
 
 fn unknown(id: &str) -> HostError {
-    HostError::new(Status::ERR_NOT_FOUND, format!("there is no allocation {id:?} of this user"))
+    HostError::new(Status::ERR_NOT_FOUND, format!("this user has no allocation {id:?}"))
 }
 
 #[cfg(test)]

@@ -74,14 +74,17 @@ fn time(directives: &mut Directives) -> HostResult<Option<Duration>> {
     let wrong =
         || bad(format!("ALLOC_TIME is neither seconds nor [[days:]hours:]minutes:seconds: {}", info.value));
     if given.iter().any(|other| other.value != info.value) {
-        return Err(bad("ALLOC_TIME is given twice, with different values".to_owned()));
+        return Err(bad("conflicting values of ALLOC_TIME".to_owned()));
     }
     let seconds: u64 = match &info.value {
         Value::String(text) => in_words(text).ok_or_else(wrong)?,
         value => value.get().map_err(|_| wrong())?,
     };
     if seconds == 0 {
-        return Err(bad("ALLOC_TIME is 0 seconds: an allocation without end has none".to_owned()));
+        return Err(bad(
+            "ALLOC_TIME must be at least 1 second; leave it out for an allocation without a time limit"
+                .to_owned(),
+        ));
     }
     Ok(Some(Duration::from_secs(seconds)))
 }

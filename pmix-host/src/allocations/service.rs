@@ -37,7 +37,7 @@ impl Allocator {
                 self.release(&user, &request)
             }
             other => Err(not_supported(&format!(
-                "{other} of an allocation: nothing is lent here, and each request is answered at once"
+                "{other} of an allocation: resources are not lent, and requests are not queued"
             ))),
         }
     }
@@ -47,7 +47,7 @@ impl Allocator {
         let is_own = self.0.table.contains(&user.proc.nspace);
         if !is_own && request.time.is_none() {
             let message = format!(
-                "{} runs in no job of this host, which could end with it: give ALLOC_TIME",
+                "{} belongs to no job of this host, whose end would end the allocation: set ALLOC_TIME",
                 user.proc
             );
             return Err(bad(message));
@@ -64,7 +64,7 @@ impl Allocator {
 
     fn extend(&self, user: &User, request: &Request) -> HostResult<Infos> {
         if request.wanted.is_empty() && (request.time.is_none() || !request.wanted.excluded.is_empty()) {
-            return Err(bad("say by what the allocation is to be extended: slots, nodes or time".to_owned()));
+            return Err(bad("an extension needs slots, nodes or a time".to_owned()));
         }
         let id = self.named(user, request)?;
         self.0.allocations.extend(user, &id, &request.wanted, request.time)
@@ -72,7 +72,7 @@ impl Allocator {
 
     fn release(&self, user: &User, request: &Request) -> HostResult<Infos> {
         if !request.wanted.is_empty() || !request.wanted.excluded.is_empty() {
-            return Err(not_supported("giving back a part of an allocation"));
+            return Err(not_supported("partial release of an allocation"));
         }
         let id = self.named(user, request)?;
         self.0.allocations.release(user, &id).map(|()| Infos::new())

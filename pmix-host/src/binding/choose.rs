@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use pmix_topology::{Level, Processors, Topology};
+use pmix_types::Status;
 use thiserror::Error;
 
 use super::{BindTo, BindingPolicy, Bound, MapBy, RankBy};
 
-/// What a machine has for the processes of a job.
+/// The processors of a machine, as available to a job.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::exhaustive_structs, reason = "who starts processes fills it in")]
 pub struct Machinery<'a> {
@@ -15,7 +16,7 @@ pub struct Machinery<'a> {
     pub topology: &'a Topology,
     /// The processors that the job may use.
     pub allowed: &'a Processors,
-    /// Those of them to which processes of other jobs are bound.
+    /// The allowed processors to which processes of other jobs are bound.
     pub busy: &'a Processors,
     /// Whether it has more processes than processors, with those of this job.
     pub is_oversubscribed: bool,
@@ -30,14 +31,18 @@ pub struct Unbindable(
     pub String,
 );
 
+pmix_types::statuses! {
+    Unbindable, "`ERR_JOB_FAILED_TO_MAP`", |_this| Status::ERR_JOB_FAILED_TO_MAP;
+}
+
 impl BindingPolicy {
     /// Chooses processors for the processes of a job on a machine, in rank order; `None` for those that are not bound. The
     /// whole job has `all` processes, of which `here` are on this machine.
     ///
-    /// Processors to which other jobs are bound are left to these, unless overload is allowed.
+    /// Processors to which other jobs are bound are not used, unless overload is allowed.
     ///
     /// # Errors
-    /// [`Unbindable`] if the policy is required and cannot be kept. Otherwise the processes are not bound then.
+    /// [`Unbindable`] if the policy is required and cannot be met. If it is not required, the processes stay unbound.
     pub fn choose(
         &self,
         machine: Machinery<'_>,
@@ -54,11 +59,10 @@ impl BindingPolicy {
         }
         let unbound = || vec![None; here];
         let BindTo::Object(level) = self.target(all) else { return Ok(unbound()) };
-        // asked for nothing, processes that share processors anyway had better not be bound
-        let is_asked_for = self.asks_for_binding();
-        if machine.is_oversubscribed && !is_asked_for {
+        if !self.binds(all, machine.is_oversubscribed) {
             return Ok(unbound());
         }
+        let is_asked_for = self.asks_for_binding();
         match self.dealt(level, machine, here) {
             Ok(bound) => Ok(bound.into_iter().map(Some).collect()),
             // slots and nodes are dealt as well to processes that are not bound

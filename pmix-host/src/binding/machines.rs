@@ -150,7 +150,7 @@ fn what_cannot_be_kept_is_refused_if_it_is_required() {
         assert_eq!(on_all(&map(by), 9), ["-"; 9], "{by}");
     }
     assert!(chosen(&map("core"), 9, "0-15", "").is_err());
-    // this machine has no caches that the kernel tells of
+    // the kernel reports no caches of this machine
     let error = chosen(&bind("l3cache"), 1, "0-15", "").unwrap_err();
     assert!(error.to_string().contains("no free L3 cache"), "{error}");
     let error = chosen(&map(":NOOVERSUBSCRIBE"), 3, "0-1", "").unwrap_err();

@@ -1,6 +1,6 @@
-//! Binding: which processors the processes of a job run on.
+//! Binding of the processes of a job to processors.
 //!
-//! A [`BindingPolicy`] is plain data. Whoever starts processes on a node applies it there to the node's own topology, by
+//! A [`BindingPolicy`] is plain data. The launcher of a node applies it to the node's topology, by
 //! [`BindingPolicy::choose`].
 
 mod choose;
@@ -48,10 +48,10 @@ pub enum BindTo {
     Object(Level),
 }
 
-/// How the processes of a job are to be placed and bound, as far as somebody has said.
+/// How the processes of a job are mapped, ranked and bound.
 ///
-/// What nobody has said is as with Open MPI: processes are dealt and bound to cores if the job has at most two, else to NUMA
-/// nodes; those dealt to objects are bound to these. None are bound if there are more processes than processors.
+/// Defaults follow Open MPI: processes are mapped to and bound to cores if the job has at most two, otherwise to NUMA nodes;
+/// processes mapped to objects are bound to these. None are bound if there are more processes than processors.
 ///
 /// # Standard
 /// `PMIX_MAPBY`, `PMIX_RANKBY`, `PMIX_BINDTO`, `PMIX_CPUS_PER_PROC`.
@@ -66,15 +66,15 @@ pub struct BindingPolicy {
     pub bind_to: Option<BindTo>,
     /// Cores, or hardware threads if processes are bound to these, for each process; 1 if not given.
     pub cpus_per_proc: Option<u32>,
-    /// More processes may be bound to an object than it has cores.
+    /// Whether more processes may be bound to an object than it has cores.
     pub overload: bool,
-    /// The job does not start if it has more processes than there are processors.
+    /// Whether a job with more processes than processors fails to start.
     pub no_oversubscribe: bool,
-    /// A job that cannot be bound like this does not start; otherwise it starts unbound.
+    /// Whether a job that cannot be bound like this fails to start; otherwise it starts unbound.
     pub is_required: bool,
 }
 
-/// The processors of a process, and their place for people and for other processes.
+/// The processors of a process, and their location in words and as a locality string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bound {
@@ -84,11 +84,11 @@ pub struct Bound {
     pub place: String,
     /// Its locality string.
     pub locality: String,
-    /// They are its own: processes of other jobs had better be bound to others.
+    /// Whether the processors are reserved for the process: other jobs should use others.
     pub is_exclusive: bool,
 }
 
-/// A job whose processes are about to be bound; plain data, so that it can be sent to where they start.
+/// A job whose processes are to be bound. Plain data, so that it can be sent to the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BindRequest {
@@ -98,12 +98,21 @@ pub struct BindRequest {
     pub policy: BindingPolicy,
     /// The node of each process, in rank order.
     pub nodes: Vec<String>,
+    /// The processes of the whole job: more than those above if others know the rest of its nodes.
+    pub all: usize,
 }
 
 impl BindRequest {
     /// A request for a job with these processes.
     pub const fn new(nspace: Nspace, policy: BindingPolicy, nodes: Vec<String>) -> Self {
-        Self { nspace, policy, nodes }
+        let all = nodes.len();
+        Self { nspace, policy, nodes, all }
+    }
+
+    /// The same for `here` processes on one node of its job.
+    pub(crate) fn on(&self, node: &str, here: usize) -> Self {
+        let nodes = vec![node.to_owned(); here];
+        Self { nspace: self.nspace.clone(), policy: self.policy.clone(), nodes, all: self.all }
     }
 }
 
@@ -128,7 +137,15 @@ impl BindingPolicy {
         self.asks_for_binding() || is_mapped || self.no_oversubscribe
     }
 
-    /// What to bind a job with so many processes to, unless that must not be.
+    /// Whether the processes of a job with this number of them may be bound at all on a machine: otherwise
+    /// [`choose`](Self::choose) does not look at its topology, which need not be read.
+    pub fn binds(&self, processes: usize, is_oversubscribed: bool) -> bool {
+        // without a request, processes that share processors anyway are better left unbound
+        let is_wanted = self.asks_for_binding() || !is_oversubscribed;
+        is_wanted && matches!(self.target(processes), BindTo::Object(_))
+    }
+
+    /// The binding target of a job with this number of processes.
     fn target(&self, processes: usize) -> BindTo {
         match (self.bind_to, self.map_by) {
             (Some(bind_to), _) => bind_to,
@@ -136,6 +153,22 @@ impl BindingPolicy {
             (None, Some(MapBy::Object(level))) => BindTo::Object(level),
             (None, _) if processes <= 2 => BindTo::Object(Level::Core),
             (None, _) => BindTo::Object(Level::Numa),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_shares_processors_anyway_is_bound_only_on_request() {
+        let policy = |bind_to| BindingPolicy { bind_to, ..BindingPolicy::default() };
+        let core = Some(BindTo::Object(Level::Core));
+        for (bind_to, is_oversubscribed, binds) in
+            [(None, false, true), (None, true, false), (core, true, true), (Some(BindTo::None), false, false)]
+        {
+            assert_eq!(policy(bind_to).binds(8, is_oversubscribed), binds, "{bind_to:?} {is_oversubscribed}");
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Policies as PRRTE spells them: `core`, `numa:PE=2`, `:OVERSUBSCRIBE`.
 
 use pmix_topology::Level;
+use pmix_types::Status;
 use thiserror::Error;
 
 use super::{BindTo, BindingPolicy, MapBy, RankBy};
 
-/// A policy that is not known, or cannot be carried out.
+/// A policy that is unknown or not supported.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 #[non_exhaustive]
@@ -13,6 +14,10 @@ pub struct BadPolicy(
     /// What is wrong with it.
     pub String,
 );
+
+pmix_types::statuses! {
+    BadPolicy, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
+}
 
 const LEVELS: &str = "hwthread, core, l1cache, l2cache, l3cache, numa, package (socket)";
 
@@ -23,7 +28,7 @@ impl BindingPolicy {
     /// `socket`), with the modifiers `PE=N`, `OVERSUBSCRIBE` and `NOOVERSUBSCRIBE`.
     ///
     /// # Errors
-    /// [`BadPolicy`] says what is not known.
+    /// [`BadPolicy`] for an unknown policy or modifier.
     pub fn map_by(mut self, text: &str) -> Result<Self, BadPolicy> {
         let text = text.to_ascii_lowercase();
         let (object, modifiers) = split(&text);
@@ -72,7 +77,7 @@ impl BindingPolicy {
     /// and `if-supported`.
     ///
     /// # Errors
-    /// [`BadPolicy`] says what is not known.
+    /// [`BadPolicy`] for an unknown policy or modifier.
     pub fn bind_to(mut self, text: &str) -> Result<Self, BadPolicy> {
         let text = text.to_ascii_lowercase();
         let (object, modifiers) = split(&text);
@@ -98,6 +103,53 @@ impl BindingPolicy {
             }
         }
         Ok(self)
+    }
+
+    /// What [`map_by`](Self::map_by), [`rank_by`](Self::rank_by) and [`bind_to`](Self::bind_to) make this policy of: all of it but
+    /// whether it is required.
+    pub(crate) fn spelled(&self) -> [String; 3] {
+        let mut map_by = match self.map_by {
+            None => "",
+            Some(MapBy::Slot) => "slot",
+            Some(MapBy::Node) => "node",
+            Some(MapBy::Object(level)) => word(level),
+        }
+        .to_owned();
+        if let Some(count) = self.cpus_per_proc {
+            map_by.push_str(&format!(":pe={count}"));
+        }
+        if self.no_oversubscribe {
+            map_by.push_str(":nooversubscribe");
+        }
+        let rank_by = match self.rank_by {
+            None => "",
+            Some(RankBy::Slot) => "slot",
+            Some(RankBy::Fill) => "fill",
+            Some(RankBy::Node) => "node",
+        };
+        let mut bind_to = match self.bind_to {
+            None => "",
+            Some(BindTo::None) => "none",
+            Some(BindTo::Object(level)) => word(level),
+        }
+        .to_owned();
+        if self.overload {
+            bind_to.push_str(":overload-allowed");
+        }
+        [map_by, rank_by.to_owned(), bind_to]
+    }
+}
+
+/// What [`level`] reads.
+const fn word(level: Level) -> &'static str {
+    match level {
+        Level::Core => "core",
+        Level::L1 => "l1cache",
+        Level::L2 => "l2cache",
+        Level::L3 => "l3cache",
+        Level::Numa => "numa",
+        Level::Package => "package",
+        _ => "hwthread",
     }
 }
 
@@ -148,6 +200,20 @@ mod tests {
         // nothing said, as with a NULL text
         let nothing = |text| policy().map_by(text)?.rank_by(text)?.bind_to(text);
         assert_eq!(nothing("").unwrap(), policy());
+    }
+
+    #[test]
+    fn a_policy_is_spelled_as_it_is_read() {
+        let levels = ["", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "package"];
+        let maps = levels.into_iter().chain(["slot", "node", "core:PE=3:NOOVERSUBSCRIBE"]);
+        let binds = || levels.into_iter().chain(["none", "numa:overload-allowed"]);
+        for (map, bind) in maps.flat_map(|map| binds().map(move |bind| (map, bind))) {
+            for rank in ["", "slot", "fill", "node"] {
+                let read = |[map, rank, bind]: [&str; 3]| policy().map_by(map)?.rank_by(rank)?.bind_to(bind);
+                let given = read([map, rank, bind]).unwrap();
+                assert_eq!(read(given.spelled().each_ref().map(String::as_str)).unwrap(), given);
+            }
+        }
     }
 
     #[test]

@@ -152,6 +152,11 @@ impl Collectives {
                 Presence::Ended => {}
                 Presence::Excused => break None,
                 Presence::Departed(failure) => break Some(failure),
+                // rather than have the other nodes wait for ever
+                other => {
+                    let message = format!("the server reports an unknown state of the operation: {other:?}");
+                    break Some(Failure::new(Status::ERR_NOT_SUPPORTED, message));
+                }
             }
         };
         let procs = &operation.procs;

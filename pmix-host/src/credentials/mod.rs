@@ -85,13 +85,13 @@ impl Credentials {
         if name == MUNGE {
             return self.munge.validate(cx.uid, req.credential).await.map(|holder| answer(holder, MUNGE));
         }
-        let issuer = seal::issuer(&req.credential).ok_or_else(|| invalid("it is of no known type"))?;
+        let issuer = seal::issuer(&req.credential).ok_or_else(|| invalid("its type is unknown"))?;
         if issuer == self.site.node() {
             return self.validate_own(&req);
         }
         if !self.site.nodes().contains(&issuer) {
             return Err(invalid(format!(
-                "it says that node {issuer:?} has issued it, which is none of this system"
+                "it names the issuer {issuer:?}, which is not a node of this system"
             )));
         }
         let caller = User::of(cx);

@@ -92,7 +92,7 @@ impl Munge {
             let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
             value.and_then(|value| value.trim().parse().ok())
         };
-        let uid = number("UID").ok_or_else(|| invalid("unmunge does not tell its user"))?;
+        let uid = number("UID").ok_or_else(|| invalid("unmunge reports no UID"))?;
         Ok(Holder { uid, gid: number("GID") })
     }
 

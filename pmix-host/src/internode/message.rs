@@ -7,6 +7,7 @@ use pmix_types::message::{Failure, GroupConstruct, Reply, Request};
 use pmix_types::{DataArray, Info, Nspace, Persistence, ProcId, Status, keys};
 
 use super::operation::{Awaited, Operation};
+use super::order::{News, Order, Told};
 use crate::store::{Ended, Requester};
 use crate::user::User;
 
@@ -32,6 +33,10 @@ pub(crate) enum PeerRequest {
     Bootstrap { caller: User, call: BootstrapRequest, ticket: u64 },
     /// Nobody waits any more for the reply to the bootstrap with this ticket.
     BootstrapGivenUp(u64),
+    /// From the head of several nodes.
+    Order(Order),
+    /// To the head of several nodes.
+    News(News),
 }
 
 /// The reply to it.
@@ -41,6 +46,7 @@ pub(crate) enum PeerReply {
     Reply(Reply),
     /// Of the group with this id.
     Bootstrapped(Nspace, Bootstrapped),
+    Told(Told),
 }
 
 /// What a node gives to an operation of several.
@@ -80,7 +86,16 @@ impl PeerReply {
     pub(crate) fn into_blob(self) -> Result<Bytes, Failure> {
         match self {
             Self::Blob(blob) => Ok(blob),
-            Self::Reply(_) | Self::Bootstrapped(..) => Err(unreadable("reply")),
+            _ => Err(unreadable("reply")),
+        }
+    }
+
+    /// # Errors
+    /// `ERR_UNPACK_FAILURE` for a reply of another kind than the request calls for.
+    pub(crate) fn into_told(self) -> Result<Told, Failure> {
+        match self {
+            Self::Told(told) => Ok(told),
+            _ => Err(unreadable("reply")),
         }
     }
 
@@ -89,7 +104,7 @@ impl PeerReply {
     pub(crate) fn into_reply(self) -> Result<Reply, Failure> {
         match self {
             Self::Reply(reply) => Ok(reply),
-            Self::Blob(_) | Self::Bootstrapped(..) => Err(unreadable("reply")),
+            _ => Err(unreadable("reply")),
         }
     }
 }
@@ -118,6 +133,8 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
             (Some(caller), Content::Bootstrap(v1::Bootstrap { request, ticket: *ticket }))
         }
         PeerRequest::BootstrapGivenUp(ticket) => (None, Content::BootstrapGivenUp(*ticket)),
+        PeerRequest::Order(order) => (None, Content::Order(order.form())),
+        PeerRequest::News(news) => (news.caller(), Content::News(news.form())),
     };
     let message = v1::HostRequest {
         version: VERSION,
@@ -162,10 +179,12 @@ fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
             PeerRequest::Bootstrap { caller: user()?, call: bootstrap_in(request_in(request)?)?, ticket }
         }
         Content::BootstrapGivenUp(ticket) => PeerRequest::BootstrapGivenUp(ticket),
+        Content::Order(order) => PeerRequest::Order(Order::read(order)?),
+        Content::News(news) => PeerRequest::News(News::read(news, user)?),
     })
 }
 
-fn request_in(body: Option<v1::ClientBody>) -> Option<Request> {
+pub(super) fn request_in(body: Option<v1::ClientBody>) -> Option<Request> {
     match body?.try_into().ok()? {
         ClientBody::Request(request) => Some(request),
         _ => None,
@@ -247,6 +266,7 @@ pub(crate) fn encode_reply(reply: &Result<PeerReply, Failure>) -> Bytes {
         Ok(PeerReply::Blob(blob)) => Content::Blob(blob.clone()),
         Ok(PeerReply::Reply(reply)) => Content::Body(reply.into()),
         Ok(PeerReply::Bootstrapped(group, found)) => Content::Bootstrapped(bootstrapped_form(group, found)),
+        Ok(PeerReply::Told(told)) => Content::Told(told.form()),
         Err(failure) => Content::Body(failure.into()),
     };
     host::encode_reply(&v1::HostReply { version: VERSION, content: Some(content) })
@@ -263,6 +283,7 @@ pub(crate) fn decode_reply(bytes: Bytes) -> Result<PeerReply, Failure> {
             let read = bootstrapped_in(found).ok_or_else(|| unreadable("reply"))?;
             Ok(PeerReply::Bootstrapped(read.0, read.1))
         }
+        Content::Told(told) => Told::read(told).map(PeerReply::Told).ok_or_else(|| unreadable("reply")),
         Content::Body(body) => match ServerBody::try_from(body) {
             Ok(ServerBody::Reply(reply)) => Ok(PeerReply::Reply(reply)),
             Ok(ServerBody::Failure(failure)) => Err(failure),

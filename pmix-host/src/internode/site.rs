@@ -18,6 +18,8 @@ use crate::{Exchange, ExchangeError, Responder};
 pub(crate) struct Site {
     exchange: Arc<dyn Exchange>,
     server: OnceLock<ServerHandle>,
+    /// The node that starts the jobs of this one, if that is another.
+    head: OnceLock<String>,
 }
 
 impl fmt::Debug for Site {
@@ -28,7 +30,7 @@ impl fmt::Debug for Site {
 
 impl Site {
     pub(crate) fn new(exchange: Arc<dyn Exchange>) -> Self {
-        Self { exchange, server: OnceLock::new() }
+        Self { exchange, server: OnceLock::new(), head: OnceLock::new() }
     }
 
     /// The name of this node.
@@ -46,6 +48,17 @@ impl Site {
         let mut nodes = self.nodes();
         nodes.retain(|node| node != self.node());
         nodes
+    }
+
+    /// Takes the name of the node that starts the jobs of this one.
+    pub(crate) fn set_head(&self, head: String) {
+        // the first one counts
+        let _ = self.head.set(head);
+    }
+
+    /// The node that starts the jobs of this one, if that is another.
+    pub(crate) fn head(&self) -> Option<&str> {
+        self.head.get().map(String::as_str)
     }
 
     /// Takes the server of this node; false if it has one already.

@@ -7,7 +7,7 @@ use super::control::Control;
 use super::start::Jobs;
 
 impl Jobs {
-    pub(crate) fn abort(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
+    pub(crate) async fn abort(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
         let caller = &cx.caller.nspace;
         if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
             let message = "single processes cannot be aborted here: abort a whole namespace (rank WILDCARD)";
@@ -27,16 +27,16 @@ impl Jobs {
         for nspace in targets {
             let (by, message) = (cx.caller.clone(), req.message.clone());
             // looked at before the caller is answered and ends: who dies after that may have died of the abort
-            let dead = self.dead_unseen(nspace);
+            let dead = self.dead_unseen(nspace).await;
             table.tell(nspace, Control::Abort { by, status: req.status, message, dead });
         }
         Ok(())
     }
 
     /// Processes that have ended as far as the launcher knows, whether that has been reported or not.
-    fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
-        let mut rows = self.cluster.table.rows(nspace);
-        rows.retain(|row| self.cluster.launcher.has_ended(&row.proc));
-        rows.into_iter().map(|row| row.proc.rank).collect()
+    async fn dead_unseen(&self, nspace: &Nspace) -> Vec<Rank> {
+        let procs: Vec<_> = self.cluster.table.rows(nspace).into_iter().map(|row| row.proc).collect();
+        let ended = self.cluster.launcher.which_ended(&procs).await;
+        ended.into_iter().map(|proc| proc.rank).collect()
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Bindings {
     nspace: Nspace,
     /// Node of each rank.
     nodes: Vec<String>,
-    /// Empty if the launcher does not tell.
+    /// Empty if the launcher does not report it.
     bound: Vec<Option<Bound>>,
 }
 
@@ -37,7 +37,7 @@ impl Bindings {
         plan: &Plan,
         policy: BindingPolicy,
     ) -> HostResult<Self> {
-        let request = BindRequest { nspace: nspace.clone(), policy, nodes: plan.places() };
+        let request = BindRequest::new(nspace.clone(), policy, plan.places());
         let bound = launcher.bind(&request).await?;
         Ok(Self { nspace: request.nspace, nodes: request.nodes, bound })
     }

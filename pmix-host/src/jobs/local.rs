@@ -65,7 +65,8 @@ impl Node for LocalNode {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let defaults = environment.defaults().map(owned).collect();
         let changes = environment.changes().to_vec();
-        Ok(ProcEnvironment { changes, defaults, variables: environment.into_vec() })
+        let pmi1 = environment.pmi1().cloned();
+        Ok(ProcEnvironment { changes, defaults, pmi1, variables: environment.into_vec() })
     }
 
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String> {

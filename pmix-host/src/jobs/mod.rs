@@ -21,6 +21,7 @@ mod report;
 mod requests;
 mod running;
 mod setup;
+mod slots;
 mod spawn;
 mod start;
 mod supervise;
@@ -35,8 +36,9 @@ pub use pmix_types::environment;
 pub(crate) use self::cluster::Cluster;
 pub(crate) use self::control::{Act, Control};
 pub(crate) use self::local::LocalNode;
-pub(crate) use self::node::Node;
+pub(crate) use self::node::{Node, NodeJob, ProcEnvironment};
 pub(crate) use self::notices::for_procs;
+pub(crate) use self::plan::{MAX_PROCS, change_first};
 pub(crate) use self::record::RecordFiles;
 pub(crate) use self::start::Jobs;
 #[cfg(test)]

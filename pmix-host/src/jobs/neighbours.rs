@@ -14,7 +14,7 @@ use crate::user::is_trusted;
 /// The numbers that the processes of a job have on its nodes, among those of all jobs there.
 pub(crate) type NodeRanks = BTreeMap<String, Range<u64>>;
 
-/// Where so many numbers follow each other that are not taken.
+/// The start of the first free run of this many numbers.
 fn first_gap(mut taken: Vec<Range<u64>>, count: u64) -> u64 {
     taken.sort_unstable_by_key(|ranks| ranks.start);
     let mut first = 0;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pmix_server::Account;
+use futures::future::join_all;
 use pmix_server::host::HostResult;
+use pmix_server::{Account, Pmi1Socket};
 use pmix_types::job::JobSpec;
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
 
@@ -73,6 +74,8 @@ pub(crate) struct ProcEnvironment {
     pub(crate) changes: Vec<Info>,
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) defaults: Vec<(String, String)>,
+    /// What makes its socket for PMI-1.
+    pub(crate) pmi1: Option<Pmi1Socket>,
 }
 
 /// The nodes by name: each knows all jobs, and the processes that run there.
@@ -108,12 +111,7 @@ impl Nodes {
 
     /// Whether a namespace is registered with any of them.
     pub(crate) async fn know(&self, nspace: &Nspace) -> bool {
-        for node in self.0.values() {
-            if node.knows(nspace).await {
-                return true;
-            }
-        }
-        false
+        join_all(self.0.values().map(|node| node.knows(nspace))).await.contains(&true)
     }
 
     /// Registers the job with each of them, as it is described there.
@@ -123,30 +121,24 @@ impl Nodes {
         job: impl Fn(&str) -> NodeJob,
         user: Option<&Account>,
     ) -> Result<(), StartError> {
-        for (name, node) in &self.0 {
-            node.register_job(number, job(name), user).await?;
-        }
-        Ok(())
+        let registered = self.0.iter().map(|(name, node)| node.register_job(number, job(name), user));
+        join_all(registered).await.into_iter().collect()
     }
 
     pub(crate) async fn end_job(&self, number: u32, nspace: &Nspace) {
-        for node in self.0.values() {
-            node.end_job(number, nspace).await;
-        }
+        join_all(self.0.values().map(|node| node.end_job(number, nspace))).await;
     }
 
     /// The records of all nodes, by their names.
     pub(crate) async fn keep_records(&self, nspace: &Nspace, why: &str) -> Vec<(String, PathBuf)> {
-        let mut files = Vec::new();
-        for (name, node) in &self.0 {
-            files.extend(node.keep_record(nspace, why).await.map(|file| (name.clone(), file)));
-        }
-        files
+        let kept = self
+            .0
+            .iter()
+            .map(async |(name, node)| node.keep_record(nspace, why).await.map(|file| (name.clone(), file)));
+        join_all(kept).await.into_iter().flatten().collect()
     }
 
     pub(crate) async fn notify(&self, event: &Event) {
-        for node in self.0.values() {
-            node.notify(event).await;
-        }
+        join_all(self.0.values().map(|node| node.notify(event))).await;
     }
 }

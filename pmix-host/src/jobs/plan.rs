@@ -11,13 +11,14 @@ use super::error::StartError;
 use super::node::Nodes;
 use super::places::Hosts;
 use super::requests::AppRequest;
+use super::slots::Slots;
 use crate::user::is_trusted;
 use crate::{LaunchJob, LaunchProc, Machine};
 use pmix_server::Account;
 use pmix_server::host::HostError;
 
 /// Processes of a job.
-const MAX_PROCS: usize = 1 << 20;
+pub(crate) const MAX_PROCS: usize = 1 << 20;
 /// Processes of all jobs of a user other than the server's own and root.
 const MAX_PROCS_OF_USER: usize = 1 << 16;
 
@@ -46,7 +47,7 @@ pub(crate) struct Starting<'a> {
 
 impl Plan {
     /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
-    /// nodes as one; or deals them to the nodes in turn. Files of hosts are read with the rights of the user.
+    /// nodes as one; or deals them to the nodes in turn. Nodes with slots are filled up to these instead. Files of hosts are read with the rights of the user.
     ///
     /// # Errors
     /// [`StartError`], with a status that says what is missing (SPN-06).
@@ -54,9 +55,10 @@ impl Plan {
         nspace: &Nspace,
         apps: &[AppRequest],
         added: &[Hosts],
-        all: Vec<String>,
+        room: Vec<(String, Option<u32>)>,
         (user, deals): (Option<&Account>, bool),
     ) -> Result<Self, StartError> {
+        let (all, slots): (Vec<String>, Vec<Option<u32>>) = room.into_iter().unzip();
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
         }
@@ -91,12 +93,21 @@ impl Plan {
         if ranks.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: there is no application to start")));
         }
+        let mut places = Slots::new(slots);
         for (nodes, members) in sharing {
-            let (count, used) = (members.len(), nodes.len().min(members.len()));
-            for (place, rank) in members.into_iter().enumerate() {
-                let turn = if deals { place % used } else { place * used / count };
-                if let (Some((node, _)), Some(chosen)) = (ranks.get_mut(rank), nodes.get(turn)) {
-                    *node = *chosen;
+            let chosen = places.take(&nodes, members.len(), deals).map_err(|slots| {
+                let names = nodes.iter().filter_map(|node| all.get(*node)).cloned().collect::<Vec<_>>();
+                let message = format!(
+                    "{nspace}: {} processes are to run on {}, which have {slots} slots: give them more slots, or start fewer \
+                     processes",
+                    members.len(),
+                    names.join(", ")
+                );
+                HostError::new(Status::ERR_JOB_FAILED_TO_MAP, message)
+            })?;
+            for (rank, node) in members.into_iter().zip(chosen) {
+                if let Some(place) = ranks.get_mut(rank) {
+                    place.0 = node;
                 }
             }
         }
@@ -239,6 +250,7 @@ impl Plan {
             }
             let mut launched = LaunchProc::new(rank, name.to_owned(), app, environment.variables);
             launched.defaults = environment.defaults;
+            launched.pmi1 = environment.pmi1;
             if self.in_session_dir.get(app) == Some(&true) {
                 launched.cwd = Some(node.work_dir(number, user).await?);
             }
@@ -250,7 +262,7 @@ impl Plan {
 
 /// Changes the environment of an application before what it asks for itself, which therefore wins: its own variables are
 /// set once more after the changes.
-fn change_first(app: &mut App, mut changes: Vec<Info>) {
+pub(crate) fn change_first(app: &mut App, mut changes: Vec<Info>) {
     if changes.is_empty() {
         return;
     }
@@ -284,7 +296,7 @@ fn procs_of(app: &App) -> Option<usize> {
     usize::try_from(app.max_procs).ok().filter(|procs| *procs > 0)
 }
 
-/// Whether a user may have so many more processes, with jobs of these owners and sizes.
+/// Whether a user may have `new` more processes, with jobs of these owners and sizes.
 ///
 /// # Errors
 /// `ERR_OUT_OF_RESOURCE`. The server's own user and root are not limited.
@@ -322,7 +334,8 @@ mod tests {
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
         let JobRequests { apps, added, binding, .. } = JobRequests::new(apps, job).unwrap();
         let how = (None, binding.policy.deals_to_nodes());
-        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, names(nodes), how).await
+        let room = names(nodes).into_iter().map(|name| (name, None)).collect();
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, room, how).await
     }
 
     fn on(app: App, hosts: &str) -> App {

@@ -16,15 +16,15 @@ const KEPT: usize = 8;
 /// The part of the name of a job that the name of a file has at most.
 const NAME: usize = 64;
 
-/// Where the flight recorders of the servers are written when a job fails, or is ended by a call of abort, by its owner, or
-/// because its time is over: see [`StandardHost::with_records`](crate::StandardHost::with_records).
+/// Where the flight records of the servers are written when a job fails, or is ended by a call of abort, by its owner
+/// or by its time limit: see [`StandardHost::with_records`](crate::StandardHost::with_records).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Records {
-    /// To `records` in the session directory of each server, with which they are removed when the server stops.
+    /// `records` in the session directory of each server, which is removed when the server stops.
     #[default]
     Session,
-    /// To this directory, which is made if it is not there. All nodes may share it.
+    /// This directory, which is created if necessary. All nodes may share it.
     Directory(PathBuf),
     /// Nowhere.
     Off,

@@ -23,10 +23,10 @@ pub struct JobStart {
     pub parent: Option<ProcId>,
     /// Output that tools and other processes can pull (IOF-04): standard output and error by default.
     pub forwarded: IofChannels,
-    /// The rank that gets the input which tools and other processes send, `WILDCARD` for all; `None` for no rank. Such
-    /// a rank has no other standard input.
+    /// The rank that receives input from tools and other processes, `WILDCARD` for all; `None` for no rank. Such a
+    /// rank has no other standard input.
     pub stdin: Option<Rank>,
-    /// The user as whom the job runs; `None` for the server's own. The launcher must be able to do that
+    /// The user of the job; `None` for the server's own. The launcher must support other users
     /// ([`Launcher::starts_as_others`](crate::Launcher::starts_as_others)).
     pub user: Option<Account>,
     /// Directives of the job, as for Spawn: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of an
@@ -51,21 +51,21 @@ impl JobStart {
         }
     }
 
-    /// The same with another policy.
+    /// Sets the failure policy.
     #[must_use]
     pub const fn on_failure(mut self, policy: OnFailure) -> Self {
         self.on_failure = policy;
         self
     }
 
-    /// The same as child of a process.
+    /// Sets the parent process.
     #[must_use]
     pub fn parent(mut self, parent: ProcId) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// The same with this output for others to pull; with `NONE` they can pull none.
+    /// Sets the output channels that others may pull; `NONE` for none.
     #[must_use]
     #[doc(alias = "PMIX_FWD_STDOUT")]
     #[doc(alias = "PMIX_FWD_STDERR")]
@@ -74,21 +74,21 @@ impl JobStart {
         self
     }
 
-    /// The same as a job of another user.
+    /// Sets the user of the job.
     #[must_use]
     pub fn user(mut self, user: Account) -> Self {
         self.user = Some(user);
         self
     }
 
-    /// The same with directives.
+    /// Sets the directives.
     #[must_use]
     pub fn directives(mut self, directives: Directives) -> Self {
         self.directives = directives;
         self
     }
 
-    /// The same with a rank, or all of them, that gets input from others.
+    /// Sets the rank that receives input from others; `WILDCARD` for all.
     #[must_use]
     #[doc(alias = "PMIX_FWD_STDIN")]
     pub const fn stdin(mut self, rank: Rank) -> Self {
@@ -97,8 +97,8 @@ impl JobStart {
     }
 }
 
-/// What to do with a job when one of its processes ends abnormally: by a signal, or without finalize
-/// although it had connected, or with a code other than 0.
+/// The reaction to the abnormal end of a process: by a signal, without finalize after it had connected, or with a
+/// code other than 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -111,7 +111,7 @@ pub enum OnFailure {
     Continue,
 }
 
-/// What happens in a job, in order.
+/// A report about a job; reports come in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JobReport {
@@ -137,23 +137,23 @@ pub enum JobReport {
         /// How it ended.
         exit: ProcExit,
     },
-    /// The job fails or is ended early: what the server of a node had on record then has been written to a file. Comes once
-    /// for each node, if [`Records`](crate::Records) says so.
+    /// The job fails or is ended early, and the flight record of a node's server has been written to a file. Comes
+    /// once per node, unless [`Records`](crate::Records) is `Off`.
     Recorded {
         /// The node.
         node: String,
         /// The file.
         file: PathBuf,
     },
-    /// What the processes of the job were bound to, in rank order, if `REPORT_BINDINGS` asked for it and the launcher tells.
-    /// Comes before anything else.
+    /// The bindings of the processes, in rank order, if `REPORT_BINDINGS` is set and the launcher reports them.
+    /// Always the first report.
     Bindings(Vec<ProcBinding>),
     /// All processes have ended, and so have the jobs they spawned, whose reports come here too. This is the last
     /// report.
     Done(JobOutcome),
 }
 
-/// What a process is bound to.
+/// The binding of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcBinding {

@@ -8,6 +8,7 @@ use super::launched_tools::{Agent, ToolRequest};
 use super::notices::Notices;
 use super::places::Hosts;
 use crate::binding::{BadPolicy, BindingPolicy};
+use pmix_server::Pmi1Wire;
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::changes_environment;
 
@@ -27,7 +28,7 @@ pub(crate) struct JobRequests {
     /// It does not end with its parent, and neither is notified of errors of the other (CON-18).
     pub(crate) is_independent: bool,
     /// What its processes find in their job data: where they are to wait for a debugger (INI-09), or that they are one's
-    /// daemons, and of which processes (DBG-01).
+    /// daemons, and of which processes (DBG-01), or values for PMI-1.
     pub(crate) told: Vec<Info>,
     pub(crate) binding: BindingRequest,
     /// The requester has looked for variables of programming models, so that nobody else has to.
@@ -88,6 +89,8 @@ impl JobRequests {
         let is_harvested = job.take_flag(&keys::ENVARS_HARVESTED)?;
         let mut tool = ToolRequest::take(&mut job)?;
         told.extend(tool.told());
+        // what a parent that speaks PMI-1 has its children find
+        told.extend(job.take_each(|info| info.key.starts_with(Pmi1Wire::KEYS)));
         let all = Common::take(&mut job)?;
         job.deny_unprocessed()?;
         let mut added = vec![all.added.clone()];
@@ -286,6 +289,14 @@ mod tests {
 
     fn none() -> Directives {
         Directives::new()
+    }
+
+    #[test]
+    fn what_a_parent_that_speaks_pmi_1_has_put_is_told_to_its_children() {
+        let job = none().with(&keys::WDIR, "/job");
+        let preput = Info::dynamic("pmi1.PARENT_ROOT_PORT_NAME".parse().unwrap(), "tag#0$");
+        let job = job.into_iter().chain([preput.clone()]).collect();
+        assert_eq!(requests(app(none()), job).unwrap().told, [preput]);
     }
 
     #[test]

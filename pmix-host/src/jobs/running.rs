@@ -28,7 +28,7 @@ impl RunningJob {
         &self.nspace
     }
 
-    /// The next report; `None` after [`JobReport::Done`]. A process is held back while nobody takes its output from
+    /// The next report; `None` after [`JobReport::Done`]. A process is held back while its output is not taken from
     /// here.
     ///
     /// # Cancel safety
@@ -41,7 +41,7 @@ impl RunningJob {
     /// already, or if the server stopped before it.
     ///
     /// # Cancel safety
-    /// Cancel-safe, except that reports which have come until then are lost.
+    /// Cancel-safe, but reports received before are lost.
     pub async fn outcome(&mut self) -> Option<JobOutcome> {
         loop {
             if let JobReport::Done(outcome) = self.next_report().await? {

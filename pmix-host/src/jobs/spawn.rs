@@ -20,17 +20,22 @@ impl Jobs {
     /// Daemons of a debugger become a job of their own; of an application and its daemons, the namespace is that of the
     /// application (DBG-01).
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+        self.spawn_from(self.site.node(), cx, req).await
+    }
+
+    /// The same for a process whose server is on this node.
+    pub(crate) async fn spawn_from(&self, node: &str, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         let Spawn { apps, mut directives, .. } = req;
         let Parts { apps, daemons } = Parts::of(apps, &mut directives)?;
         if apps.is_empty() && !daemons.is_empty() {
-            return Ok(self.spawn_one(cx, daemons, directives).await?.nspace);
+            return Ok(self.spawn_one(node, cx, daemons, directives).await?.nspace);
         }
         if daemons.is_empty() {
-            return Ok(self.spawn_one(cx, apps, directives).await?.nspace);
+            return Ok(self.spawn_one(node, cx, apps, directives).await?.nspace);
         }
-        let app = self.spawn_one(cx, apps, daemons::of_application(&directives)).await?;
+        let app = self.spawn_one(node, cx, apps, daemons::of_application(&directives)).await?;
         let target = ProcId::wildcard(app.nspace.clone());
-        let daemons = self.spawn_one(cx, daemons, daemons::directives(&directives, target)).await;
+        let daemons = self.spawn_one(node, cx, daemons, daemons::directives(&directives, target)).await;
         if let Err(error) = daemons {
             // one spawn, so all or nothing
             let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
@@ -41,6 +46,7 @@ impl Jobs {
 
     async fn spawn_one(
         &self,
+        node: &str,
         cx: &UpcallContext,
         apps: Vec<App>,
         directives: Directives,
@@ -61,7 +67,7 @@ impl Jobs {
             start.on_failure = job.on_failure;
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
-        let job = self.start_unless(start, cx.cancelled()).await.map_err(refusal)?;
+        let job = self.start_unless(start, node, cx.cancelled()).await.map_err(refusal)?;
         if cx.is_cancelled() {
             // nobody learns its name
             job.terminate();

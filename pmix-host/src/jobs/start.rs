@@ -42,13 +42,15 @@ impl Jobs {
         Self { cluster, site, published }
     }
 
-    /// Starts a job, unless `abandoned` is ready before all of its processes have started.
+    /// Starts a job for a process whose server is on `node`, unless `abandoned` is ready before all of its processes have
+    /// started.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running or registered.
     pub(crate) async fn start_unless(
         &self,
         start: JobStart,
+        node: &str,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<RunningJob, StartError> {
         let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives } = start;
@@ -85,8 +87,13 @@ impl Jobs {
             Some(id) => allocations.nodes_of(id, whose.map_or_else(own_uid, Account::uid))?,
             None => self.cluster.launcher.nodes(),
         };
+        let slots_of = |name: String| {
+            let slots = self.cluster.launcher.slots(&name);
+            (name, slots)
+        };
+        let room = names.into_iter().map(slots_of).collect();
         let plan =
-            Plan::new(&nspace, &wanted, &added, names, (whose, binding.policy.deals_to_nodes())).await?;
+            Plan::new(&nspace, &wanted, &added, room, (whose, binding.policy.deals_to_nodes())).await?;
         nodes.check_names(&plan.nodes, &self.site.nodes())?;
         let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
@@ -97,7 +104,7 @@ impl Jobs {
         let place = allocation.map(|id| allocations.enter(&id, &nspace, plan.slots())).transpose()?;
         let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
         let hold = Hold {
-            node: by_tool.filter(|_| !forwarded.is_empty()).map(|_| self.site.node().to_owned()),
+            node: by_tool.filter(|_| !forwarded.is_empty()).map(|_| node.to_owned()),
             ..Hold::default()
         };
         let (control, controls) = mpsc::unbounded_channel();
@@ -195,7 +202,7 @@ impl Jobs {
         Ok(table)
     }
 
-    /// Takes the name, and numbers on the nodes for so many processes on each.
+    /// Reserves the name, and numbers for the processes on each node.
     fn enter(
         &self,
         nspace: &Nspace,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pmix_proto::v1;
-use pmix_types::{DataRange, Persistence, ProcId};
+use pmix_types::{DataRange, Persistence, ProcId, Status};
 use prost::Message;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableHandle,
@@ -52,7 +52,7 @@ pub enum DurableError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// How that is seen.
+        /// The evidence.
         problem: String,
     },
     /// It was written by a server, but some of it cannot be read any more.
@@ -63,7 +63,7 @@ pub enum DurableError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// How that is seen.
+        /// The evidence.
         problem: String,
     },
     /// It was written by another version of this library.
@@ -74,6 +74,17 @@ pub enum DurableError {
         /// Its format.
         found: u64,
     },
+}
+
+pmix_types::statuses! {
+    DurableError,
+    "`ERR_FILE_OPEN_FAILURE` for a file that the system does not open, `ERR_RESOURCE_BUSY` for one in use, otherwise \
+     `ERR_FILE_READ_FAILURE`",
+    |this| match this {
+        Self::Io { .. } => Status::ERR_FILE_OPEN_FAILURE,
+        Self::InUse { .. } => Status::ERR_RESOURCE_BUSY,
+        Self::Foreign { .. } | Self::Damaged { .. } | Self::Format { .. } => Status::ERR_FILE_READ_FAILURE,
+    };
 }
 
 #[derive(Debug)]

@@ -225,7 +225,7 @@ impl Publishing {
                 tracing::warn!(
                     error,
                     keeper = self.keeper(),
-                    "the keeper of published data cannot be told what has ended: data may stay published for too long"
+                    "cannot notify the node that keeps published data of ended processes: their data may stay published for too long"
                 );
             }
         }

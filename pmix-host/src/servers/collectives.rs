@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use pmix_types::message::{
-    Collected, Connect, ConnectReply, Disconnect, Fence, Fenced, GroupConstruct, GroupDestruct, GroupReply,
-    Modex, Reply, Request,
+    Collected, Connect, Disconnect, Fence, Fenced, GroupConstruct, GroupDestruct, Reply, Request,
 };
-use pmix_types::{Directives, GroupOperation, Info, Nspace, ProcId, Rank, Status, Value, keys};
+use pmix_types::{Directives, GroupOperation, Info, Nspace, ProcId, Rank, Status, keys};
 
 use super::ask::Expect;
 use super::fixtures::*;
+use super::groups::Invitation;
 use super::host::{HOST_FAILS, Outcome, Parcel, step_of};
 use super::model::Who;
 use super::world::{JOBS, Open, Stage, World};
@@ -20,26 +20,26 @@ use pmix_engine::upcall::{Connected, Grouped};
 use pmix_engine::{Answer, UpcallId, UpcallRequest};
 
 #[derive(Debug, Default)]
-pub(super) struct Program(Vec<Plan>);
+pub(super) struct Program(pub(super) Vec<Plan>);
 
 /// A step with what has become of it.
 #[derive(Debug)]
-struct Plan {
-    kind: Kind,
-    members: Vec<usize>,
-    named: Vec<ProcId>,
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) members: Vec<usize>,
+    pub(super) named: Vec<ProcId>,
     timeout: u8,
     /// Something but the end of a member may make it fail, and not for all alike.
     is_tainted: bool,
     /// How many values there were when each member entered.
-    entered: BTreeMap<usize, usize>,
-    outcomes: BTreeMap<usize, Result<(), Status>>,
+    pub(super) entered: BTreeMap<usize, usize>,
+    pub(super) outcomes: BTreeMap<usize, Result<(), Status>>,
     /// The members of a group, as the first of them has heard.
-    order: OnceCell<Vec<usize>>,
+    pub(super) order: OnceCell<Vec<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Fence {
         collect: bool,
     },
@@ -62,6 +62,12 @@ enum Kind {
         optional: bool,
         numbered: bool,
     },
+    Bootstrap {
+        /// The first of the members.
+        leaders: usize,
+        numbered: bool,
+    },
+    Invite(Invitation),
     Ungroup {
         of: usize,
     },
@@ -70,6 +76,8 @@ enum Kind {
 /// What the servers have said of one step.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
+    /// Who takes part, if not all do who may.
+    members: Option<Vec<usize>>,
     said: BTreeMap<usize, Said>,
     verdict: Option<Outcome<Answer>>,
 }
@@ -86,7 +94,7 @@ struct Said {
 
 impl Plan {
     /// The step that has made what this one is about.
-    const fn earlier(&self) -> Option<usize> {
+    pub(super) const fn earlier(&self) -> Option<usize> {
         match self.kind {
             Kind::Reconnect { of, .. }
             | Kind::GroupFence { of }
@@ -97,14 +105,15 @@ impl Plan {
     }
 
     /// Whether it goes on without members that have ended (CON-12).
-    const fn is_lenient(&self) -> bool {
-        use Kind::{Connect, Disconnect, Group, Reconnect};
+    pub(super) const fn is_lenient(&self) -> bool {
+        use Kind::{Connect, Disconnect, Group, Invite, Reconnect};
         matches!(
             self.kind,
             Disconnect { .. }
                 | Connect { optional: true, .. }
                 | Reconnect { optional: true, .. }
                 | Group { optional: true, .. }
+                | Invite(Invitation { optional: true, .. })
         )
     }
 }
@@ -130,6 +139,27 @@ impl Program {
                         grouped.push(plans.len());
                     }
                     (Kind::Group { optional: *optional, numbered: *numbered }, members.of(who), *timeout)
+                }
+                Step::Bootstrap { members, leaders, numbered, timeout } => {
+                    let (members, named) = members.of(who);
+                    grouped.push(plans.len());
+                    let leaders = 1 + usize::from(*leaders) % members.len();
+                    (Kind::Bootstrap { leaders, numbered: *numbered }, (members, named), *timeout)
+                }
+                Step::Invite { members, leader, optional, numbered, declines, by_event, timeout } => {
+                    let (members, named) = members.of(who);
+                    if members.len() < 2 {
+                        continue;
+                    }
+                    let leader = members[usize::from(*leader) % members.len()];
+                    let (optional, numbered) = (*optional, *numbered);
+                    let others = !(1 << leader);
+                    let (declines, by_event) = (declines & others, by_event & others);
+                    let invitation = Invitation { leader, optional, numbered, declines, by_event };
+                    if !optional && !members.iter().any(|member| invitation.is_declined_by(*member)) {
+                        grouped.push(plans.len());
+                    }
+                    (Kind::Invite(invitation), (members, named), *timeout)
                 }
                 Step::Ungroup { of, timeout } => {
                     let Some(of) = pick(*of, &grouped) else { continue };
@@ -165,12 +195,12 @@ impl Program {
         (0..self.0.len()).filter(|step| self.0[*step].members.contains(&who)).collect()
     }
 
-    fn is_tainted(&self, step: usize) -> bool {
+    pub(super) fn is_tainted(&self, step: usize) -> bool {
         let plan = &self.0[step];
         plan.is_tainted || plan.earlier().is_some_and(|of| self.is_tainted(of))
     }
 
-    fn taint(&mut self, step: usize) {
+    pub(super) fn taint(&mut self, step: usize) {
         self.0[step].is_tainted = true;
     }
 }
@@ -192,7 +222,8 @@ impl Members {
 impl World {
     pub(super) fn can_enter(&self, who: usize) -> bool {
         let process = &self.procs[who];
-        process.stage == Stage::In && !process.is_in && !process.program.is_empty()
+        let next = process.program.front().filter(|_| process.stage == Stage::In && !process.is_in);
+        next.is_some_and(|step| self.is_invited(who, *step))
     }
 
     /// A process goes on to the next step of its program.
@@ -250,6 +281,10 @@ impl World {
                     .with(&keys::GROUP_ASSIGN_CONTEXT_ID, numbered);
                 Request::GroupConstruct(construct)
             }
+            Kind::Bootstrap { leaders, numbered } => {
+                self.bootstraps((who, step), leaders, numbered, directives)
+            }
+            Kind::Invite(invitation) => self.invites_or_answers((who, step), invitation, directives),
             Kind::Ungroup { of } => {
                 let mut destruct = GroupDestruct::new(group_id(of));
                 destruct.directives = directives;
@@ -259,13 +294,22 @@ impl World {
         let (puts, timeout) = (self.model.puts.len(), plan.timeout);
         self.program.0[step].entered.insert(who, puts);
         self.procs[who].is_in = true;
+        // no event says how long its sender waits
+        let timeout = if matches!(request, Request::Notify(_)) { 0 } else { timeout };
+        let invites = matches!(request, Request::GroupInvite(_));
         self.send(who, request, Expect::Collective(step), timeout);
+        if invites {
+            self.invitation_arrives(step, self.procs[who].node);
+        }
     }
 
     // the verdicts
 
     pub(super) fn collective_ended(&mut self, who: usize, step: usize, outcome: Outcome<Reply>) {
         self.procs[who].is_in = false;
+        if self.program.0[step].only_answers(who) || self.has_left_invitation(who, step) {
+            return self.is_answered(who, step, outcome);
+        }
         let plan = &mut self.program.0[step];
         let result = outcome.as_ref().map(|_| ()).map_err(|failure| failure.status);
         plan.outcomes.insert(who, result);
@@ -289,108 +333,6 @@ impl World {
             Ok(Reply::Done) => assert!(matches!(plan.kind, Kind::Disconnect { .. } | Kind::Ungroup { .. })),
             Ok(other) => panic!("{other:?}"),
         }
-    }
-
-    /// Those of one node hear the same, and all do if nothing but the end of members has come between.
-    fn check_agreement(&self, who: usize, step: usize) {
-        if !self.over.is_empty() {
-            return;
-        }
-        let plan = &self.program.0[step];
-        let own = plan.outcomes[&who];
-        let is_at_door = |result: &Result<(), Status>| {
-            [Err(Status::ERR_INVALID_OPERATION), Err(Status::ERR_NOT_A_MEMBER)].contains(result)
-        };
-        for (other, result) in &plan.outcomes {
-            let is_near = self.procs[*other].node == self.procs[who].node;
-            let is_one = is_near && !is_at_door(result) && !is_at_door(&own);
-            if is_one || !self.program.is_tainted(step) {
-                assert_eq!(own.is_ok(), result.is_ok(), "{who} and {other} differ on step {step}: {plan:?}");
-            }
-        }
-    }
-
-    /// Whether a step may have failed for a process.
-    fn is_excused(&self, who: usize, step: usize) -> bool {
-        let plan = &self.program.0[step];
-        let has_left = |member: &usize| !matches!(self.procs[*member].stage, Stage::Coming | Stage::In);
-        let was_not_connected = |of: usize| !matches!(self.program.0[of].outcomes.get(&who), Some(Ok(())));
-        self.program.is_tainted(step)
-            || self.is_over(step)
-            || plan.earlier().is_some_and(was_not_connected)
-            || !plan.is_lenient() && plan.members.iter().any(has_left)
-    }
-
-    /// Whether a namespace of its members is or was deregistered.
-    fn is_over(&self, step: usize) -> bool {
-        let is_over = |member: &usize| self.over.contains(&self.model.who[*member].proc.nspace);
-        self.program.0[step].members.iter().any(is_over)
-    }
-
-    /// All that members had committed before they entered is there (FEN-08), and nothing else than asked for.
-    fn check_fence(&self, who: usize, step: usize, modex: &Modex) {
-        let plan = &self.program.0[step];
-        self.model.check_modex(who, modex);
-        if plan.kind != (Kind::Fence { collect: true }) {
-            return assert!(modex.procs.is_empty(), "nobody has asked for {modex:?}");
-        }
-        let entered = plan.entered.iter().filter(|(member, _)| !self.deregistered.contains(member));
-        for (member, count) in entered {
-            let proc = &self.model.who[*member].proc;
-            let had = self.model.puts[..*count].iter().filter(|put| put.who == *member);
-            for key in had.map(|put| put.key.clone()).collect::<BTreeSet<_>>() {
-                let Some(first) = self.model.last_visible(who, *member, &key, *count) else { continue };
-                let data = modex.procs.iter().filter(|data| data.proc == *proc);
-                let values = data.flat_map(|data| &data.entries).filter(|entry| entry.key.as_str() == key);
-                let is_new =
-                    |value: &Value| self.model.puts.iter().position(|put| put.value == *value) >= Some(first);
-                let mut values = values.map(|entry| &entry.value);
-                assert!(values.any(is_new), "{key} of {proc} is missing for {who} in step {step}");
-            }
-        }
-    }
-
-    /// Members agree on the name of the group, each has its own rank, and data of the others (CON-06, CON-07, CON-08).
-    fn check_connect(&mut self, who: usize, step: usize, reply: ConnectReply) {
-        let plan = &self.program.0[step];
-        let place = plan.members.iter().position(|member| *member == who).unwrap();
-        let connect = plan.earlier().unwrap_or(step);
-        // connected again, it is called what it was; where a connect has not gone well for all, one of its names, as
-        // those who have given up the one are in the next
-        let was_connected = step == connect || self.program.0[connect].outcomes.get(&who) == Some(&Ok(()));
-        let is_sure = was_connected && !self.program.is_tainted(connect) && !self.is_over(step);
-        let again = |other: &usize| {
-            let kind = self.program.0[*other].kind;
-            !is_sure && matches!(kind, Kind::Reconnect { of, .. } if of == connect)
-        };
-        let all = 0..self.program.0.len();
-        let names: Vec<_> = (connect..=connect).chain(all.filter(again)).map(group_of).collect();
-        assert!(reply.nspace.as_ref().is_some_and(|name| names.contains(name)), "{reply:?} in step {step}");
-        assert_eq!(reply.rank, Some(Rank::from_raw(u32::try_from(place).unwrap())));
-        let own = &self.model.who[who].proc.nspace;
-        let others: BTreeSet<_> =
-            plan.members.iter().map(|member| &self.model.who[*member].proc.nspace).collect();
-        let known: BTreeSet<_> = reply.jobs.iter().map(|job| job.nspace()).chain([own]).collect();
-        assert!(known == others || self.is_over(step), "{known:?} of {others:?}");
-        self.procs[who].groups.insert(connect, reply.nspace.unwrap());
-    }
-
-    /// All who live are members, in one order, and the group has a number if one was requested (GRP-01, GRP-04, GRP-05).
-    fn check_group(&mut self, who: usize, step: usize, reply: &GroupReply) {
-        self.model.check_modex(who, &reply.modex);
-        let plan = &self.program.0[step];
-        let Kind::Group { optional, numbered } = plan.kind else { panic!("{reply:?} in {plan:?}") };
-        let members: Vec<_> = reply.members.iter().map(|proc| self.model.index(proc)).collect();
-        assert!(members.contains(&who), "{who} is none of {members:?}");
-        assert!(members.iter().all(|member| plan.members.contains(member)), "{members:?}: {plan:?}");
-        if !optional && !self.is_over(step) {
-            assert_eq!((members.len(), reply.partial), (plan.members.len(), false), "{plan:?}");
-        }
-        // without a host, which need not be asked on a single node, there is no number
-        assert!(reply.context_id.is_none_or(|number| numbered && number == context_of(step)), "{reply:?}");
-        let first = plan.order.get_or_init(|| members.clone());
-        let may_differ = self.program.is_tainted(step) || self.is_over(step);
-        assert!(*first == members || may_differ, "{who} has {members:?}, others {first:?}");
     }
 
     /// What is still open must have a reason for it.
@@ -429,23 +371,38 @@ impl World {
             }
             other => panic!("{other:?}"),
         };
-        let step = step_of(directives);
+        let step = match request {
+            R::Group(request) if request.operation == GroupOperation::CONSTRUCT => {
+                step_of_group(&request.group)
+            }
+            _ => step_of(directives),
+        };
         assert_eq!(directives.get(&keys::TIMEOUT).unwrap(), None, "GEN-12");
         let status = directives.get(&keys::LOCAL_COLLECTIVE_STATUS).unwrap();
         let plan = &self.program.0[step];
+        // of an invitation the servers know who has accepted it
+        let members = match request {
+            R::Group(request) if matches!(plan.kind, Kind::Invite(_)) => {
+                Some(request.procs.iter().map(|proc| self.model.index(proc)).collect::<Vec<_>>())
+            }
+            _ => None,
+        };
+        let before = self.host.gatherings.get(&step).and_then(|gathering| gathering.members.clone());
+        assert!(before.is_none() || before == members || !self.over.is_empty(), "{before:?} or {members:?}");
+        let all = members.as_ref().unwrap_or(&plan.members);
         if self.over.is_empty() {
             if status.is_none() {
                 let local = |member: &&usize| self.procs[**member].node == node;
                 let absent = |member: &&usize| !plan.entered.contains_key(member);
-                let missing = plan.members.iter().filter(local).find(absent);
+                let missing = all.iter().filter(local).find(absent);
                 assert!(missing.is_none() || plan.is_lenient(), "{missing:?} has not entered {plan:?}");
             }
-            let on: BTreeSet<_> =
-                plan.members.iter().map(|member| format!("n{}", self.procs[*member].node)).collect();
+            let on: BTreeSet<_> = all.iter().map(|member| format!("n{}", self.procs[*member].node)).collect();
             assert!(nodes.iter().eq(&on), "{nodes:?} instead of {on:?}");
         }
         let fate = self.host.fate.take();
         let gathering = self.host.gatherings.entry(step).or_default();
+        gathering.members = members;
         let said = Said {
             upcall,
             data: status.map_or(Ok(data), Err),
@@ -490,11 +447,12 @@ impl World {
         for (step, gathering) in &mut self.host.gatherings {
             let plan = &self.program.0[*step];
             if gathering.verdict.is_none() {
+                let all = gathering.members.as_ref().unwrap_or(&plan.members);
                 let is_quiet = |node: usize| {
-                    let mut members = plan.members.iter().filter(|member| self.procs[**member].node == node);
+                    let mut members = all.iter().filter(|member| self.procs[**member].node == node);
                     members.all(|member| self.host.gone.contains(member))
                 };
-                let nodes: BTreeSet<_> = plan.members.iter().map(|member| self.procs[*member].node).collect();
+                let nodes: BTreeSet<_> = all.iter().map(|member| self.procs[*member].node).collect();
                 let silent: Vec<_> = nodes.iter().filter(|node| !gathering.said.contains_key(node)).collect();
                 let waits = silent.iter().any(|node| !is_quiet(**node))
                     || gathering.said.values().any(|said| !said.is_awake);
@@ -506,7 +464,7 @@ impl World {
                 gathering.verdict = Some(if failed || is_short {
                     Err(failure(Status::ERR_LOST_CONNECTION))
                 } else {
-                    Ok(plan.answer(*step, &gathering.said, &self.model.who))
+                    Ok(plan.answer(*step, all, &gathering.said, &self.model.who))
                 });
             }
             let Some(verdict) = &gathering.verdict else { continue };
@@ -544,7 +502,7 @@ impl World {
 }
 
 impl Plan {
-    fn answer(&self, step: usize, said: &BTreeMap<usize, Said>, who: &[Who]) -> Answer {
+    fn answer(&self, step: usize, all: &[usize], said: &BTreeMap<usize, Said>, who: &[Who]) -> Answer {
         let data = World::joined(said.values().filter_map(|said| said.data.as_ref().ok()));
         match self.kind {
             Kind::Fence { .. } | Kind::GroupFence { .. } => Answer::Blob(data),
@@ -556,9 +514,11 @@ impl Plan {
                 Answer::Connected(connected)
             }
             Kind::Disconnect { .. } => Answer::Done,
-            Kind::Group { numbered, .. } => {
+            Kind::Group { numbered, .. }
+            | Kind::Bootstrap { numbered, .. }
+            | Kind::Invite(Invitation { numbered, .. }) => {
                 let mut grouped = Grouped::default();
-                let entered = self.members.iter().filter(|member| self.entered.contains_key(member));
+                let entered = all.iter().filter(|member| self.entered.contains_key(member));
                 grouped.members = entered.map(|member| who[*member].proc.clone()).collect();
                 grouped.context_id = numbered.then(|| context_of(step));
                 grouped.data = data;
@@ -569,15 +529,20 @@ impl Plan {
     }
 }
 
-fn group_id(step: usize) -> Nspace {
+pub(super) fn group_id(step: usize) -> Nspace {
     nspace(&format!("group{step}"))
 }
 
-fn context_of(step: usize) -> u64 {
+/// The step that makes or ends the group of a name.
+pub(super) fn step_of_group(id: &str) -> usize {
+    id.strip_prefix("group").unwrap().parse().unwrap()
+}
+
+pub(super) fn context_of(step: usize) -> u64 {
     step as u64 + 1
 }
 
 /// The name that the host gives to those who connect in a step.
-fn group_of(step: usize) -> Nspace {
+pub(super) fn group_of(step: usize) -> Nspace {
     nspace(&format!("g{step}"))
 }

@@ -56,16 +56,11 @@ pub(super) fn failure(status: Status) -> Failure {
 }
 
 pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
-    Config {
-        server: proc("server", 0),
-        uid: USER.0,
-        gid: 2,
-        hostname: "n0".into(),
-        capabilities: upcalls.into_iter().collect::<Capabilities>(),
-        tool_support: true,
-        put_limit: 1 << 20,
-        codec: CODEC,
-    }
+    let mut config = Config::new(proc("server", 0), (USER.0, 2), "n0", CODEC);
+    config.capabilities = upcalls.into_iter().collect::<Capabilities>();
+    config.tool_support = true;
+    config.put_limit = 1 << 20;
+    config
 }
 
 /// A job on nodes `n0`, `n1`, ...; ranks of each as in a process map.

@@ -10,6 +10,7 @@ use pmix_types::{DataRange, Directives, Nspace, ProcId, Status, keys};
 use super::Fate;
 use super::collectives::Gathering;
 use super::fixtures::*;
+use super::groups::{Bootstrap, step_of_invitation};
 use super::model::Who;
 use super::world::{NODES, World};
 use crate::store::{Ended, LookupOutcome, Requester, Store, User, Waiting};
@@ -55,6 +56,10 @@ pub(super) struct Host {
     pub(super) gone: BTreeSet<usize>,
     /// By step of the program.
     pub(super) gatherings: BTreeMap<usize, Gathering>,
+    /// Groups by bootstrap, by step.
+    pub(super) bootstraps: BTreeMap<usize, Bootstrap>,
+    /// Where invitations have arrived: step and node.
+    pub(super) invited: BTreeSet<(usize, usize)>,
     pub(super) spawned: Vec<Nspace>,
 }
 
@@ -69,15 +74,20 @@ impl World {
             | UpcallRequest::Group(_) => {
                 self.gather(node, id, &request);
             }
+            UpcallRequest::Bootstrap(ref request) => {
+                let who = self.model.index(&caller.proc);
+                self.bootstrap_called((node, id), who, request);
+            }
             UpcallRequest::ClientConnected(_) | UpcallRequest::ClientLost(_) => {
                 self.bag.push(Parcel::Work(node, id, caller, Box::new(request)));
             }
             request => {
                 let fate = self.host.fate.take();
-                if let (Some(_), UpcallRequest::NotifyEvent(request)) = (fate, &request)
-                    && let Some(number) = event_number(request)
-                {
-                    self.model.events.get_mut(&number).unwrap().lossy = true;
+                if let (Some(_), UpcallRequest::NotifyEvent(request)) = (fate, &request) {
+                    if let Some(number) = event_number(request) {
+                        self.model.events.get_mut(&number).unwrap().lossy = true;
+                    }
+                    self.group_event_is_lost(request);
                 }
                 match fate {
                     None => self.bag.push(Parcel::Work(node, id, caller, Box::new(request))),
@@ -96,7 +106,7 @@ impl World {
         }
     }
 
-    /// The host is told who asks, as the kernel says, and of no time limit (GEN-12, GEN-13).
+    /// The host receives the caller as reported by the kernel, and no time limit (GEN-12, GEN-13).
     fn check_caller(&self, node: usize, caller: &Caller, request: &UpcallRequest) {
         use UpcallRequest as R;
         let directives = match request {
@@ -111,6 +121,11 @@ impl World {
             R::PushStdin(request) => &request.directives,
             _ => return,
         };
+        if matches!(request, R::Query(_)) && self.model.who.iter().all(|who| who.proc != caller.proc) {
+            // the server itself asks whom a collective lacks whose time is over
+            assert!(directives.get(&keys::TIMEOUT).unwrap().is_none(), "{request:?}");
+            return;
+        }
         let who = &self.model.who[self.model.index(&caller.proc)];
         assert_eq!((who.node, who.uid), (node, caller.uid));
         assert_eq!(directives.get(&keys::USERID).unwrap(), Some(who.uid), "{request:?}");
@@ -126,6 +141,7 @@ impl World {
             self.host.store.cancel(&wait);
         }
         self.withdraw(node, id);
+        self.withdraw_bootstrap(node, id);
     }
 
     pub(super) fn deliver(&mut self, parcel: Parcel) {
@@ -143,7 +159,13 @@ impl World {
             {
                 self.says(to, upcall, Err(failure(Status::ERR_NOT_FOUND)));
             }
-            Parcel::Call(node, call, wish) => self.call(node, call, wish),
+            Parcel::Call(node, call, wish) => {
+                let invited = step_of_invitation(&call);
+                self.call(node, call, wish);
+                if let Some(step) = invited {
+                    self.invitation_arrives(step, node);
+                }
+            }
             Parcel::Loss(who) => self.kill(who),
         }
     }
@@ -259,6 +281,7 @@ impl World {
         let proc: ProcId = self.model.who[who].proc.clone();
         self.host.store.forget(&Ended::of_proc(&proc));
         self.settle_collectives();
+        self.settle_bootstraps();
     }
 
     /// The host does what it has slept over.
@@ -266,6 +289,7 @@ impl World {
         let asleep = std::mem::take(&mut self.host.asleep);
         self.bag.extend(asleep);
         self.wake_collectives();
+        self.wake_bootstraps();
     }
 
     /// Blobs of several servers joined end to end.

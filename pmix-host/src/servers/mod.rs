@@ -8,8 +8,10 @@
 mod ask;
 mod collectives;
 mod fixtures;
+mod groups;
 mod host;
 mod model;
+mod verdicts;
 mod world;
 
 use proptest::prelude::*;
@@ -124,6 +126,23 @@ enum Step {
         numbered: bool,
         timeout: u8,
     },
+    /// A group of which only the leaders know how many they are, and whom they add.
+    Bootstrap {
+        members: Members,
+        leaders: u8,
+        numbered: bool,
+        timeout: u8,
+    },
+    /// A group by invitation; of the members, some decline, and some answer by an event, as libraries in C do.
+    Invite {
+        members: Members,
+        leader: u8,
+        optional: bool,
+        numbered: bool,
+        declines: u8,
+        by_event: u8,
+        timeout: u8,
+    },
     /// Of an earlier group, if there is one.
     Ungroup {
         of: u8,
@@ -208,8 +227,21 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (members(), prop::bool::weighted(0.2), any::<bool>(), timeout()).prop_map(
             |(members, optional, numbered, timeout)| Step::Group { members, optional, numbered, timeout }
         ),
+        2 => (members(), any::<u8>(), any::<bool>(), timeout()).prop_map(
+            |(members, leaders, numbered, timeout)| Step::Bootstrap { members, leaders, numbered, timeout }
+        ),
+        3 => (members(), any::<u8>(), any::<bool>(), any::<bool>(), some_of_all(), some_of_all(), timeout()).prop_map(
+            |(members, leader, optional, numbered, declines, by_event, timeout)| Step::Invite {
+                members, leader, optional, numbered, declines, by_event, timeout
+            }
+        ),
         2 => (0..4u8, timeout()).prop_map(|(of, timeout)| Step::Ungroup { of, timeout }),
     ]
+}
+
+/// A bit for each process; often for none.
+fn some_of_all() -> impl Strategy<Value = u8> {
+    prop_oneof![2 => Just(0u8), 1 => any::<u8>(), 1 => (0..8u32).prop_map(|bit| 1 << bit)]
 }
 
 /// As many as `PROPTEST_CASES` says, if it is set.
@@ -224,7 +256,7 @@ fn cases(otherwise: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(cases(2000))]
     #[test]
-    fn gen_08_gen_12_gen_13_grp_01_pub_04_pub_07_pub_09_pub_10_evt_11_evt_14_any_schedule_on_three_servers_ends_well(
+    fn gen_08_gen_12_gen_13_grp_01_grp_02_grp_03_pub_04_pub_07_pub_09_pub_10_evt_11_evt_14_any_schedule_on_three_servers_ends_well(
         seed in any::<u64>(),
         steps in prop::collection::vec(step(), 0..8),
         actions in prop::collection::vec(action(), 0..120),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{Hello, Identity, Push};
+use pmix_types::message::{Hello, Identity, LATENESS, Push};
 use pmix_types::{Nspace, Pid, Status};
 
 use super::ask::Expect;
@@ -15,7 +15,7 @@ use super::model::{Model, Who};
 use super::{Action, Step};
 use crate::store::Ended;
 use pmix_engine::Upcall;
-use pmix_engine::{Answer, CallId, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, RequestId};
+use pmix_engine::{Answer, CallId, Command, ConnId, Engine, HostCall, Input, PeerCred, RequestId};
 
 /// Process maps of the jobs.
 pub(super) const JOBS: [(&str, &str); 2] = [("a", "0-1;2-3;4"), ("b", "0;1;2")];
@@ -90,6 +90,7 @@ impl World {
             Upcall::Connect,
             Upcall::Disconnect,
             Upcall::Group,
+            Upcall::Bootstrap,
             Upcall::RegisterEvents,
             Upcall::DeregisterEvents,
             Upcall::NotifyEvent,
@@ -99,7 +100,11 @@ impl World {
             Upcall::IofPull,
             Upcall::PushStdin,
         ];
-        let engine = |node| Engine::new(Config { hostname: format!("n{node}"), ..config(upcalls) });
+        let engine = |node| {
+            let mut config = config(upcalls);
+            config.hostname = format!("n{node}");
+            Engine::new(config)
+        };
         let mut world = Self {
             now: Instant::now(),
             random: seed,
@@ -154,7 +159,15 @@ impl World {
             let (gid, object) = (USER.1, None);
             self.call(node, HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }, Wish::Nothing);
             let hello = Hello::new(Identity::Client(proc), Pid(0));
-            self.feed(node, Input::Hello { conn, peer: PeerCred { uid, gid: Some(gid), pid: None }, hello });
+            self.feed(
+                node,
+                Input::Hello {
+                    conn,
+                    peer: PeerCred { uid, gid: Some(gid), pid: None },
+                    hello,
+                    reattaches: false,
+                },
+            );
         }
     }
 
@@ -284,16 +297,20 @@ impl World {
         self.feed(node, Input::Call { id, call });
     }
 
-    /// Time passes everywhere; what has waited too long is answered.
+    /// Time passes everywhere; what has waited too long is answered, after a moment in which a server may ask whom a collective
+    /// lacks on other nodes.
     fn pass(&mut self, seconds: u64) {
-        self.now += Duration::from_secs(seconds);
-        for node in 0..NODES {
-            let mut out = Vec::new();
-            self.engines[node].handle_timeout(self.now, &mut out);
-            self.observe(node, out);
-            assert!(self.engines[node].next_timeout().is_none_or(|at| at > self.now));
+        let due = self.now + Duration::from_secs(seconds);
+        for now in [due, due + LATENESS] {
+            self.now = now;
+            for node in 0..NODES {
+                let mut out = Vec::new();
+                self.engines[node].handle_timeout(self.now, &mut out);
+                self.observe(node, out);
+                assert!(self.engines[node].next_timeout().is_none_or(|at| at > self.now));
+            }
         }
-        let is_late = |open: &&Open| open.deadline.is_some_and(|at| at <= self.now);
+        let is_late = |open: &&Open| open.deadline.is_some_and(|at| at <= due);
         assert!(!self.open.values().any(|open| is_late(&open)), "overdue: {:?}", self.open);
     }
 
@@ -364,6 +381,7 @@ impl World {
             }
         }
         self.settle_collectives();
+        self.settle_bootstraps();
         for node in 0..NODES {
             self.bag.push(Parcel::Call(node, HostCall::DeregisterNspace(nspace.clone()), Wish::Nothing));
         }

@@ -2,7 +2,7 @@
 
 use pmix_types::{Nspace, Persistence, ProcId, RankSet};
 
-/// Something that has ended, and with it the data that was published for that long (PUB-08).
+/// The end of processes, a job or a session, and of the data published for that time (PUB-08).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
@@ -12,7 +12,7 @@ pub enum Ended {
         nspace: Nspace,
         /// Their ranks; `None` for all.
         ranks: Option<RankSet>,
-        /// Which of their data is removed: `PROC` when processes end, `APP` when their application ends.
+        /// The persistence of the data to remove: `PROC` when processes end, `APP` when their application ends.
         persistence: Persistence,
     },
     /// A namespace on one node: removes data of its processes there with the persistence `PROC` or `APP`.

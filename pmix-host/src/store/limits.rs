@@ -2,7 +2,7 @@ use pmix_types::Status;
 
 use pmix_server::host::HostError;
 
-/// How much each user may have published at a time. A publish that exceeds it fails with `ERR_OUT_OF_RESOURCE`, and
+/// Limits of the data that each user has published. A publish that exceeds it fails with `ERR_OUT_OF_RESOURCE`, and
 /// publishes nothing.
 ///
 /// # Examples
@@ -23,14 +23,14 @@ pub struct PublishLimits {
 }
 
 impl PublishLimits {
-    /// The same with this limit of keys.
+    /// Sets the limit of keys.
     #[must_use]
     pub const fn items(mut self, items: usize) -> Self {
         self.items = items;
         self
     }
 
-    /// The same with this limit of bytes.
+    /// Sets the limit of bytes.
     #[must_use]
     pub const fn bytes(mut self, bytes: usize) -> Self {
         self.bytes = bytes;

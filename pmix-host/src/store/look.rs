@@ -42,8 +42,8 @@ impl Look {
 
 /// A lookup that waits until its keys are published ([`Store::lookup`](super::Store::lookup)).
 ///
-/// Pass it to [`Store::cancel`](super::Store::cancel) when nobody waits for it any longer. Even if it is only dropped,
-/// data that may be read once is not used up by it.
+/// Pass it to [`Store::cancel`](super::Store::cancel) when nobody waits for it any longer. Dropping it does not
+/// consume data that may be read once.
 #[derive(Debug)]
 pub struct Waiting {
     pub(crate) number: u64,
@@ -59,7 +59,7 @@ impl Waiting {
         (&mut self.answer).await.ok()
     }
 
-    /// What has been found so far, without waiting.
+    /// Returns the result if the lookup is complete, without waiting.
     pub fn try_found(&mut self) -> Option<Found> {
         self.answer.try_recv().ok()
     }
@@ -68,7 +68,7 @@ impl Waiting {
 /// The result of a lookup.
 #[derive(Debug)]
 #[must_use]
-#[allow(clippy::exhaustive_enums)]
+#[allow(clippy::exhaustive_enums, reason = "a host handles both")]
 pub enum LookupOutcome {
     /// The keys that the requester may see; at least one.
     Found(Found),

@@ -145,8 +145,8 @@ impl Store {
         self.limits = limits;
     }
 
-    /// Takes all of the data in, or nothing if one of the keys is taken (PUB-04) or it is too much. Nobody finds it
-    /// until it is shown; returns its numbers.
+    /// Adds all of the data, or nothing if one of the keys is taken (PUB-04) or a limit is exceeded. It is not visible until
+    /// shown; returns its numbers.
     pub(crate) fn admit(
         &mut self,
         publisher: Requester,

@@ -5,8 +5,7 @@ use pmix_types::{DataArray, DataRange, Directives, ProcId, Status, Value, keys};
 
 use crate::user::User;
 
-/// A process that publishes, looks up or unpublishes, with everything that decides what it can find and who can find
-/// its data.
+/// A process that publishes, looks up or unpublishes, with the properties that decide about access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requester {

@@ -1,10 +1,11 @@
 //! Queries to the hosts of all other nodes, and who may see what they answer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
 use pmix_types::message::{Failure, QueryReply, Reply, Request};
-use pmix_types::{Info, Nspace, Query, Status, Value};
+use pmix_types::{Info, Nspace, ProcId, Query, Status, Value};
 
 use crate::internode::{PeerReply, PeerRequest, Site};
 use crate::jobs::JobTable;
@@ -13,12 +14,21 @@ use crate::user::{User, is_trusted};
 /// How long another node is waited for: a node that is gone holds nobody up for longer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// What each node answers.
+pub(super) type Answers = Vec<(String, Result<Value, Failure>)>;
+
 /// Asks the hosts of all other nodes at a time for the one key of a query.
-pub(super) async fn ask_others(
+pub(super) async fn ask_others(site: &Site, caller: &User, query: &Query) -> Answers {
+    ask_nodes(site, site.others(), caller, query).await
+}
+
+/// The same of these nodes.
+pub(super) async fn ask_nodes(
     site: &Site,
+    nodes: impl IntoIterator<Item = String>,
     caller: &User,
     query: &Query,
-) -> Vec<(String, Result<Value, Failure>)> {
+) -> Answers {
     let request = Request::Query(vec![query.clone()]);
     let request = &PeerRequest::Request { caller: caller.clone(), request };
     let ask = async |node: String| {
@@ -29,7 +39,32 @@ pub(super) async fn ask_others(
         });
         (node, answer)
     };
-    join_all(site.others().into_iter().map(ask)).await
+    join_all(nodes.into_iter().map(ask)).await
+}
+
+/// The other nodes on which processes are, by what their jobs say; all others if that is not known.
+pub(super) async fn nodes_of<'a>(
+    site: &Site,
+    procs: impl IntoIterator<Item = &'a ProcId>,
+) -> BTreeSet<String> {
+    let others: BTreeSet<String> = site.others().into_iter().collect();
+    let mut found = BTreeSet::new();
+    for proc in procs {
+        let job = site.job(&proc.nspace).await;
+        let on = job.as_ref().and_then(|job| match proc.rank.is_valid() {
+            true => job.hostname_of(proc.rank).map(|name| vec![name]),
+            false => job.node_map().map(|map| map.iter().collect()),
+        });
+        match on {
+            // a job may know a node by another name
+            Some(on) if on.iter().all(|name| name == site.node() || others.contains(name)) => {
+                found.extend(on);
+            }
+            _ => return others,
+        }
+    }
+    found.remove(site.node());
+    found
 }
 
 /// The answer to the one key of a query.

@@ -6,7 +6,6 @@ use pmix_server::host::{HostError, HostResult, IofPull, IofPullRequest, IofPush,
 use pmix_types::{Directives, ProcId, ProcInfo, ProcState, Rank, Status, keys};
 
 use crate::Launcher;
-use crate::internode::Site;
 use crate::jobs::{JobEntry, JobTable, Puller};
 use crate::user::take_identity;
 
@@ -14,19 +13,24 @@ use crate::user::take_identity;
 pub(crate) struct Forwarder {
     launcher: Arc<dyn Launcher>,
     jobs: Arc<JobTable>,
-    site: Arc<Site>,
 }
 
 impl Forwarder {
-    pub(crate) fn new(launcher: Arc<dyn Launcher>, jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
-        Self { launcher, jobs, site }
+    pub(crate) fn new(launcher: Arc<dyn Launcher>, jobs: Arc<JobTable>) -> Self {
+        Self { launcher, jobs }
     }
 
-    pub(crate) fn change_forwarding(&self, cx: &UpcallContext, mut req: IofPullRequest) -> HostResult<()> {
+    /// Starts or ends the passing on of output to a process whose server is on `node`.
+    pub(crate) fn change_forwarding(
+        &self,
+        node: &str,
+        cx: &UpcallContext,
+        mut req: IofPullRequest,
+    ) -> HostResult<()> {
         take_identity(&mut req.pull.directives)?;
         let copies = take_mode(&mut req.pull.directives)?;
         let IofPullRequest { pull: IofPull { procs, channels, directives, .. }, start, .. } = req;
-        let (caller, node) = (cx.caller.clone(), self.site.node().to_owned());
+        let (caller, node) = (cx.caller.clone(), node.to_owned());
         let puller = Puller { caller, node, procs, channels, copies };
         let mut jobs = self.jobs.entries();
         if !start {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::mail::{Mail, Mailer, text_of};
 use super::syslog::{Priority, Syslog};
 use crate::attributes::LOG_STYLE;
-use crate::internode::{PeerReply, PeerRequest, Site};
+use crate::internode::{News, PeerReply, PeerRequest, Site};
 use crate::jobs::{JobReport, JobTable};
 use crate::user::{User, take_identity};
 use crate::{LaunchReport, OutputChannel};
@@ -61,13 +61,13 @@ impl Channel {
     }
 }
 
-/// Whether a key says how to log, wherever it stands. Two of them are refused if required, and not heeded otherwise; MPI
+/// Whether a key directs how to log, wherever it stands. Two of them are refused if required, and ignored otherwise; MPI
 /// libraries give `LOG_AGG` beside their messages.
 fn is_style(key: &str) -> bool {
-    LOG_STYLE.contains(&key) || UNHEEDED.contains(&key)
+    LOG_STYLE.contains(&key) || IGNORED.contains(&key)
 }
 
-const UNHEEDED: [&str; 2] = [keys::LOG_XML_OUTPUT.name(), keys::LOG_AGG.name()];
+const IGNORED: [&str; 2] = [keys::LOG_XML_OUTPUT.name(), keys::LOG_AGG.name()];
 
 /// How messages are to be written.
 #[derive(Clone, Debug)]
@@ -96,9 +96,9 @@ impl Style {
         };
         take_identity(&mut directives)?;
         directives.deny_unprocessed()?;
-        for key in UNHEEDED {
+        for key in IGNORED {
             if directives.get_value(key).is_some() {
-                tracing::info!(key, "this directive of a log is not heeded");
+                tracing::info!(key, "log directive ignored");
             }
         }
         Ok(style)
@@ -181,7 +181,7 @@ impl Logger {
         let caller = User::of(cx);
         let text = style.text(channel.name(), &caller.proc, message);
         match channel {
-            Channel::Output(channel) => self.write_output(&caller.proc, channel, text).await,
+            Channel::Output(channel) => self.write_output(cx, &caller.proc, channel, text).await,
             Channel::LocalSyslog => self.write_syslog(&caller, text, style.priority).await,
             Channel::GlobalSyslog => self.write_global(cx, caller, text, style.priority).await,
             Channel::Syslog => {
@@ -196,22 +196,29 @@ impl Logger {
     /// It becomes output of the caller.
     async fn write_output(
         &self,
+        cx: &UpcallContext,
         caller: &ProcId,
         channel: OutputChannel,
         mut text: String,
     ) -> HostResult<()> {
-        let Some(reports) = self.reports_of(caller) else {
-            return Err(HostError::not_supported(
-                "logging to the output of a process that this host has not started",
-            ));
-        };
         if !text.ends_with('\n') {
             text.push('\n');
         }
         let output = LaunchReport::Output { proc: caller.clone(), channel, data: text.into() };
-        // an owner that is gone reads nothing
-        let _ = reports.send(JobReport::Proc(output)).await;
-        Ok(())
+        if let Some(reports) = self.reports_of(caller) {
+            // an owner that is gone reads nothing
+            let _ = reports.send(JobReport::Proc(output)).await;
+            return Ok(());
+        }
+        let unknown =
+            || HostError::not_supported("logging to the output of a process that this host has not started");
+        let head = self.site.head().ok_or_else(unknown)?;
+        let news = News::Reports { nspace: caller.nspace.clone(), reports: vec![output] };
+        match self.site.ask(cx, head, &PeerRequest::News(news)).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.status == Status::ERR_NOT_FOUND => Err(unknown()),
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     fn reports_of(&self, caller: &ProcId) -> Option<mpsc::Sender<JobReport>> {

@@ -9,7 +9,7 @@ use pmix_server::host::HostResult;
 use pmix_types::why::{LOOKS, ProcLook, WAITS, Wait};
 use pmix_types::{Directives, Info, Key, Nspace, ProcId, Query, Rank, Value, ValueType, keys};
 
-use super::elsewhere::{ask_others, may_see};
+use super::elsewhere::{ask_nodes, may_see, nodes_of};
 use crate::internode::Site;
 use crate::jobs::JobTable;
 use crate::user::User;
@@ -58,18 +58,36 @@ impl Why {
         let mut query = Query::new(&WAITS);
         query.qualifiers =
             named.iter().map(|nspace| Info::new(&keys::NSPACE.text(), nspace.as_str())).collect();
+        let procs: Vec<_> = named.iter().cloned().map(ProcId::wildcard).collect();
+        let mut asked = match procs.is_empty() {
+            true => self.site.others().into_iter().collect(),
+            false => nodes_of(&self.site, &procs).await,
+        };
         let own = self.site.server()?.waits(&named);
-        let (own, others) = tokio::join!(own, ask_others(&self.site, requester, &query));
+        let others = ask_nodes(&self.site, asked.clone(), requester, &query);
+        let (own, mut others) = tokio::join!(own, others);
         let (mut nodes, mut unanswered) = (vec![own], Vec::new());
-        for (node, answer) in others {
-            match answer {
-                Ok(value) => nodes.push(Wait::read_all(&value)),
-                Err(failure) => {
-                    let mut wait = Wait::new(0, UNANSWERED, node, Duration::ZERO);
-                    wait.error = Some((failure.status, failure.message));
-                    unanswered.push(wait);
+        loop {
+            for (node, answer) in others {
+                match answer {
+                    Ok(value) => nodes.push(Wait::read_all(&value)),
+                    Err(failure) => {
+                        let mut wait = Wait::new(0, UNANSWERED, node, Duration::ZERO);
+                        wait.error = Some((failure.status, failure.message));
+                        unanswered.push(wait);
+                    }
                 }
             }
+            // those who wait for, or with, processes of other jobs are known where these are
+            let nspaces = nodes.iter().flatten().flat_map(Wait::nspaces).filter(|name| !named.contains(name));
+            let procs: BTreeSet<_> = nspaces.cloned().map(ProcId::wildcard).collect();
+            let more = nodes_of(&self.site, &procs).await;
+            let more: Vec<String> = more.difference(&asked).cloned().collect();
+            if more.is_empty() {
+                break;
+            }
+            asked.extend(more.iter().cloned());
+            others = ask_nodes(&self.site, more, requester, &query).await;
         }
         let mut waits = Wait::merged(nodes);
         waits.retain(|wait| wait.nspaces().all(|nspace| may_see(&self.jobs, requester, nspace)));
@@ -93,8 +111,9 @@ impl Why {
         }
         let mut query = Query::new(&LOOKS);
         query.qualifiers = named.iter().map(|proc| Info::new(&keys::PROCID, proc.clone())).collect();
+        let nodes = nodes_of(&self.site, &named).await;
         let own = self.site.server()?.looks(&named);
-        let (mut looks, others) = tokio::join!(own, ask_others(&self.site, requester, &query));
+        let (mut looks, others) = tokio::join!(own, ask_nodes(&self.site, nodes, requester, &query));
         for (node, answer) in others {
             match answer {
                 Ok(value) => looks.extend(ProcLook::read_all(&value)),

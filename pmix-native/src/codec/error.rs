@@ -98,20 +98,19 @@ impl Problem {
     }
 }
 
-impl CodecError {
-    /// The status of the reply to a request with this error.
-    pub const fn status(&self) -> Status {
-        match self.problem {
-            Problem::End { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
-            Problem::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
-            Problem::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
-            Problem::NotInDialect { .. } => Status::ERR_NOT_SUPPORTED,
-            Problem::Memory | Problem::Expansion(_) => Status::ERR_OUT_OF_RESOURCE,
-            Problem::Unsuited(_) => Status::ERR_PACK_FAILURE,
-            Problem::Nspace(_) | Problem::Key(_) | Problem::Command(_) => Status::ERR_BAD_PARAM,
-            _ => Status::ERR_UNPACK_FAILURE,
-        }
-    }
-}
-
 pmix_types::message_first!(CodecError);
+pmix_types::statuses! {
+    CodecError, "that of its [problem](Self::problem), with which to reply to a request", |this| this.problem.status();
+    Problem,
+    "`ERR_UNPACK_FAILURE` or a more specific one",
+    |this| match this {
+        Self::End { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
+        Self::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
+        Self::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
+        Self::NotInDialect { .. } => Status::ERR_NOT_SUPPORTED,
+        Self::Memory | Self::Expansion(_) => Status::ERR_OUT_OF_RESOURCE,
+        Self::Unsuited(_) => Status::ERR_PACK_FAILURE,
+        Self::Nspace(_) | Self::Key(_) | Self::Command(_) => Status::ERR_BAD_PARAM,
+        _ => Status::ERR_UNPACK_FAILURE,
+    };
+}

@@ -30,7 +30,7 @@
 //! # Loss of information
 //! - a NULL text becomes the empty text in an array or a record that cannot represent it; as a value, it remains
 //!   [`Value::NullString`](pmix_types::Value::NullString);
-//! - infos with an empty key are skipped in lists;
+//! - infos and attributes with an empty key are skipped in lists;
 //! - floating point numbers are sent with six decimals;
 //! - [`Cpuset::source`](pmix_types::Cpuset::source), [`ProcInfo::exit_code`](pmix_types::ProcInfo::exit_code) and
 //!   [`RegAttr::limits`](pmix_types::RegAttr::limits) are not sent;

@@ -70,17 +70,6 @@ kinds! {
             w.byte(coord.view.to_raw());
             write_sized::<kind::Uint32>(w, &coord.coords)
         };
-    RegAttr(t::RegAttr) REGATTR,
-        |r| {
-            let (name, key, data_type) = (read_string(r)?, read_key(r)?, r.data_type()?);
-            Ok(t::RegAttr::new(name, key, data_type, Vec::new(), read_counted::<kind::String>(r)?))
-        },
-        |w, attr| {
-            write_text(w, Some(&attr.name))?;
-            write_text(w, Some(&attr.key))?;
-            w.tag(attr.data_type);
-            write_counted::<kind::String>(w, &attr.description)
-        };
     Geometry(t::Geometry) GEOMETRY,
         |r| {
             let (fabric, uuid, osname) = (r.one::<kind::Size>()?, read_string(r)?, read_string(r)?);
@@ -112,6 +101,39 @@ kinds! {
             write_text(w, endpoint.osname.as_deref())?;
             write_bytes(w, &endpoint.endpoint)
         };
+}
+
+impl Kind for kind::RegAttr {
+    type Rust = t::RegAttr;
+    const DATA_TYPE: DataType = DataType::REGATTR;
+
+    fn read(reader: &mut Reader<'_>) -> Result<t::RegAttr, CodecError> {
+        let (name, key, data_type) = (read_string(reader)?, read_key(reader)?, reader.data_type()?);
+        let description = read_counted::<kind::String>(reader)?;
+        Ok(t::RegAttr::new(name, key, data_type, Vec::new(), description))
+    }
+
+    /// An attribute without a key stands for none, where a server of the C library lists those of a function.
+    fn read_next(reader: &mut Reader<'_>) -> Result<Option<t::RegAttr>, CodecError> {
+        let mut ahead = reader.clone();
+        read_text(&mut ahead)?;
+        let is_named = !read_text(&mut ahead)?.is_none_or(str::is_empty);
+        if is_named {
+            return Self::read(reader).map(Some);
+        }
+        read_text(reader)?;
+        read_text(reader)?;
+        reader.data_type()?;
+        read_counted::<kind::String>(reader)?;
+        Ok(None)
+    }
+
+    fn write(writer: &mut Writer, attr: &t::RegAttr) -> Result<(), CodecError> {
+        write_text(writer, Some(&attr.name))?;
+        write_text(writer, Some(&attr.key))?;
+        writer.tag(attr.data_type);
+        write_counted::<kind::String>(writer, &attr.description)
+    }
 }
 
 impl Kind for kind::Info {

@@ -41,3 +41,15 @@ pub enum ConnectError {
 }
 
 pmix_types::message_first!(ConnectError);
+pmix_types::statuses! {
+    ConnectError,
+    "that of its cause, the one with which the server [refused](Self::Refused) the connection, otherwise \
+     `ERR_HANDSHAKE_FAILED`",
+    |this| match this {
+        Self::Nspace(error) => error.status(),
+        Self::Dialect(error) => error.status(),
+        Self::Infos(error) => error.status(),
+        Self::Refused(status) => *status,
+        _ => Status::ERR_HANDSHAKE_FAILED,
+    };
+}

@@ -1,4 +1,5 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use pmix_types::Status;
 use thiserror::Error;
 
 /// Tags with a meaning.
@@ -39,6 +40,15 @@ pub enum FrameError {
     /// The connection failed; not returned by this crate.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+pmix_types::statuses! {
+    FrameError,
+    "`ERR_OUT_OF_RESOURCE` for a message that is too large, `ERR_COMM_FAILURE` for a connection that failed",
+    |this| match this {
+        Self::TooLarge { .. } => Status::ERR_OUT_OF_RESOURCE,
+        Self::Io(_) => Status::ERR_COMM_FAILURE,
+    };
 }
 
 /// Decodes and encodes frames.

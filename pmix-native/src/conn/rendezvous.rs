@@ -29,6 +29,10 @@ pub struct Rendezvous {
 #[non_exhaustive]
 pub struct RendezvousError(#[from] UriError);
 
+pmix_types::statuses! {
+    RendezvousError, "`ERR_BAD_PARAM`", |this| this.0.status();
+}
+
 /// Names of the files that a server writes. All except the first belong in its temporary directory for the session.
 pub mod file_names {
     use pmix_types::Nspace;

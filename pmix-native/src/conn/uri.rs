@@ -2,7 +2,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use pmix_types::{NspaceError, ProcId, Rank};
+use pmix_types::{NspaceError, ProcId, Rank, Status};
 use thiserror::Error;
 
 /// Name and address of a server: `<namespace>.<rank>;tcp4://127.0.0.1:<port>`.
@@ -40,6 +40,10 @@ pub enum UriError {
     /// The address is not numeric, lacks its port, or is of another kind.
     #[error("the address is neither `tcp4://a.b.c.d:port` nor `tcp6://[address]:port`")]
     Address,
+}
+
+pmix_types::statuses! {
+    UriError, "`ERR_BAD_PARAM`", |_this| Status::ERR_BAD_PARAM;
 }
 
 impl FromStr for ServerUri {

@@ -173,7 +173,9 @@ fn read_body(
     Ok(match command {
         Command::GET => Body::Get(read_objects(r, read_proc_data)?),
         Command::REFRESH => Body::Refreshed(read_entries(r)?),
-        Command::LOOKUP if status == Status::SUCCESS => Body::Lookup(r.list::<kind::Pdata>()?),
+        Command::LOOKUP if [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS].contains(&status) => {
+            Body::Lookup(r.list::<kind::Pdata>()?)
+        }
         Command::SPAWN => {
             Body::Spawn(Spawned { nspace: r.item::<kind::JobName>()?, entries: read_entries(r)? })
         }

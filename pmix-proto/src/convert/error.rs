@@ -97,14 +97,6 @@ impl ConvertError {
         &self.reason
     }
 
-    /// The status of the failure to reply with: `ERR_OUT_OF_RESOURCE` if a limit was exceeded, otherwise `ERR_BAD_PARAM`.
-    pub const fn status(&self) -> Status {
-        match self.reason {
-            Reason::TooLarge { .. } | Reason::TooManyOpen { .. } => Status::ERR_OUT_OF_RESOURCE,
-            _ => Status::ERR_BAD_PARAM,
-        }
-    }
-
     fn below(mut self, outer: &str) -> Self {
         let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{outer}{joint}{}", self.path);
@@ -152,3 +144,12 @@ impl fmt::Display for Place<'_> {
 }
 
 pmix_types::message_first!(ConvertError);
+pmix_types::statuses! {
+    ConvertError, "that of its [reason](Self::reason), with which to reply to a request", |this| this.reason.status();
+    Reason,
+    "`ERR_OUT_OF_RESOURCE` if a limit was exceeded, otherwise `ERR_BAD_PARAM`",
+    |this| match this {
+        Self::TooLarge { .. } | Self::TooManyOpen { .. } => Status::ERR_OUT_OF_RESOURCE,
+        _ => Status::ERR_BAD_PARAM,
+    };
+}

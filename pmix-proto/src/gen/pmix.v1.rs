@@ -2079,7 +2079,10 @@ pub struct HostRequest {
     pub uid: u32,
     #[prost(uint32, optional, tag = "3")]
     pub gid: ::core::option::Option<u32>,
-    #[prost(oneof = "host_request::Content", tags = "4, 5, 20, 21, 22, 23, 25, 26")]
+    #[prost(
+        oneof = "host_request::Content",
+        tags = "4, 5, 20, 21, 22, 23, 25, 26, 27, 28"
+    )]
     pub content: ::core::option::Option<host_request::Content>,
 }
 /// Nested message and enum types in `HostRequest`.
@@ -2109,7 +2112,289 @@ pub mod host_request {
         /// The Bootstrap with this ticket was cancelled; answered by Done.
         #[prost(uint64, tag = "26")]
         BootstrapGivenUp(u64),
+        /// From the head of several nodes to one of them.
+        #[prost(message, tag = "27")]
+        Order(super::Order),
+        /// From a node to its head; answered by Done.
+        #[prost(message, tag = "28")]
+        News(super::News),
     }
+}
+/// What the head of several nodes, which starts all jobs, has a node do. Answered by Done unless something else is said.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Order {
+    #[prost(
+        oneof = "order::What",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+    )]
+    pub what: ::core::option::Option<order::What>,
+}
+/// Nested message and enum types in `Order`.
+pub mod order {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "1")]
+        RegisterJob(super::RegisterJob),
+        /// Whether the node's server knows a namespace; answered by Told, with yes.
+        #[prost(string, tag = "2")]
+        Knows(::prost::alloc::string::String),
+        #[prost(message, tag = "3")]
+        SetUp(super::SetUp),
+        /// Make the working directory of the job with this number; answered by Told, with its path.
+        #[prost(uint32, tag = "4")]
+        WorkDir(u32),
+        #[prost(message, tag = "5")]
+        ProcEnded(super::ProcEnded),
+        #[prost(message, tag = "6")]
+        EndJob(super::EndJob),
+        /// Write down what the server has on record; answered by Told, with the path of the file if there is one.
+        #[prost(message, tag = "7")]
+        KeepRecord(super::KeepRecord),
+        /// Tell the processes on the node of an event.
+        #[prost(message, tag = "8")]
+        Notify(super::Event),
+        /// Pass output to those who pull it on the node.
+        #[prost(message, tag = "9")]
+        Deliver(super::Deliver),
+        #[prost(message, tag = "10")]
+        Launch(super::Launch),
+        #[prost(message, tag = "11")]
+        Signal(super::Signal),
+        #[prost(message, tag = "12")]
+        Terminate(super::Procs),
+        #[prost(message, tag = "13")]
+        PushStdin(super::PushStdin),
+        /// Which of these have ended; answered by Told, with processes.
+        #[prost(message, tag = "14")]
+        WhichEnded(super::Procs),
+        /// Choose the processors of processes on the node; answered by Told, with bindings.
+        #[prost(message, tag = "15")]
+        Bind(super::Bind),
+    }
+}
+/// Processes of a job that are to be bound to processors.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Bind {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    /// The policy as PRRTE spells it, each of them empty for the default.
+    #[prost(string, tag = "2")]
+    pub map_by: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub rank_by: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub bind_to: ::prost::alloc::string::String,
+    /// Whether the job fails if the policy cannot be met.
+    #[prost(bool, tag = "5")]
+    pub is_required: bool,
+    /// Its processes on the node.
+    #[prost(uint32, tag = "6")]
+    pub here: u32,
+    /// Its processes on all nodes.
+    #[prost(uint32, tag = "7")]
+    pub all: u32,
+}
+/// What a process is bound to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Binding {
+    /// As a list, such as 0-3,8; empty for a process that is not bound.
+    #[prost(string, tag = "1")]
+    pub processors: ::prost::alloc::string::String,
+    /// In words, such as core 3.
+    #[prost(string, tag = "2")]
+    pub place: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub locality: ::prost::alloc::string::String,
+    /// Whether other jobs should use other processors.
+    #[prost(bool, tag = "4")]
+    pub is_exclusive: bool,
+}
+/// A job as a node is to register it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RegisterJob {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(string, tag = "2")]
+    pub nspace: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub infos: ::prost::alloc::vec::Vec<Info>,
+    /// Its processes on the node.
+    #[prost(uint32, repeated, tag = "4")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+    /// Its applications that start in the session's directory.
+    #[prost(uint32, repeated, tag = "5")]
+    pub in_session: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetUp {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub infos: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcEnded {
+    #[prost(message, optional, tag = "1")]
+    pub proc: ::core::option::Option<Proc>,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndJob {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(string, tag = "2")]
+    pub nspace: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepRecord {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Deliver {
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<Proc>,
+    /// 2 standard output, 4 standard error
+    #[prost(uint32, tag = "2")]
+    pub channels: u32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub data: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "4")]
+    pub info: ::prost::alloc::vec::Vec<Info>,
+}
+/// Start the processes of a job on the node, or none of them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Launch {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub apps: ::prost::alloc::vec::Vec<App>,
+    #[prost(message, repeated, tag = "3")]
+    pub procs: ::prost::alloc::vec::Vec<LaunchProc>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LaunchProc {
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// Index of its application.
+    #[prost(uint32, tag = "2")]
+    pub app: u32,
+    #[prost(string, optional, tag = "3")]
+    pub cwd: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bool, tag = "4")]
+    pub takes_stdin: bool,
+    /// Absent for a process that is not bound.
+    #[prost(message, optional, tag = "5")]
+    pub binding: ::core::option::Option<Binding>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Signal {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(sint32, tag = "2")]
+    pub signal: i32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Procs {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PushStdin {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub data: ::prost::bytes::Bytes,
+    #[prost(bool, tag = "3")]
+    pub is_end: bool,
+}
+/// What a node tells its head.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct News {
+    #[prost(oneof = "news::What", tags = "1, 2, 3, 4, 5")]
+    pub what: ::core::option::Option<news::What>,
+}
+/// Nested message and enum types in `News`.
+pub mod news {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "1")]
+        Connected(super::Proc),
+        #[prost(message, tag = "2")]
+        Finalized(super::Proc),
+        #[prost(message, tag = "3")]
+        Lost(super::LostProc),
+        /// The answer is the node's leave to send the next reports of the job.
+        #[prost(message, tag = "4")]
+        Reports(super::Reports),
+        /// The caller no longer pulls this output: IofPull.
+        #[prost(message, tag = "5")]
+        PullEnded(super::ClientBody),
+    }
+}
+/// The connection of a process has ended without finalize.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LostProc {
+    #[prost(message, optional, tag = "1")]
+    pub proc: ::core::option::Option<Proc>,
+    /// Grows with each loss on the node.
+    #[prost(uint64, tag = "2")]
+    pub order: u64,
+}
+/// What has happened to processes of a job on the node, in that order.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Reports {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub reports: ::prost::alloc::vec::Vec<Report>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Report {
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    #[prost(oneof = "report::What", tags = "2, 3, 4, 5, 6")]
+    pub what: ::core::option::Option<report::What>,
+}
+/// Nested message and enum types in `Report`.
+pub mod report {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "2")]
+        Started(super::StartedProc),
+        /// Empty when the channel was closed.
+        #[prost(bytes, tag = "3")]
+        Stdout(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "4")]
+        Stderr(::prost::bytes::Bytes),
+        #[prost(sint32, tag = "5")]
+        ExitCode(i32),
+        #[prost(sint32, tag = "6")]
+        ExitSignal(i32),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartedProc {
+    #[prost(sint32, tag = "1")]
+    pub pid: i32,
+    #[prost(string, tag = "2")]
+    pub executable: ::prost::alloc::string::String,
+}
+/// The answer to an order that asks for something.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Told {
+    #[prost(bool, tag = "1")]
+    pub yes: bool,
+    #[prost(string, optional, tag = "2")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    /// One for each process, in rank order.
+    #[prost(message, repeated, tag = "4")]
+    pub bindings: ::prost::alloc::vec::Vec<Binding>,
 }
 /// A process makes a group whose members it does not know.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2210,7 +2495,7 @@ pub struct DirectModex {
 pub struct HostReply {
     #[prost(uint32, tag = "3")]
     pub version: u32,
-    #[prost(oneof = "host_reply::Content", tags = "1, 2, 4")]
+    #[prost(oneof = "host_reply::Content", tags = "1, 2, 4, 5")]
     pub content: ::core::option::Option<host_reply::Content>,
 }
 /// Nested message and enum types in `HostReply`.
@@ -2226,6 +2511,9 @@ pub mod host_reply {
         /// The reply to Bootstrap.
         #[prost(message, tag = "4")]
         Bootstrapped(super::Bootstrapped),
+        /// The reply to an order that asks for something.
+        #[prost(message, tag = "5")]
+        Told(super::Told),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -3,8 +3,7 @@
 //! Each check is a separate job: the launcher starts this program once per rank, with the name of the check. Each rank prints its
 //! verdict as a line of output; the first verdict that is not a pass counts.
 
-mod grpc;
-mod native;
+mod client;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -22,8 +21,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use grpc::GrpcRank;
-use native::NativeRank;
+use client::ClientRank;
 
 const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native -- mpirun -n 4";
 
@@ -35,7 +33,7 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, after_help = AFTER_HELP)]
 struct Args {
-    /// Protocol between processes and server: gRPC of this library, or the C library's own
+    /// Protocol between processes and server: what the launcher has announced, ours if it can, or the C library's own
     #[arg(long, value_enum, default_value = "grpc")]
     wire: Wire,
 
@@ -159,22 +157,16 @@ async fn run_as_rank(check: &Check, args: &Args) -> ExitCode {
         Ok(second) => second,
         Err(error) => return failed(format!("a rank cannot find its own program: {error}")),
     };
-    match args.wire {
-        Wire::Grpc => match answered(patience, Client::from_env().init()).await {
-            Ok(client) => {
-                let verdict = run_rank(check, GrpcRank::new(client.clone()), second, patience).await;
-                end(verdict, answered(patience, client.finalize())).await
-            }
-            Err(reason) => failed(format!("a rank cannot connect: {reason}")),
-        },
-        Wire::Native => match answered(patience, NativeRank::connect()).await {
-            Ok(rank) => {
-                let rank = std::sync::Arc::new(rank);
-                let verdict = run_rank(check, rank.clone(), second, patience).await;
-                end(verdict, answered(patience, rank.finalize())).await
-            }
-            Err(reason) => failed(format!("a rank cannot connect: {reason}")),
-        },
+    let settings = match args.wire {
+        Wire::Grpc => Client::from_env(),
+        Wire::Native => Client::from_env().native_wire(),
+    };
+    match answered(patience, settings.init()).await {
+        Ok(client) => {
+            let verdict = run_rank(check, ClientRank::new(client.clone()), second, patience).await;
+            end(verdict, answered(patience, client.finalize())).await
+        }
+        Err(reason) => failed(format!("a rank cannot connect: {reason}")),
     }
 }
 

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory, FromArgMatches};
-use pmix_server::NativeWire;
+use clap::{Command, CommandFactory, FromArgMatches, Parser};
+use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_types::{App, Directives};
 
+use crate::nodes::HostList;
 pub(crate) use options::Stdin;
-use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
+use options::{AppArgs, Daemon, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
 use spelling::Typed;
@@ -39,12 +40,17 @@ pub(crate) struct Plan {
     pub(crate) reaction: Duration,
     /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
-    /// Directory for what the servers have on record when the job fails.
+    /// Directory for what the servers have on record when the job fails, as the option names it.
     pub(crate) record: Option<PathBuf>,
     pub(crate) json: bool,
     /// Number of simulated nodes; `None` for the local node.
     pub(crate) vnodes: Option<u16>,
+    /// The hosts to run on; `None` for the local node.
+    pub(crate) hosts: Option<HostList>,
+    /// How daemons are started on them.
+    pub(crate) start: DaemonStart,
     pub(crate) native: NativeWire,
+    pub(crate) pmi1: Pmi1Wire,
     /// File for data that outlasts the job (persistence `INDEF`).
     pub(crate) store: Option<PathBuf>,
     /// Whether ranks wait in init until they are released.
@@ -53,6 +59,17 @@ pub(crate) struct Plan {
     pub(crate) system_server: bool,
     /// Directives for the places and bindings of ranks.
     pub(crate) binding: Directives,
+}
+
+/// How daemons are started.
+#[derive(Clone, Debug)]
+pub(crate) struct DaemonStart {
+    /// In place of ssh.
+    pub(crate) agent: Option<OsString>,
+    /// The program of the daemon, if it is not beside this one.
+    pub(crate) daemon: Option<PathBuf>,
+    pub(crate) within: Duration,
+    pub(crate) head_grace: Duration,
 }
 
 /// How verbose `pmixrun` is.
@@ -123,11 +140,46 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             }
         }
     }
+    let hosts = setting.hosts().map_err(|problem| wrong(ErrorKind::ValueValidation, problem))?;
+    if let Some(hosts) = &hosts {
+        if let [app] = &mut *apps
+            && setting.app.is_none()
+            && typed.spelling("count").is_none()
+        {
+            app.max_procs = i32::try_from(hosts.slots()).unwrap_or(i32::MAX);
+        }
+        // daemons start elsewhere
+        for app in &mut apps {
+            let named = app.cwd.take().unwrap_or_else(|| ".".to_owned());
+            let whole =
+                std::path::absolute(&named).ok().and_then(|path| path.into_os_string().into_string().ok());
+            app.cwd = Some(whole.unwrap_or(named));
+        }
+    }
+    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace"];
+    if hosts.is_none()
+        && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
+    {
+        let problem = format!("'{given}' has no meaning without '--host' or '--hostfile'");
+        return Err(wrong(ErrorKind::MissingRequiredArgument, problem));
+    }
     let format = streams.format().map_err(|problem| wrong(ErrorKind::ArgumentConflict, problem))?;
     let Streams { stdin, display, json, report_pid, quiet, verbose, .. } = streams;
     let End { timeout, reaction, grace, record } = end;
     let binding = setting.binding();
-    let Setting { vnodes, native, store, stop_in_init, system_server, .. } = setting;
+    let Setting {
+        vnodes,
+        native,
+        pmi1,
+        store,
+        stop_in_init,
+        system_server,
+        launch_agent,
+        daemon,
+        start_timeout,
+        head_grace,
+        ..
+    } = setting;
     let plan = Plan {
         apps,
         format,
@@ -146,7 +198,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         record,
         json,
         vnodes,
+        hosts,
+        start: DaemonStart { agent: launch_agent, daemon, within: start_timeout, head_grace },
         native: native.into(),
+        pmi1: pmi1.into(),
         store,
         stop_in_init,
         system_server,
@@ -160,6 +215,15 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         return Err(wrong(ErrorKind::ValueValidation, problem));
     }
     Ok(plan)
+}
+
+/// Parses the command line of `pmixd`, without the name of the command.
+///
+/// # Errors
+/// The problem with it; also the texts of `--help` and `--version`.
+pub(crate) fn daemon(args: impl IntoIterator<Item = OsString>) -> Result<(), clap::Error> {
+    let args = std::iter::once(OsString::from("pmixd")).chain(args);
+    Daemon::try_parse_from(args).map(|Daemon {}| ())
 }
 
 /// An application after the first.

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 use pmix_host::{BadPolicy, BindingPolicy};
-use pmix_server::NativeWire;
+use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_types::{Directives, Info, Rank, keys};
 
 use super::output::Directive;
+use crate::nodes::HostList;
 
-/// Runs a job of one or more applications on this node, with a PMIx server.
+/// Runs a job of one or more applications, on this node or on several, with PMIx servers.
 ///
 /// Applications are separated by a colon; their ranks are numbered consecutively:
 ///     pmixrun -n 2 ./solver input.dat : -n 1 -x ROLE=io ./writer
@@ -139,7 +140,9 @@ pub(super) struct End {
     )]
     pub(super) grace: Duration,
 
-    /// Write what each server has on record to a file in this directory when the job fails or is ended early
+    /// Write the flight record of each server to a file in this directory when the job fails or is ended early, or nowhere
+    /// with `none`. If neither this option nor PMIXRUN_RECORD is given, the last 8 files are kept in pmix/records in
+    /// XDG_STATE_HOME or ~/.local/state
     #[arg(long, value_name = "DIR")]
     pub(super) record: Option<PathBuf>,
 }
@@ -155,27 +158,63 @@ pub(super) struct Setting {
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
-    /// What ranks are placed on in turn: slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
+    /// Run on these hosts, each with a number of slots (1 if not given), which are filled in this order: a:4,b. All slots are used
+    /// if -n is not given. A daemon, pmixd, is started by ssh on each of them except this host
+    #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with_all = ["vnodes", "store"])]
+    pub(super) host: Option<HostList>,
+
+    /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N. --host selects some of them, and gives their slots
+    #[arg(
+        long, value_name = "FILE", visible_alias = "machinefile", value_parser = read_hosts,
+        conflicts_with_all = ["vnodes", "store"]
+    )]
+    pub(super) hostfile: Option<HostList>,
+
+    /// Start daemons with this program in place of ssh: it is given the name of the host, and the command to run there
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) launch_agent: Option<OsString>,
+
+    /// Path of the daemon on all hosts; that of pmixd beside this pmixrun if not given
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) daemon: Option<PathBuf>,
+
+    /// Seconds that all daemons together have to start
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = parse_timeout
+    )]
+    pub(super) start_timeout: Duration,
+
+    /// Seconds after which a daemon ends its ranks if it hears nothing from pmixrun. It does so at once if pmixrun has ended
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "30", value_parser = parse_timeout
+    )]
+    pub(super) head_grace: Duration,
+
+    /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
     /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]
     pub(super) map_by: Option<Policy>,
 
-    /// How ranks are numbered: slot, fill or node
+    /// Number ranks by slot, fill or node
     #[arg(long, value_name = "POLICY", value_parser = Policy::rank_by)]
     pub(super) rank_by: Option<Policy>,
 
-    /// What ranks are bound to: none, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the modifiers
+    /// Bind ranks to none, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the modifiers
     /// :overload-allowed and :if-supported
     #[arg(long, value_name = "POLICY", value_parser = Policy::bind_to)]
     pub(super) bind_to: Option<Policy>,
 
-    /// Print what each rank is bound to on standard error
+    /// Print the binding of each rank on standard error
     #[arg(long)]
     pub(super) report_bindings: bool,
 
-    /// Programs linked with the C library of PMIx that are served
+    /// Serve programs linked with the C library of PMIx
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
     pub(super) native: Native,
+
+    /// Whether programs of MPICH and its relatives (MVAPICH, Intel MPI) are served, which are started through PMI-1
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Pmi1::On)]
+    pub(super) pmi1: Pmi1,
 
     /// Store data that ranks publish with persistence INDEF in this file, and publish its contents
     #[arg(long, value_name = "FILE")]
@@ -232,6 +271,24 @@ impl From<Native> for NativeWire {
     }
 }
 
+/// [`Pmi1Wire`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pmi1 {
+    /// Do not serve them; each process runs as a job of one
+    Off,
+    /// Serve them by a socket that each rank inherits (PMI_FD)
+    On,
+}
+
+impl From<Pmi1> for Pmi1Wire {
+    fn from(pmi1: Pmi1) -> Self {
+        match pmi1 {
+            Pmi1::Off => Self::Off,
+            Pmi1::On => Self::Inherited,
+        }
+    }
+}
+
 /// A policy for places or bindings, which the host understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy(String);
@@ -251,6 +308,14 @@ impl Policy {
 }
 
 impl Setting {
+    /// The hosts that are named, those of a file narrowed by those of the command line.
+    pub(super) fn hosts(&self) -> Result<Option<HostList>, String> {
+        match (self.hostfile.clone(), &self.host) {
+            (Some(file), Some(named)) => file.narrowed(named).map(Some),
+            (file, named) => Ok(file.or_else(|| named.clone())),
+        }
+    }
+
     /// The directives for places and bindings.
     pub(super) fn binding(&self) -> Directives {
         let mut directives = Directives::new();
@@ -319,6 +384,16 @@ RUST_LOG=debug logs what pmixrun does to standard error.";
 /// Whether a word separates applications.
 pub(super) fn is_separator(arg: &OsString) -> bool {
     arg == ":"
+}
+
+/// Started by `pmixrun --host` on each node. It reads one line from standard input: where pmixrun is, and
+/// how to prove its identity.
+#[derive(Debug, Parser)]
+#[command(name = "pmixd", version)]
+pub(super) struct Daemon {}
+
+fn read_hosts(path: &str) -> Result<HostList, String> {
+    HostList::read(path.as_ref())
 }
 
 fn parse_count(text: &str) -> Result<u16, String> {

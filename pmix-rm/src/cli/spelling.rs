@@ -11,23 +11,17 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 /// Options of other launchers that `pmixrun` does not have, with the reason or the alternative.
-const OTHERS: [(&[&str], &str); 8] = [
+const OTHERS: [(&[&str], &str); 11] = [
+    (&["nodelist", "w", "default-hostfile"], "write --host LIST or --hostfile FILE"),
     (
-        &[
-            "host",
-            "H",
-            "hostfile",
-            "machinefile",
-            "default-hostfile",
-            "nodelist",
-            "w",
-            "nodes",
-            "N",
-            "npernode",
-            "pernode",
-        ],
-        "all ranks run on this node; --vnodes simulates several",
+        &["nodes", "N", "npernode", "pernode"],
+        "write --host with the number of slots of each host, as in --host a:4,b:4",
     ),
+    (
+        &["dvm", "dvm-uri", "dvm-hostfile", "join", "interface"],
+        "pmixrun starts the daemons of each run itself, and they may reach it at any address of this host",
+    ),
+    (&["tree-spawn", "no-tree-spawn"], "pmixrun itself starts all daemons, 64 at a time"),
     (&["ntasks"], "write -n N"),
     (&["chdir", "D"], "write --wdir DIR"),
     (&["label", "l"], "write --tag-output"),

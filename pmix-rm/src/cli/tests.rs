@@ -57,10 +57,13 @@ fn ranks_wait_for_a_debugger_if_they_are_to() {
 
 #[test]
 fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
-    let given = plan("--vnodes 3 --native off ./a").unwrap();
-    assert_eq!((given.vnodes, given.native), (Some(3), NativeWire::Off));
+    let given = plan("--vnodes 3 --native off --pmi1 off ./a").unwrap();
+    assert_eq!((given.vnodes, given.native, given.pmi1), (Some(3), NativeWire::Off, Pmi1Wire::Off));
     let default = plan("./a").unwrap();
-    assert_eq!((default.vnodes, default.native), (None, NativeWire::WithOpenMpi4));
+    assert_eq!(
+        (default.vnodes, default.native, default.pmi1),
+        (None, NativeWire::WithOpenMpi4, Pmi1Wire::Inherited)
+    );
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn an_unknown_option_names_what_may_be_meant_and_nothing_that_would_start_a_prog
         ("--cpu-bind=cores ./a", &["unknown option '--cpu-bind'", "--bind-to POLICY"]),
         ("--bind-to moon ./a", &["'--bind-to <POLICY>'", "cannot bind to \"moon\"", "hwthread, core"]),
         ("-map-by ppr:2:node ./a", &["'-map-by <POLICY>'", "cannot map by \"ppr\""]),
-        ("-H a,b ./a", &["unknown option '-H'", "--vnodes"]),
+        ("-w a,b ./a", &["unknown option '-w'", "--host"]),
         ("--ntasks=4 ./a", &["unknown option '--ntasks'", "-n N"]),
         ("-qz ./a", &["unknown option '-qz'"]),
         ("-s ./a", &["unknown option '-s'\n"]),
@@ -262,4 +265,27 @@ fn the_table_of_options_is_that_of_the_command() {
     written.dedup();
     known.sort_unstable();
     assert_eq!(written, known);
+}
+
+#[test]
+fn hosts_and_what_belongs_to_them() {
+    let given = plan("--host a:2,b --head-grace 3 ./a").unwrap();
+    assert_eq!((given.ranks(), given.hosts.unwrap().slots()), (3, 3), "all slots are used");
+    assert_eq!(given.start.head_grace, Duration::from_secs(3));
+    assert!(given.apps[0].cwd.as_ref().unwrap().starts_with('/'), "daemons start elsewhere");
+    assert_eq!(plan("-H a:2,b -n 2 --map-by node --bind-to none ./a").unwrap().ranks(), 2);
+    let bound = plan("-H a:2,b --map-by numa --bind-to core --report-bindings ./a").unwrap();
+    assert_eq!(bound.binding.get(&pmix_types::keys::BINDTO).unwrap().as_deref(), Some("core"));
+    for (line, why) in [
+        ("--launch-agent x ./a", "'--launch-agent' has no meaning without '--host'"),
+        ("--start-timeout 3 ./a", "'--start-timeout' has no meaning without '--host'"),
+        ("--host a --bind-to moon ./a", "cannot bind to \"moon\""),
+        ("--host a --vnodes 2 ./a", "cannot be used with '--vnodes <K>'"),
+        ("--host a --store f ./a", "cannot be used with '--store <FILE>'"),
+        ("--dvm x ./a", "pmixrun starts the daemons of each run itself"),
+        ("--no-tree-spawn ./a", "pmixrun itself starts all daemons"),
+    ] {
+        let error = plan(line).unwrap_err().to_string();
+        assert!(error.contains(why), "{line}: {error}");
+    }
 }

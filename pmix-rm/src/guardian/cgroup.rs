@@ -25,6 +25,10 @@ pub(super) struct Cgroups {
     jobs: BTreeMap<String, PathBuf>,
     /// The cgroup that the guardian is in while it starts processes.
     visited: Option<PathBuf>,
+    /// A cgroup without a job, for the next one.
+    prepared: Option<PathBuf>,
+    /// The cgroup that the launcher removes if the guardian is still in it at a regular end.
+    launchers: Option<PathBuf>,
     made: u32,
 }
 
@@ -38,36 +42,56 @@ impl Cgroups {
         Self { home, family: format!("pmix-{mark}-"), ..Self::default() }
     }
 
+    /// Names a cgroup for the first job. The launcher removes it if the guardian is still in it at a regular end.
+    pub(super) fn prepare(&mut self) -> Option<&Path> {
+        let home = self.home.clone()?;
+        let dir = self.new_dir(&home);
+        self.launchers = Some(dir.clone());
+        Some(self.prepared.insert(dir))
+    }
+
+    /// Enters the prepared cgroup before the first process is ordered: the kernel takes some ten milliseconds to move a process,
+    /// in which the launcher has other work to do.
+    pub(super) fn enter_prepared(&mut self) {
+        if let Some(dir) = self.prepared.take() {
+            self.prepared = self.enter(&dir).then_some(dir);
+        }
+    }
+
     /// Enters the cgroup of a job, so that its processes start in it.
     pub(super) fn visit(&mut self, job: &str) {
         let Some(home) = self.home.clone() else { return };
         let dir = match self.jobs.get(job) {
             Some(dir) => dir.clone(),
-            None => {
-                self.made += 1;
-                home.join(format!("{}{}.{}", self.family, getpid().as_raw_pid(), self.made))
-            }
+            None => self.prepared.take().unwrap_or_else(|| self.new_dir(&home)),
         };
-        if self.visited.as_ref() == Some(&dir) {
-            return;
+        if self.visited.as_ref() == Some(&dir) || self.enter(&dir) {
+            self.jobs.insert(job.to_owned(), dir);
         }
-        let entered = match fs::create_dir(&dir) {
+    }
+
+    fn new_dir(&mut self, home: &Path) -> PathBuf {
+        self.made += 1;
+        home.join(format!("{}{}.{}", self.family, getpid().as_raw_pid(), self.made))
+    }
+
+    /// Enters a cgroup, which is created unless it is there. Without success there will be no other attempt.
+    fn enter(&mut self, dir: &Path) -> bool {
+        let entered = match fs::create_dir(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             // a cgroup is of no use without it
-            _ => fs::metadata(dir.join("cgroup.kill")).and_then(|_| go(&dir)),
+            _ => fs::metadata(dir.join("cgroup.kill")).and_then(|_| go(dir)),
         };
         match entered {
-            Ok(()) => {
-                self.jobs.insert(job.to_owned(), dir.clone());
-                self.visited = Some(dir);
-            }
+            Ok(()) => self.visited = Some(dir.to_owned()),
             Err(error) => {
                 tracing::debug!(%error, dir = %dir.display(), "cannot create cgroups for jobs");
-                let _ = fs::remove_dir(&dir);
+                let _ = fs::remove_dir(dir);
                 self.leave();
                 self.home = None;
             }
         }
+        self.home.is_some()
     }
 
     /// Returns to the guardian's own cgroup.
@@ -87,8 +111,14 @@ impl Cgroups {
         }
     }
 
-    /// Removes the cgroup of a job, unless it still has processes: then it can be killed, and stays until the end.
+    /// Removes the cgroup of a job, unless it still has processes: then it can be killed, and stays until the end. One that the
+    /// guardian itself is in is kept for the next job.
     pub(super) fn ended(&mut self, job: &str) {
+        let Some(dir) = self.jobs.get(job) else { return };
+        if self.visited.as_ref() == Some(dir) && is_alone(dir) {
+            self.prepared = self.jobs.remove(job);
+            return;
+        }
         self.leave();
         let is_busy =
             |dir: &PathBuf| fs::remove_dir(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
@@ -97,9 +127,13 @@ impl Cgroups {
         }
     }
 
-    /// Kills all processes of all jobs, including those of earlier guardians.
-    pub(super) fn kill_all(&mut self) {
-        self.leave();
+    /// Kills all processes of all jobs, including those of earlier guardians. Unless the guardian is alone in the cgroup that the
+    /// launcher removes, it returns to its own.
+    pub(super) fn kill_all(&mut self, is_dismissed: bool) {
+        let stays = |dir: &PathBuf| self.launchers.as_ref() == Some(dir) && is_alone(dir);
+        if !(is_dismissed && self.visited.as_ref().is_some_and(stays)) {
+            self.leave();
+        }
         for dir in self.all() {
             kill(&dir);
         }
@@ -118,12 +152,33 @@ impl Cgroups {
         }
     }
 
+    /// But for the one that the guardian is in.
     fn all(&self) -> Vec<PathBuf> {
         let entries = self.home.iter().flat_map(fs::read_dir).flatten().flatten();
         entries
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.family))
             .map(|entry| entry.path())
+            .filter(|dir| self.visited.as_ref() != Some(dir))
             .collect()
+    }
+}
+
+/// Whether no other process is in the guardian's cgroup, or in one below it.
+fn is_alone(dir: &Path) -> bool {
+    let own = getpid().as_raw_pid().to_string();
+    let is_dir = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.path().is_dir());
+    let has_none_below = fs::read_dir(dir).is_ok_and(|mut entries| !entries.any(is_dir));
+    has_none_below
+        && fs::read_to_string(dir.join("cgroup.procs")).is_ok_and(|procs| procs.lines().all(|pid| pid == own))
+}
+
+/// Moves this process to where it is. Before its first move the kernel waits some ten milliseconds until all processors have
+/// noticed (a grace period of RCU), but not before others that follow soon, such as that of the guardian: so this is the time to begin.
+pub(super) fn stay() {
+    if let Some(home) = home()
+        && let Err(error) = go(&home)
+    {
+        tracing::debug!(%error, "this process may not move to other cgroups");
     }
 }
 
@@ -186,5 +241,29 @@ mod tests {
         fs::remove_file(dir.join("cgroup.kill")).unwrap();
         cgroups.ended("job");
         assert!(!dir.exists() && cgroups.jobs.is_empty());
+    }
+
+    #[test]
+    fn the_cgroup_that_the_guardian_is_in_is_kept_for_the_next_job_unless_something_else_is_in_it() {
+        let own = getpid().as_raw_pid();
+        for (procs, is_kept) in [(format!("{own}\n"), true), (format!("{own}\n{}\n", own + 1), false)] {
+            let home = tempfile::tempdir().unwrap();
+            let dir = home.path().join("job");
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join("cgroup.procs"), &procs).unwrap();
+            let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
+            let at_home = home.path().to_owned();
+            let mut cgroups =
+                Cgroups { home: Some(at_home), jobs, visited: Some(dir.clone()), ..Cgroups::default() };
+            cgroups.ended("job");
+            assert_eq!(cgroups.prepared.as_ref(), is_kept.then_some(&dir));
+            // a file instead of a cgroup: what it says shows that the guardian has moved
+            assert_eq!(home.path().join("cgroup.procs").exists(), !is_kept);
+            if is_kept {
+                cgroups.visit("next");
+                assert_eq!(cgroups.jobs.get("next"), Some(&dir));
+                assert_eq!(fs::read_to_string(dir.join("cgroup.procs")).unwrap(), procs, "it stays");
+            }
+        }
     }
 }

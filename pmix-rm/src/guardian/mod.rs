@@ -14,29 +14,30 @@ mod cgroup;
 mod mark;
 mod process;
 mod start;
+mod starting;
 mod wire;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child as Process, Command, Stdio};
+use std::process::{Child as Process, Command};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::sync::{Notify, oneshot};
 
 use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
 use mark::Mark;
+use starting::{Started, Starting};
 use wire::{Order, Report, receive, send};
 
 pub use process::run;
@@ -69,12 +70,16 @@ struct State {
     process: Option<Process>,
     /// Connection to it; `None` if it is gone or being replaced.
     link: Option<Arc<OwnedFd>>,
-    /// A replacement is being started. The state is not locked meanwhile, as the start may hang.
+    /// It or a replacement is being started. The state is not locked meanwhile, as the start may hang.
     is_starting: bool,
+    /// Why there is none.
+    failure: Option<io::Error>,
     /// The launcher has dismissed it.
     is_dismissed: bool,
     /// Directories to remove.
     dirs: Vec<PathBuf>,
+    /// Cgroups to remove after it has been dismissed.
+    cgroups: Vec<PathBuf>,
     /// Callers that wait for the start of a process, by the number of the order.
     asked: HashMap<u64, oneshot::Sender<io::Result<Child>>>,
     /// Number of the last order to start a process.
@@ -89,17 +94,26 @@ impl Guardian {
     ///
     /// # Errors
     /// The command could not be started, or it did not call [`run`] in time.
-    pub fn start(mut command: Command) -> io::Result<Self> {
+    pub fn start(command: Command) -> io::Result<Self> {
+        let guardian = Self::begin(command)?;
+        guardian.ready()?;
+        Ok(guardian)
+    }
+
+    /// The same without waiting. It can be told of directories, and asked for processes, before it is [`ready`](Self::ready).
+    pub(crate) fn begin(mut command: Command) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
-        let (process, link) = start_process(&mut command, None)?;
-        let group = Pid::from_child(&process);
+        let starting = Starting::new(&mut command, None)?;
+        let group = Pid::from_child(&starting.process);
         let state = State {
-            process: Some(process),
-            link: Some(Arc::new(link)),
-            is_starting: false,
+            process: None,
+            link: None,
+            is_starting: true,
+            failure: None,
             is_dismissed: false,
             dirs: Vec::new(),
+            cgroups: Vec::new(),
             asked: HashMap::new(),
             number: 0,
             children: HashMap::new(),
@@ -107,13 +121,25 @@ impl Guardian {
         let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
         let shared = Arc::new(shared);
         let guardian = Self { group, mark, shared: Arc::clone(&shared), turn: Mutex::new(()) };
-        thread::Builder::new().name("guardian".into()).spawn(move || shared.watch(&mut command, group))?;
+        let watch = move || shared.watch(starting, &mut command, group);
+        thread::Builder::new().name("guardian".into()).spawn(watch)?;
         Ok(guardian)
+    }
+
+    /// Waits until it is ready.
+    pub(crate) fn ready(&self) -> io::Result<()> {
+        self.shared.settle_blocking().failure.take().map_or(Ok(()), Err)
     }
 
     /// The process group that it leads. Processes in it end with the launcher.
     pub const fn group(&self) -> Pid {
         self.group
+    }
+
+    /// Has the kernel make ready for a guardian that will soon be started, which takes a while.
+    pub(crate) fn is_coming() {
+        // without the thread the guardian takes its time
+        let _ = thread::Builder::new().name("cgroup".into()).spawn(cgroup::stay);
     }
 
     /// Whether it survives this signal to its group.
@@ -146,7 +172,7 @@ impl Guardian {
         (mark::VARIABLE.into(), self.mark.value())
     }
 
-    /// Makes it start a process of a job with these standard streams. Call [`started`](Self::started) after the last one.
+    /// Makes it start a process of a job with these standard streams, and a socket for PMI-1 to inherit. Call [`started`](Self::started) after the last one.
     /// Waits while the guardian is being replaced.
     ///
     /// # Errors
@@ -154,16 +180,28 @@ impl Guardian {
     ///
     /// # Cancel safety
     /// A process that is started after this was dropped is killed.
-    pub(crate) async fn spawn(&self, job: &str, recipe: &Recipe, streams: [OwnedFd; 3]) -> io::Result<Child> {
+    pub(crate) async fn spawn(
+        &self,
+        job: &str,
+        recipe: &Recipe,
+        streams: [OwnedFd; 3],
+        pmi1: Option<OwnedFd>,
+    ) -> io::Result<Child> {
         let mut file = File::from(memfd_create("recipe", MemfdFlags::CLOEXEC)?);
         file.write_all(&recipe.to_bytes()?)?;
         let here = openat(CWD, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let [stdin, stdout, stderr] = &streams;
-        let descriptors = [file.as_fd(), here.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let streams_of_it = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let descriptors: Vec<_> = [file.as_fd(), here.as_fd()]
+            .into_iter()
+            .chain(streams_of_it)
+            .chain(pmi1.as_ref().map(AsFd::as_fd))
+            .collect();
         let (asked, answer) = oneshot::channel();
         self.shared.settle().await;
         self.ask(job, &descriptors, asked)?;
-        drop(streams);
+        // only the process has its end of the socket now
+        drop((streams, pmi1));
         answer.await.unwrap_or_else(|_| Err(io::Error::other("the guardian was killed in the meantime")))
     }
 
@@ -211,10 +249,10 @@ impl Guardian {
     /// # Errors
     /// Waiting for the process failed.
     pub fn finish(&self) -> io::Result<()> {
-        let (process, link) = {
+        let (process, link, cgroups) = {
             let mut state = self.shared.settle_blocking();
             state.is_dismissed = true;
-            (state.process.take(), state.link.take())
+            (state.process.take(), state.link.take(), std::mem::take(&mut state.cgroups))
         };
         let Some(mut process) = process else { return Ok(()) };
         let told = link.map(|link| {
@@ -231,7 +269,15 @@ impl Guardian {
             tracing::warn!(pid = process.id(), "the guardian does not end; killing its process group");
             let _ = kill_process_group(self.group, Signal::KILL);
         }
-        process.wait().map(drop)
+        process.wait()?;
+        for cgroup in cgroups {
+            if let Err(error) = fs::remove_dir(&cgroup)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::debug!(%error, cgroup = %cgroup.display(), "cannot remove the last cgroup of the guardian");
+            }
+        }
+        Ok(())
     }
 
     /// Sends an order that only matters to a live guardian.
@@ -262,7 +308,7 @@ impl State {
     /// Handles a report of the guardian.
     fn handle(&mut self, report: Report, descriptors: Vec<OwnedFd>) {
         match report {
-            Report::Ready => {}
+            Report::Ready { .. } => {}
             Report::Started { number, pid } => {
                 let Some(asked) = self.asked.remove(&number) else { return };
                 let (Some(id), Some(pidfd)) = (Pid::from_raw(pid), descriptors.into_iter().next()) else {
@@ -314,17 +360,45 @@ impl Shared {
     }
 
     /// Handles the reports of the guardian and its replacements until the last one is gone.
-    fn watch(&self, command: &mut Command, group: Pid) {
-        let mut link = self.lock().link.clone();
-        while let Some(open) = link {
+    fn watch(&self, first: Starting, command: &mut Command, group: Pid) {
+        let mut link = match first.ready() {
+            Ok(started) => Some(self.is_there(started)),
+            Err(error) => {
+                let mut state = self.lock();
+                (state.is_starting, state.failure) = (false, Some(error));
+                None
+            }
+        };
+        loop {
+            self.settled.notify_all();
+            self.notify.notify_waiters();
+            let Some(open) = link else { return };
             while let Ok(Some((report, descriptors))) = receive(&*open, RecvFlags::empty()) {
                 self.lock().handle(report, descriptors);
             }
             drop(open);
             link = self.replace(command, group);
-            self.settled.notify_all();
-            self.notify.notify_waiters();
         }
+    }
+
+    /// Keeps a guardian that is ready, and returns the connection to it.
+    fn is_there(&self, started: Started) -> Arc<OwnedFd> {
+        let Started { process, link, cgroup } = started;
+        let link = Arc::new(link);
+        let mut state = self.lock();
+        state.is_starting = false;
+        state.cgroups.extend(cgroup);
+        for dir in &state.dirs {
+            notify(&link, &Order::Protect(dir.clone().into_os_string()));
+        }
+        state.process = Some(process);
+        if state.is_dismissed {
+            // the launcher was dropped in the meantime
+            let _ = shutdown(&*link, Shutdown::Write);
+        } else {
+            state.link = Some(Arc::clone(&link));
+        }
+        link
     }
 
     /// Replaces a killed guardian and returns the connection to the new one; `None` if there is none.
@@ -346,28 +420,17 @@ impl Shared {
         // it may have closed only its connection
         let _ = dead.kill();
         // the group exists until it has been waited for, so the replacement can join it
-        let started = start_process(command, Some(group));
+        let started = Starting::new(command, Some(group)).and_then(Starting::ready);
         let _ = dead.wait();
-        let mut state = self.lock();
-        state.is_starting = false;
         drop((asked, children));
         match started {
-            Ok((process, link)) => {
-                let link = Arc::new(link);
-                for dir in &state.dirs {
-                    notify(&link, &Order::Protect(dir.clone().into_os_string()));
-                }
+            Ok(started) => {
+                let link = self.is_there(started);
                 tracing::warn!(pid = dead.id(), "the guardian was killed and has been replaced");
-                state.process = Some(process);
-                if state.is_dismissed {
-                    // the launcher was dropped in the meantime
-                    let _ = shutdown(&*link, Shutdown::Write);
-                } else {
-                    state.link = Some(Arc::clone(&link));
-                }
                 Some(link)
             }
             Err(error) => {
+                self.lock().is_starting = false;
                 tracing::error!(%error, "the guardian was killed and could not be replaced: if this process is \
                     killed too, the processes it started survive");
                 None
@@ -396,42 +459,6 @@ fn notify(link: &OwnedFd, order: &Order) {
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Starts a guardian process in a new process group or in an existing one.
-fn start_process(command: &mut Command, group: Option<Pid>) -> io::Result<(Process, OwnedFd)> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let group = group.map_or(0, Pid::as_raw_pid);
-    let process = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(group).spawn();
-    // no other process may hold its end of the socket, or its death would go unnoticed
-    command.stdin(Stdio::null());
-    let mut process = process?;
-    // a signal to the group could still end it before it is ready
-    let first = match is_ready(PollFd::new(&ours, PollFlags::IN)) {
-        Ok(true) => receive(&ours, RecvFlags::empty()),
-        Ok(false) => {
-            let seconds = TIME_LIMIT.tv_sec;
-            let problem =
-                format!("the guardian process was not ready within {seconds} s: it hangs or is stopped");
-            Err(io::Error::new(io::ErrorKind::TimedOut, problem))
-        }
-        Err(error) => Err(error),
-    };
-    match first {
-        Ok(Some((Report::Ready, _))) => {
-            if let Some(files) = pmix_server::inherited_file_limit() {
-                notify(&ours, &Order::Files(files));
-            }
-            Ok((process, ours))
-        }
-        other => {
-            let _ = process.kill();
-            let _ = process.wait();
-            let early = io::ErrorKind::UnexpectedEof;
-            let ended = || io::Error::new(early, "the guardian process ended before it was ready");
-            Err(other.err().unwrap_or_else(ended))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,10 @@ use crate::{orphans, tree};
 /// Time limit for removing directories at the end.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
 
+/// How long the guardian stays in the cgroup of a job after the start of its processes: moving takes the kernel some ten
+/// milliseconds, in which the ends of processes of short jobs would have to wait for their report.
+const STAY: Duration = Duration::from_millis(100);
+
 /// How often to look for ended children while processes of other users are being started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -40,8 +44,14 @@ pub fn run() -> ExitCode {
         tracing::error!("the guardian must be started by a launcher");
         return ExitCode::FAILURE;
     };
-    let mut watch =
-        Watch { launcher, dirs: Vec::new(), cgroups: Cgroups::of(mark.as_str()), starts: Starts::new() };
+    let mut watch = Watch {
+        launcher,
+        dirs: Vec::new(),
+        cgroups: Cgroups::of(mark.as_str()),
+        starts: Starts::new(),
+        leaves_at: None,
+        is_dismissed: false,
+    };
     if let Err(error) = watch.serve() {
         tracing::error!(%error, "the guardian failed");
     }
@@ -73,6 +83,10 @@ struct Watch {
     dirs: Vec<PathBuf>,
     cgroups: Cgroups,
     starts: Starts,
+    /// When it leaves the cgroup of a job whose processes have all been started.
+    leaves_at: Option<Instant>,
+    /// The launcher has ended regularly, or is about to.
+    is_dismissed: bool,
 }
 
 impl Watch {
@@ -89,7 +103,9 @@ impl Watch {
             let orders = std::os::unix::net::UnixStream::from(self.launcher.try_clone()?);
             orders.set_nonblocking(true)?;
             let orders = UnixStream::from_std(orders)?;
-            self.report(&Report::Ready)?;
+            let cgroup = self.cgroups.prepare().map(|dir| dir.as_os_str().to_owned());
+            self.report(&Report::Ready { cgroup })?;
+            self.cgroups.enter_prepared();
             loop {
                 tokio::select! {
                     // reports of ends take precedence over starts
@@ -98,6 +114,12 @@ impl Watch {
                     // SIGCHLD may precede the end of the thread that started the child
                     () = tokio::time::sleep_until(Instant::now() + LOOK_AGAIN), if !self.starts.is_empty() => {
                         self.reap()?;
+                    }
+                    () = tokio::time::sleep_until(self.leaves_at.unwrap_or_else(Instant::now)),
+                        if self.leaves_at.is_some() =>
+                    {
+                        self.leaves_at = None;
+                        self.cgroups.leave();
                     }
                     (number, outcome) = self.starts.next() => {
                         self.tell(number, outcome)?;
@@ -134,17 +156,19 @@ impl Watch {
                 }
             }
             Order::Start { number, job } => {
+                self.leaves_at = None;
                 self.cgroups.visit(&job);
                 for (number, outcome) in self.starts.start(number, descriptors).await {
                     self.tell(number, outcome)?;
                 }
                 self.reap()?;
             }
-            Order::Started => self.cgroups.leave(),
+            Order::Started => self.leaves_at = Some(Instant::now() + STAY),
             Order::Kill { job } => self.cgroups.kill(&job),
             Order::Ended { job } => self.cgroups.ended(&job),
             Order::Finish => {
                 self.dirs.clear();
+                self.is_dismissed = true;
                 return Ok(false);
             }
         }
@@ -199,7 +223,7 @@ impl Watch {
 
     /// Kills the remaining processes and removes directories and cgroups.
     fn end(mut self, mark: &Mark) {
-        self.cgroups.kill_all();
+        self.cgroups.kill_all(self.is_dismissed);
         if getpgrp() != getpid() {
             // a replacement: the processes of the previous guardian do not descend from this one
             tree::signal_all(&mark.processes(), Signal::KILL);

@@ -10,8 +10,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pmix_host::Account;
+use pmix_server::{inherit_pmi_fd, number_pmi_fd};
 use pmix_topology::Processors;
 use procfs::process::Process;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, Signal, fchdir, kill_process, pidfd_open};
 use rustix::thread::gettid;
 use tokio::sync::mpsc;
@@ -30,6 +32,15 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// Most concurrent starts of one user.
 const MAX_OF_USER: usize = 8;
+
+/// What an order says.
+struct Prepared {
+    command: Command,
+    user: Option<Account>,
+    processors: Option<Processors>,
+    /// The socket for PMI-1.
+    pmi1: Option<OwnedFd>,
+}
 
 /// The outcome of a start: the process, or the reason why there is none.
 pub(super) type Outcome = io::Result<(Pid, OwnedFd)>;
@@ -65,12 +76,20 @@ impl Starts {
     /// Starts a process with the descriptors of the order of this number. Returns the outcomes known so far, of this and of
     /// other starts; [`next`](Self::next) returns the others.
     pub(super) async fn start(&mut self, number: u64, descriptors: Vec<OwnedFd>) -> Vec<(u64, Outcome)> {
-        let (mut command, user, processors) = match prepare(descriptors) {
+        let Prepared { mut command, user, processors, pmi1 } = match prepare(descriptors) {
             Ok(prepared) => prepared,
             Err(error) => return vec![(number, Err(error))],
         };
+        // no thread starts another process, which would inherit a descriptor that is not closed on exec
+        let is_alone = user.is_none() && self.pending.is_empty();
+        let passed = match pmi1.map(|socket| pass_on(&mut command, socket, is_alone)).transpose() {
+            Ok(passed) => passed.flatten(),
+            Err(error) => return vec![(number, Err(error))],
+        };
         let Some(user) = user else {
-            return vec![(number, on(processors.as_ref(), || command.spawn()).and_then(named))];
+            let started = on(processors.as_ref(), || command.spawn());
+            drop(passed);
+            return vec![(number, started.and_then(named))];
         };
         let uid = user.uid();
         if self.pending.values().filter(|pending| pending.uid == uid).count() >= MAX_OF_USER {
@@ -171,8 +190,9 @@ pub(super) fn children_of(thread: Pid) -> Vec<Pid> {
 }
 
 /// Reads the command from the descriptors of an order, and enters its directory.
-fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, Option<Processors>)> {
+fn prepare(mut descriptors: Vec<OwnedFd>) -> io::Result<Prepared> {
     let count = descriptors.len();
+    let pmi1 = descriptors.drain(START_FDS.min(count)..).next();
     let [recipe, cwd, stdin, stdout, stderr]: [OwnedFd; START_FDS] =
         descriptors.try_into().map_err(|_| {
             io::Error::other(format!("the guardian received only {count} descriptors: too many open files"))
@@ -186,7 +206,18 @@ fn prepare(descriptors: Vec<OwnedFd>) -> io::Result<(Command, Option<Account>, O
     let mut command = recipe.command();
     let [stdin, stdout, stderr] = [stdin, stdout, stderr].map(Stdio::from);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    Ok((command, recipe.user, recipe.processors))
+    Ok(Prepared { command, user: recipe.user, processors: recipe.processors, pmi1 })
+}
+
+/// Has a process inherit the socket for PMI-1. If nothing else is started meanwhile, the descriptor is returned, to be closed after
+/// the start: without code between fork and exec, the system starts the process without copying page tables.
+fn pass_on(command: &mut Command, socket: OwnedFd, is_alone: bool) -> io::Result<Option<OwnedFd>> {
+    if !is_alone {
+        return inherit_pmi_fd(command, socket).map(|()| None);
+    }
+    let descriptor = number_pmi_fd(command, socket)?;
+    fcntl_setfd(&descriptor, FdFlags::empty())?;
+    Ok(Some(descriptor))
 }
 
 fn named(mut child: Child) -> Outcome {

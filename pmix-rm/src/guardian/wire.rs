@@ -22,7 +22,7 @@ pub(super) enum Order {
     /// The soft limit of open files for processes (`RLIMIT_NOFILE`).
     Files(u64),
     /// Start a process of this job; the number identifies the order. Comes with descriptors of the recipe, the launcher's
-    /// current directory, and the standard streams.
+    /// current directory, and the standard streams, and perhaps the socket for PMI-1.
     Start { number: u64, job: String },
     /// All processes of the last job have been started.
     Started,
@@ -37,8 +37,8 @@ pub(super) enum Order {
 /// A report of the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// The guardian is ready.
-    Ready,
+    /// The guardian is ready. The launcher removes this cgroup after dismissing the guardian, which may be in it until it ends.
+    Ready { cgroup: Option<OsString> },
     /// The process of this order was started. Comes with its pidfd.
     Started { number: u64, pid: i32 },
     /// The process of this order was not started: the error number of the system, or else the reason.
@@ -47,8 +47,11 @@ pub(super) enum Report {
     Ended { pid: i32, status: i32 },
 }
 
-/// Descriptors that come with [`Order::Start`].
+/// Descriptors that always come with [`Order::Start`].
 pub(super) const START_FDS: usize = 5;
+
+/// Most descriptors that come with it.
+const MAX_FDS: usize = START_FDS + 1;
 
 /// No message is longer; recipes come in a file.
 const MAX_BYTES: usize = 64 * 1024;
@@ -60,7 +63,7 @@ pub(super) fn send(
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -86,7 +89,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     flags: RecvFlags,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; MAX_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let count = loop {
         let flags = flags | RecvFlags::CMSG_CLOEXEC;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{FuturesOrdered, StreamExt};
 use pmix_host::{
     Account, BindRequest, Bound, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
 };
@@ -30,10 +31,14 @@ use crate::input::{Input, feed};
 use crate::program::{Program, Refusal};
 use crate::supervise::supervise;
 
+/// Processes prepared ahead of the one that is being started.
+const AHEAD: usize = 4;
+
 /// Starts and supervises processes on the local node. Cheap to clone: all clones share their state.
 ///
 /// # Environment
-/// Processes inherit the environment of the launcher, except for variables named `PMIX_*`, `PRTE_*` and `OMPI_*`. Parameters
+/// Processes inherit the environment of the launcher, except for variables named `PMIX_*`, `PRTE_*` and `OMPI_*`,
+/// and those of PMI-1 that name a process. Parameters
 /// of Open MPI (`OMPI_MCA_*`) are inherited, unless the launcher itself is a rank of another launcher, because then some may
 /// not be the user's. The variables of the application override them, and those of the server override both.
 ///
@@ -193,6 +198,18 @@ impl LocalLauncher {
         });
     }
 
+    /// Ends all processes: by a request, and after the grace period by force. Returns when they have ended.
+    pub(crate) async fn end_all(&self) {
+        let (procs, mut ended): (Vec<_>, Vec<_>) =
+            self.running().iter().map(|(proc, process)| (proc.clone(), process.ended.clone())).unzip();
+        if let Err(error) = self.terminate(&procs).await {
+            tracing::warn!(%error, "cannot end processes");
+        }
+        for ended in &mut ended {
+            while ended.changed().await.is_ok() {}
+        }
+    }
+
     fn alive(&self, procs: &[ProcId]) -> Vec<Process> {
         let running = self.running();
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
@@ -235,8 +252,13 @@ impl Launcher for LocalLauncher {
         let processes = running.len() + request.nodes.len();
         drop(running);
         let places = usize::try_from(Machine::this().processors).unwrap_or(usize::MAX);
-        let topology = self.topology.get_or_init(Topology::read);
-        binding::choose(request, topology, &busy, processes > places)
+        let is_oversubscribed = processes > places;
+        let unread = Topology::default();
+        let topology = match request.policy.binds(request.all, is_oversubscribed) {
+            true => self.topology.get_or_init(Topology::read_processors),
+            false => &unread,
+        };
+        binding::choose(request, topology, &busy, is_oversubscribed)
             .map_err(|reason| HostError::new(Status::ERR_JOB_FAILED_TO_MAP, reason.to_string()))
     }
 
@@ -264,10 +286,19 @@ impl Launcher for LocalLauncher {
         }
         let _launching = Launching::new(self, &job.nspace);
         let mut started = Vec::with_capacity(job.procs.len());
-        for (proc, program) in job.procs.iter().zip(&found) {
-            match self.start(&job.nspace, program, proc, user).await {
-                Ok(process) => started.push(process),
-                Err(refusal) => {
+        // while the guardian starts one, those after it are prepared
+        let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());
+        // starts as another user can take long, and a user has few of them at a time
+        let ahead = if user.is_some() { 1 } else { AHEAD };
+        for proc in &job.procs {
+            for (proc, program) in rest.by_ref().take(ahead - starts.len()) {
+                starts.push_back(self.start(&job.nspace, program, proc, user));
+            }
+            match starts.next().await {
+                Some(Ok(process)) => started.push(process),
+                Some(Err(refusal)) => {
+                    // what starts nevertheless is killed
+                    drop(starts);
                     end_all(started).await;
                     if let Some(guardian) = &self.guardian {
                         guardian.kill(job.nspace.as_str());
@@ -275,6 +306,7 @@ impl Launcher for LocalLauncher {
                     }
                     return Err(error(proc, refusal));
                 }
+                None => break,
             }
             // starting takes a while, and running processes need the server meanwhile
             tokio::task::yield_now().await;

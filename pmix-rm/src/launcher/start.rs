@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 
 use pmix_host::{Account, LaunchProc};
+use pmix_server::{Pmi1Socket, inherit_pmi_fd};
 use pmix_topology::Processors;
 use pmix_types::{App, Nspace, Rank, Status};
 use rustix::process::{Pid, Signal};
@@ -108,11 +109,16 @@ impl LocalLauncher {
         let (err, stderr) = io::pipe()?;
         let output = [pipe::Receiver::from_owned_fd(out.into())?, pipe::Receiver::from_owned_fd(err.into())?];
         let streams = [stdin, stdout.into(), stderr.into()];
+        let pmi1 = proc.pmi1.as_ref().map(Pmi1Socket::open).transpose()?;
         let child = match &self.guardian {
-            Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams).await?,
+            Some(guardian) => guardian.spawn(nspace.as_str(), &recipe, streams, pmi1).await?,
             None => {
                 let [stdin, stdout, stderr] = streams.map(Stdio::from);
-                let (mut command, processors) = (Command::from(recipe.command()), recipe.processors);
+                let mut command = recipe.command();
+                if let Some(socket) = pmi1 {
+                    inherit_pmi_fd(&mut command, socket)?;
+                }
+                let (mut command, processors) = (Command::from(command), recipe.processors);
                 command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0).kill_on_drop(true);
                 let runtime = tokio::runtime::Handle::current();
                 let spawn = move || {

@@ -28,6 +28,7 @@ impl Site {
     pub fn pmixrun(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
         command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).stdin(Stdio::null());
+        command.env("PMIXRUN_RECORD", "none");
         command
     }
 

@@ -1,21 +1,21 @@
-//! What processes do, done by the host: operations of the server itself.
+//! Operations of the server itself, as a client: get, query, publish, spawn, events.
 //!
-//! [`ServerHandle::client`] returns a [`ServerClient`]. Its operations have the names, the builders and the defaults of those
-//! of `pmix-client`, and every one of them is the server's: its caller is [`ServerHandle::proc_id`], its user that of the
-//! server, so it sees the jobs of all users.
+//! [`ServerHandle::client`] returns a [`ServerClient`]. Its operations have the same names, builders and defaults as in
+//! `pmix-client`. The caller is the server ([`ServerHandle::proc_id`]) with the server's user, so they see the jobs of all
+//! users.
 //!
 //! | operation | answered by | may wait for |
 //! |---|---|---|
 //! | `get` | this server, from job data and what local processes have committed; for processes on other nodes, the host's [`direct_modex`] | the process to commit; the other node. [`immediate`] never waits |
 //! | `query`, `resolve_peers`, `resolve_nodes` | the host's [`query`] if it serves queries, and this server | the host |
 //! | `publish`, `lookup`, `unpublish`, `spawn`, `log` | the host's upcall of the same name | the host |
-//! | `events` | this server; codes that the host is to watch are passed to its [`register_events`] | nothing |
-//! | `notify` | this server, for those who listen here; then the host's [`notify_event`], for other nodes | the host, while more than 64 events of the server wait for it |
+//! | `events` | this server; codes of the system are also passed to the host's [`register_events`] | nothing |
+//! | `notify` | this server, for receivers on this node; then the host's [`notify_event`], for other nodes | the host, while more than 64 events of the server wait for it |
 //!
 //! **Inside upcalls.** All operations may be used inside upcalls: the server never waits for one upcall before it starts
 //! another. An operation that an upcall requests may come back to the same host as another upcall (`publish` inside `spawn`
-//! comes as `publish`). A host whose `publish` calls `publish` calls itself for ever; if it holds a lock meanwhile, it waits
-//! for itself. [`UpcallContext::caller`] is [`ServerHandle::proc_id`] for upcalls that the host itself has caused.
+//! comes as `publish`). A host whose `publish` calls `publish` recurses for ever; if it holds a lock meanwhile, it
+//! deadlocks. [`UpcallContext::caller`] is [`ServerHandle::proc_id`] for upcalls caused by the host itself.
 //!
 //! **Cancelling.** Dropping the future of a `get`, `query`, `resolve_*` or `lookup` withdraws it. `publish`, `unpublish`,
 //! `spawn`, `log` and `notify` are carried out once they have been requested; dropping the future only drops the answer.
@@ -113,7 +113,7 @@ use std::fmt;
 use pmix_types::message::{
     Failure, Log, Lookup, Publish, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, Spawn, Unpublish,
 };
-use pmix_types::{AnyKey, App, Event, KeyOf, Nspace, ProcId, Query, Status};
+use pmix_types::{AnyKey, App, Event, KeyOf, Namespaces, ProcId, Query, Status};
 
 use crate::ServerHandle;
 use builder::Draft;
@@ -134,7 +134,7 @@ pub struct ServerClient {
 }
 
 impl ServerHandle {
-    /// Lets the host do what processes do, with the identity of the server: see the [module](crate::client).
+    /// Returns a client with the identity of the server: see the [module](crate::client).
     pub fn client(&self) -> ServerClient {
         ServerClient { proc: self.proc_id().clone(), link: Link::new(self.inbox().clone()) }
     }
@@ -147,7 +147,7 @@ impl ServerClient {
     }
 
     /// A value of a process or, with rank `WILDCARD`, of a job. Waits until the process has committed it, unless the
-    /// builder says otherwise.
+    /// builder is [`immediate`](GetBuilder::immediate).
     #[doc(alias = "PMIx_Get")]
     pub fn get<T: pmix_types::ValueType>(
         &self,
@@ -157,7 +157,7 @@ impl ServerClient {
         GetBuilder::of(self.clone(), target.into(), key)
     }
 
-    /// Asks queries: of this server and, if it serves queries, of the host. The reply's status is `ERR_PARTIAL_SUCCESS`
+    /// Queries this server and, if it serves queries, the host. The reply's status is `ERR_PARTIAL_SUCCESS`
     /// if some keys were not found (QRY-03).
     ///
     /// # Errors
@@ -193,9 +193,9 @@ impl ServerClient {
     pub async fn resolve_peers(
         &self,
         node: Option<&str>,
-        nspace: Option<&Nspace>,
+        nspaces: impl Into<Namespaces>,
     ) -> Result<Vec<ProcId>, Failure> {
-        let request = ResolvePeers::new(node.map(Into::into), nspace.cloned());
+        let request = ResolvePeers::new(node.map(Into::into), nspaces.into().one());
         match self.link.request(Request::ResolvePeers(request)).await? {
             Reply::Procs(procs) => Ok(procs),
             other => Err(unexpected(&other)),
@@ -210,8 +210,8 @@ impl ServerClient {
     /// # Cancel safety
     /// Safe.
     #[doc(alias = "PMIx_Resolve_nodes")]
-    pub async fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Vec<String>, Failure> {
-        match self.link.request(Request::ResolveNodes(nspace.cloned())).await? {
+    pub async fn resolve_nodes(&self, nspaces: impl Into<Namespaces>) -> Result<Vec<String>, Failure> {
+        match self.link.request(Request::ResolveNodes(nspaces.into().one())).await? {
             Reply::Nodes(nodes) => Ok(nodes),
             other => Err(unexpected(&other)),
         }
@@ -259,10 +259,10 @@ impl ServerClient {
         LogBuilder::new(Draft::new(self.clone(), Log::new(Vec::new())))
     }
 
-    /// Registers for events; no codes means all.
+    /// Registers for events with these codes; an empty list means all.
     ///
-    /// The server hears every event that comes to it, whoever is told: from its processes, whatever their user and the
-    /// event's range, and from its host. Only events that stay in their process ([`PROC_LOCAL`]) do not come to it.
+    /// Delivers every event that reaches the server, whatever its audience: from its processes, for any user and range, and
+    /// from its host. Only events that stay in their process ([`PROC_LOCAL`]) do not reach it.
     ///
     /// [`PROC_LOCAL`]: pmix_types::DataRange::PROC_LOCAL
     #[doc(alias = "PMIx_Register_event_handler")]

@@ -70,8 +70,8 @@ builder! {
     /// and errors of the host. That some keys were not found is no error (PUB-12).
     ///
     /// # Cancel safety
-    /// Safe: the host is told that nobody waits any more; see [`UpcallContext::cancelled`](crate::UpcallContext::cancelled).
-    /// It may nevertheless have consumed data with [`Persistence::FIRST_READ`].
+    /// Safe: the upcall is cancelled; see [`UpcallContext::cancelled`](crate::UpcallContext::cancelled). It may
+    /// nevertheless have consumed data with [`Persistence::FIRST_READ`].
     LookupBuilder(Lookup) -> LookupReply
 }
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use pmix_proto::EncodedBody;
+use pmix_proto::stream::LocalHandle;
 use pmix_proto::v1::ServerMessage;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -30,6 +31,8 @@ pub(super) type GrpcLine = Line<Outbound>;
 #[derive(Debug)]
 pub(super) enum Outbound {
     Message(ServerMessage),
+    /// The rest of a message in its frame; to processes on the framed wire only.
+    Frame(Bytes),
     /// The reply to a fence, with the file that holds the data; to processes that take files only.
     Fence {
         id: u64,
@@ -65,6 +68,9 @@ pub(super) struct Connection {
     changed: Notify,
     /// The line of its process.
     line: OnceLock<Arc<GrpcLine>>,
+    /// Of the framed wire: its socket, and whether a task is writing to it.
+    socket: OnceLock<LocalHandle>,
+    is_writing: AtomicBool,
     /// The call `Session.Connect` has ended, on either side.
     pub(super) over: CancellationToken,
 }
@@ -104,6 +110,8 @@ impl Connection {
             admission: Mutex::new(Admission { calls: 0, since: Instant::now(), left }),
             changed: Notify::new(),
             line: OnceLock::new(),
+            socket: OnceLock::new(),
+            is_writing: AtomicBool::new(false),
             over: CancellationToken::new(),
         }
     }
@@ -138,6 +146,30 @@ impl Connection {
     pub(super) fn speaks_on(&self, line: Arc<GrpcLine>) {
         // set once: there is one such call
         let _ = self.line.set(line);
+    }
+
+    /// Its messages go to this socket in frames.
+    pub(super) fn writes_frames(&self, socket: LocalHandle) {
+        // set once: a connection has one socket
+        let _ = self.socket.set(socket);
+    }
+
+    /// Whether a frame can be written to its socket now: no task is writing to it.
+    pub(super) fn writes_at_once(&self) -> bool {
+        self.socket.get().is_some() && !self.is_writing.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the task that writes to the socket is doing so.
+    pub(super) fn set_writing(&self, is_writing: bool) {
+        self.is_writing.store(is_writing, Ordering::Relaxed);
+    }
+
+    /// Writes what the socket takes at once of a frame; returns the rest. Only while [`Connection::writes_at_once`].
+    pub(super) fn write_at_once(&self, mut frame: Bytes) -> Bytes {
+        if let Some(socket) = self.socket.get() {
+            frame.advance(socket.try_write(&frame));
+        }
+        frame
     }
 
     /// Records that its process has read a piece.

@@ -64,6 +64,7 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
     connection.begin_session();
     let limit = if connection.is_other() { MAX_STRANGE } else { shared.limits.message_bytes };
     let (reader, writer) = stream.into_split();
+    connection.writes_frames(writer.handle());
     let reader = Measured { reader, connection: connection.clone(), read: 0 };
     let writer = Progressing { writer, connection: connection.clone() };
     let source = Source::Framed(FramedSource(FramedRead::new(reader, Frames::new(limit))));
@@ -81,6 +82,7 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
 
 /// Writes what goes to a process, and says at the end that nothing follows.
 async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -> io::Result<()> {
+    let connection = writer.connection.clone();
     let mut outgoing = pin!(outgoing);
     let mut sink = FramedWrite::new(writer, Frames::<ClientMessage>::new(0));
     sink.set_backpressure_boundary(TOGETHER);
@@ -90,10 +92,19 @@ async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -
             Some(next) => next,
             None => {
                 SinkExt::<ServerMessage>::flush(&mut sink).await?;
+                // until it takes the next one, messages are written by those who send them
+                connection.set_writing(false);
                 outgoing.next().await
             }
         };
+        connection.set_writing(true);
         match next {
+            Some(Outbound::Frame(frame)) => {
+                sink.write_buffer_mut().extend_from_slice(&frame);
+                if sink.write_buffer().len() >= TOGETHER {
+                    SinkExt::<ServerMessage>::flush(&mut sink).await?;
+                }
+            }
             Some(Outbound::Message(message)) => sink.feed(message).await?,
             Some(Outbound::Fence { id, body, file }) => hand_over(&mut sink, (id, &body), &file).await?,
             None => {
@@ -230,15 +241,18 @@ mod tests {
     use std::os::unix::net::UnixStream as Socket;
     use std::time::Duration;
 
-    use pmix_engine::PeerCred;
+    use pmix_engine::{PeerCred, RequestId};
     use pmix_proto::{Assembler, Limits, ServerBody};
     use pmix_types::message::{CollectedFile, Reply};
+    use pmix_types::{Info, Value};
     use tokio::time::{Instant, sleep_until};
 
     use super::super::connection::GrpcLine;
     use super::super::files::Files;
+    use super::super::peer::GrpcPeer;
     use super::*;
     use crate::door::Door;
+    use crate::inbox::{Inbox, Peer};
 
     const PATIENCE: Duration = Duration::from_secs(60);
     const SECOND: Duration = Duration::from_secs(1);
@@ -336,6 +350,51 @@ mod tests {
         }
         expected.extend([(4, Vec::new()), (40, Vec::new())]);
         assert_eq!(found, expected);
+    }
+
+    /// Frames that are written at once, frames that wait because the socket is full, and files.
+    #[tokio::test]
+    async fn messages_arrive_in_order_whoever_writes_them() {
+        let (there, here) = Socket::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&here, 4096).unwrap();
+        let inbox = Inbox::new(PATIENCE).0;
+        let line = inbox.new_line();
+        let guest = Door::new(true).enter(own()).unwrap();
+        let cred = PeerCred { uid: own(), gid: None, pid: None };
+        let connection = Arc::new(Connection::new(cred, guest));
+        let (_reader, writer) = LocalStream::new(here).unwrap().into_split();
+        connection.writes_frames(writer.handle());
+        let shared = Arc::new(Shared::new(inbox, Limits::default(), Door::new(true)));
+        let mut peer = GrpcPeer::new(shared, connection.clone(), line.clone(), 1, true).0;
+        let writer = Progressing { writer, connection };
+
+        const MESSAGES: u64 = 400;
+        let sending = async {
+            for id in 0..MESSAGES {
+                line.begin(id, 1).unwrap();
+                // from a few bytes to more than the socket and the join of frames take
+                let bytes = [1, 700, 90_000, 3, 12_000, 5][(id % 6) as usize];
+                let info = Info::dynamic("data".parse().unwrap(), Value::ByteObject(vec![1; bytes].into()));
+                peer.reply(RequestId(id), Ok(Reply::Info(vec![info])));
+                if id % 5 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            drop(peer);
+        };
+        let outgoing = futures::stream::unfold(line.clone(), async |line| {
+            let (message, bytes) = line.next().await?;
+            line.sent(bytes);
+            Some((message, line))
+        });
+        let reading = async {
+            let reader = LocalStream::new(there).unwrap().into_split().0;
+            let messages = FramedRead::new(reader, Frames::<ServerMessage>::new(1 << 20));
+            messages.map(|message| message.unwrap().id).collect::<Vec<_>>().await
+        };
+        let (sent, (), ids) = tokio::join!(send_all(outgoing, writer), sending, reading);
+        sent.unwrap();
+        assert_eq!(ids, (0..MESSAGES).collect::<Vec<_>>());
     }
 
     #[tokio::test]

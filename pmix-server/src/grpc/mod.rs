@@ -248,7 +248,6 @@ impl Services {
 }
 
 /// Services about the server itself, for any gRPC client.
-#[allow(clippy::unused_async, reason = "without the feature `health` there is nothing to await")]
 async fn others() -> Vec<(&'static str, Boxed)> {
     #[allow(unused_mut, reason = "each feature adds one")]
     let mut others: Vec<(&'static str, Boxed)> = Vec::new();

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use pmix_proto::frames::Frames;
+use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
 use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, Fenced, GroupReply, Modex, Output, Push, Reply, Welcome};
 use tokio::sync::oneshot;
+use tokio_util::codec::Encoder;
 
 use super::connection::{Connection, GrpcLine, Outbound};
 use super::files::{Filed, Files, UNREAD_FILES};
@@ -18,6 +21,9 @@ use pmix_engine::{PeerCred, RequestId};
 
 /// Collected data of at least this many bytes is put into a file for processes that take files.
 const IN_FILE: usize = 32 << 10;
+
+/// Largest message, in bytes, that is written to the socket at once.
+const AT_ONCE: usize = 16 << 10;
 
 /// State that all connections of a server share.
 #[derive(Debug)]
@@ -202,8 +208,28 @@ impl GrpcPeer {
         for message in body.messages(id) {
             let bytes = rest.min(PART_BYTES);
             rest -= bytes;
-            self.line.send(Outbound::Message(message), bytes);
+            self.line.send_at_once(Outbound::Message(message), bytes, |outbound| match outbound {
+                Outbound::Message(message) => self.write_at_once(message, bytes),
+                other => Some((other, bytes)),
+            });
         }
+    }
+
+    /// Writes a small message in its frame, if nobody else is writing; returns the rest. Large ones share their bytes with those
+    /// of other processes until they are written.
+    fn write_at_once(&self, message: ServerMessage, bytes: usize) -> Option<(Outbound, usize)> {
+        if bytes > AT_ONCE || !self.connection.writes_at_once() {
+            return Some((Outbound::Message(message), bytes));
+        }
+        let mut frame = BytesMut::new();
+        if let Err(error) = Frames::<ClientMessage>::new(0).encode(message, &mut frame) {
+            // it is far smaller than the largest frame
+            tracing::error!(%error, "a message cannot be sent");
+            return None;
+        }
+        let rest = self.connection.write_at_once(frame.freeze());
+        let bytes = rest.len();
+        (bytes > 0).then_some((Outbound::Frame(rest), bytes))
     }
 
     fn hand_over(&mut self, id: u64, body: EncodedBody, file: Arc<Filed>) {

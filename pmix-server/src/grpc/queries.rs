@@ -67,7 +67,7 @@ impl QueryService {
         let peer = Once { shared: self.0.clone(), cred, admission: Some(admission), answer: Some(answer) };
         inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
         let hello = Hello::new(Identity::Tool(None), Pid(cred.pid.unwrap_or(0)));
-        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello })).await;
+        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello, reattaches: false })).await;
         let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
         admitted.await.unwrap_or_else(|_| Err(gone()))?;
         visit.let_in();

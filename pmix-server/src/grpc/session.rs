@@ -50,7 +50,7 @@ impl Session for SessionService {
         // a file cannot be handed over by HTTP/2, so none is given to a process that speaks it
         let outgoing = outgoing.filter_map(async |outbound| match outbound {
             Outbound::Message(message) => Some(Ok(message)),
-            Outbound::Fence { .. } => None,
+            Outbound::Frame(_) | Outbound::Fence { .. } => None,
         });
         Ok(Response::new(Box::pin(outgoing)))
     }
@@ -160,7 +160,14 @@ impl Incoming {
         if !inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await {
             return;
         }
-        inbox.send(DriverEvent::Input(Input::Hello { conn, peer: self.connection.peer, hello })).await;
+        inbox
+            .send(DriverEvent::Input(Input::Hello {
+                conn,
+                peer: self.connection.peer,
+                hello,
+                reattaches: false,
+            }))
+            .await;
         // nothing is read from a process that is not let in, or that is being disconnected
         let reason = tokio::select! {
             biased;

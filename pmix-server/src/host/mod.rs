@@ -34,7 +34,9 @@ pub use pmix_engine::upcall::*;
 ///   never twice at a time for the same participants.
 ///
 /// # You must
-/// - declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others,
+/// - declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others. A method that is
+///   implemented and not declared is never called, without a warning: at its start the server logs the declared upcalls
+///   at level `debug` of the target `pmix_server` (with `tracing-subscriber`: `RUST_LOG=pmix_server=debug`),
 /// - not block the thread (GEN-16); awaiting is fine,
 /// - expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped,
 /// - refuse required directives that you do not know: take those that you carry out, then call
@@ -47,7 +49,7 @@ pub use pmix_engine::upcall::*;
 /// `pmix_server_module_t`
 #[async_trait]
 #[doc(alias = "pmix_server_module_t")]
-#[allow(unused_variables)]
+#[allow(unused_variables, reason = "the names are the documentation of the arguments")]
 pub trait HostModule: Send + Sync + 'static {
     /// The entries that this host serves. Read once, when the server starts.
     fn capabilities(&self) -> Capabilities {
@@ -90,9 +92,10 @@ pub trait HostModule: Send + Sync + 'static {
     /// Carries out a fence with the other servers. Returns the data of all servers, including this one, concatenated in any
     /// order (FEN-09). Not idempotent.
     ///
-    /// The directive `LOCAL_COLLECTIVE_STATUS` says that the local part has failed (FEN-13). Tell the other nodes, or they
-    /// wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64. Pass them to the other
-    /// nodes: their hosts answer with [`HostError::with_procs`], so that the participants there learn who has died.
+    /// The directive `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed (FEN-13). Inform the other
+    /// nodes, or they wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64.
+    /// Pass them to the other nodes: their hosts answer with [`HostError::with_procs`], so that the participants
+    /// there can identify the dead processes.
     ///
     /// A fence that fails or is cancelled on one node must fail on all of them, also on nodes that enter it later: keep
     /// the outcome of an abandoned operation until each of its nodes has learned it or is gone. Participants may enter
@@ -112,11 +115,11 @@ pub trait HostModule: Send + Sync + 'static {
 
     /// Publishes all of the data, or nothing.
     ///
-    /// - `RANGE` says who may find it (PUB-06), `SESSION` by default; with `CUSTOM`, only the processes in
+    /// - `RANGE` limits the readers (PUB-06), `SESSION` by default; with `CUSTOM`, only the processes in
     ///   `EVENT_CUSTOM_RANGE`, and the publisher only if it is one of them. Decide by the caller's process, node and
     ///   session.
-    /// - `PERSISTENCE` says how long it stays published (PUB-08), `APP` by default; with `FIRST_READ`, the first lookup
-    ///   removes it.
+    /// - `PERSISTENCE` limits how long it stays published (PUB-08), `APP` by default; with `FIRST_READ`, the first
+    ///   lookup removes it.
     /// - Only processes of the publisher's user find it, unless `ACCESS_PERMISSIONS`, or `ACCESS_USERIDS` and
     ///   `ACCESS_GRPIDS` alone, name users and groups: then these users and groups and the publisher (PUB-09). Decide
     ///   by [`UpcallContext::uid`] and [`gid`](UpcallContext::gid), never by `USERID` and `GRPID`, which processes set.
@@ -206,26 +209,47 @@ pub trait HostModule: Send + Sync + 'static {
 
     /// Lets a tool in and assigns its identity, or refuses it (TOL-15). The uid of the caller in the context is as reported by
     /// the kernel; so is the gid, if there is one.
+    ///
+    /// A tool linked with the C library that attaches to the server again is a further request, which asks for the identity
+    /// that the tool has. The server refuses it to every other process, whatever the host answers (TOL-09, TOL-12).
     #[doc(alias = "pmix_server_tool_connection2_fn_t")]
     #[doc(alias = "pmix_server_tool_connection_fn_t")]
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
         not_served(Upcall::ToolConnected)
     }
 
-    /// Logs data (LOG-04). Must not log through PMIx on the same node again (HST-08).
+    /// Logs data: the key of each info names a channel, such as `LOG_STDERR` (LOG-01). All channels are tried, in this order;
+    /// with `LOG_ONCE`, only until one has taken its message (LOG-02). Must not log through PMIx on the same node again
+    /// (HST-08).
+    ///
+    /// # Errors
+    /// `ERR_PARTIAL_SUCCESS` if some channels failed or are unknown, another status if all of them or a required one did,
+    /// `ERR_NOT_SUPPORTED` for an unknown channel or directive that is required (LOG-04, LOG-05).
     #[doc(alias = "pmix_server_log2_fn_t")]
     #[doc(alias = "pmix_server_log_fn_t")]
     async fn log(&self, cx: &UpcallContext, req: Log) -> HostResult<()> {
         not_served(Upcall::Log)
     }
 
-    /// Changes an allocation (ALC-01).
+    /// Creates, extends, releases or reacquires an allocation (ALC-01). The answer to `NEW` has an `ALLOC_ID`, by which
+    /// later requests name the allocation; it can be released once. With `ALLOC_TIME` it lasts that many seconds. A host
+    /// with allocations also answers [queries](Self::query) of `TIME_REMAINING`, qualified by `ALLOC_ID`, with the seconds
+    /// left as a `u32` (ALC-02).
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` if not enough is free, `ERR_NOT_FOUND` for an unknown or released allocation.
     #[doc(alias = "pmix_server_alloc_fn_t")]
     async fn allocate(&self, cx: &UpcallContext, req: Allocate) -> HostResult<Infos> {
         not_served(Upcall::Allocate)
     }
 
-    /// Signals, pauses or ends processes (JCT-01).
+    /// Signals, pauses or ends processes (JCT-01). A target with rank `WILDCARD` means all processes of its namespace, on
+    /// all nodes. The directives name the actions: `JOB_CTRL_KILL` ends, `JOB_CTRL_TERMINATE` asks to end,
+    /// `JOB_CTRL_SIGNAL` sends a signal by its number, `JOB_CTRL_PAUSE` and `JOB_CTRL_RESUME` stop and continue (JCT-02).
+    /// The server itself registers what is to be cleaned up.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` for an unknown target, `ERR_NOT_SUPPORTED` for an unknown directive that is required.
     #[doc(alias = "pmix_server_job_control_fn_t")]
     async fn job_control(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
         not_served(Upcall::JobControl)
@@ -237,13 +261,22 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Monitor)
     }
 
-    /// Makes a credential (CRD-01).
+    /// Issues a credential for the calling process (CRD-01), whose uid and gid are those of [`UpcallContext`], never
+    /// those in the directives. `CRED_TYPE` lists the acceptable types in order of preference; the answer names the
+    /// type issued.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` if a required `CRED_TYPE` names no known type.
     #[doc(alias = "pmix_server_get_cred_fn_t")]
     async fn get_credential(&self, cx: &UpcallContext, directives: Directives) -> HostResult<Credential> {
         not_served(Upcall::GetCredential)
     }
 
-    /// Checks a credential; returns the known facts about its holder (CRD-02).
+    /// Validates a credential and returns facts about its holder (CRD-02): at least `USERID`, the uid for which it was
+    /// issued, and `GRPID` if it is known.
+    ///
+    /// # Errors
+    /// `ERR_INVALID_CRED` if it is forged, expired or garbage.
     #[doc(alias = "pmix_server_validate_cred_fn_t")]
     async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredential) -> HostResult<Infos> {
         not_served(Upcall::ValidateCredential)
@@ -267,21 +300,21 @@ pub trait HostModule: Send + Sync + 'static {
     /// constructed.
     ///
     /// `GROUP_ASSIGN_CONTEXT_ID` among the directives requests a number that no other group has (GRP-05).
-    /// `LOCAL_COLLECTIVE_STATUS` says that the local part has failed, and `EVENT_AFFECTED_PROCS` which processes are
-    /// responsible, as in a fence.
+    /// `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed, and `EVENT_AFFECTED_PROCS` names the
+    /// processes responsible, as in a fence.
     #[doc(alias = "pmix_server_grp_fn_t")]
     async fn group(&self, cx: &UpcallContext, req: GroupRequest) -> HostResult<Grouped> {
         not_served(Upcall::Group)
     }
 
-    /// Finds out who makes a group by bootstrap (GRP-02), over all nodes: the caller, which is a process and not the server,
-    /// leads it with others or is added by them. Called for each process that calls; answered when as many leaders have
-    /// called as they say they are, for those whom they add as soon as these call. The servers of all of them then construct
-    /// the group of these members, as by [`group`](Self::group) with the members in this order.
+    /// Determines the members of a group by bootstrap (GRP-02), over all nodes. The caller is a process, not the
+    /// server: a leader, or a member added by leaders. Called once per calling process. The answer to leaders is due
+    /// when all leaders have called, as many as they declare; that to an added member, when it has called too. The
+    /// servers then construct the group, as by [`group`](Self::group) with the members in this order.
     ///
-    /// Members are the leaders and those whom they add, each of them once. Leaders that name different numbers fail
-    /// with `ERR_BAD_PARAM`. Processes of different users never meet. What one leader directs
-    /// (`GROUP_OPTIONAL`, `GROUP_NOTIFY_TERMINATION`, `GROUP_FT_COLLECTIVE`, `GROUP_ASSIGN_CONTEXT_ID`) holds for all.
+    /// Members are the leaders and the processes they add, each once. Leaders that declare different numbers fail
+    /// with `ERR_BAD_PARAM`. Processes of different users never form a group. Directives of one leader
+    /// (`GROUP_OPTIONAL`, `GROUP_NOTIFY_TERMINATION`, `GROUP_FT_COLLECTIVE`, `GROUP_ASSIGN_CONTEXT_ID`) apply to all.
     ///
     /// An addition to the Standard, in which [`group`](Self::group) has to do this too.
     async fn bootstrap(&self, cx: &UpcallContext, req: BootstrapRequest) -> HostResult<Bootstrapped> {

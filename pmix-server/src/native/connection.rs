@@ -11,18 +11,18 @@ use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
 use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
 use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
-use super::owner::SocketPair;
 use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
 use super::translate::{Task, task};
-use crate::door::{Guest, LogLine, warn_with};
+use crate::door::{LogLine, warn_with};
 use crate::inbox::DriverEvent;
 use crate::line::{Line, Refused, Turn, UNREAD};
+use crate::loopback::Arrival;
+use crate::owner::holder_of;
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection without a greeting within this time is closed.
@@ -40,14 +40,9 @@ const SMALL_FRAME: usize = 64 << 10;
 /// Why a process is disconnected while an incomplete large frame blocks its other connections.
 const UNFINISHED: &str = "it did not finish sending a message";
 
-/// Serves a connection whose other end belongs to the user `uid`.
-pub(super) async fn run(
-    stream: TcpStream,
-    sockets: SocketPair,
-    uid: u32,
-    mut guest: Guest,
-    shared: Arc<Shared>,
-) {
+/// Serves a connection of an admitted user.
+pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
+    let Arrival { stream, sockets, uid, mut guest } = arrival;
     let from = sockets.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
@@ -59,7 +54,7 @@ pub(super) async fn run(
             }
             Err(_) => return shared.turn_away(uid, from, "no greeting arrived in time"),
         };
-    let (hello, greeting, peer) = match admission(&connect, uid) {
+    let (hello, greeting, mut peer) = match admission(&connect, uid) {
         Ok(admission) => admission,
         Err(failure) => {
             shared.turn_away(uid, from, &failure.to_string());
@@ -70,9 +65,22 @@ pub(super) async fn run(
             return;
         }
     };
+    let reattaches = matches!(hello.identity, Identity::Tool(_));
+    if reattaches {
+        // it keeps its name when it attaches again (TOL-12), so the process must be known
+        peer.pid = match shared.owners.inode_of(&sockets) {
+            Some(inode) => {
+                let found = tokio::task::spawn_blocking(move || holder_of(inode, uid)).await;
+                found.ok().flatten()
+            }
+            None => None,
+        };
+    }
     let version = connect.version.parse().unwrap_or_else(|_| Version::of_dialect(connect.encoding.dialect));
     let line = shared.inbox.new_line();
-    let ledger = Arc::new(Ledger::new(Context::new(connect.encoding, version), line.clone()));
+    let writing = Arc::new(writing);
+    let context = Context::new(connect.encoding, version);
+    let ledger = Arc::new(Ledger::new(context, line.clone(), Arc::downgrade(&writing)));
     let (admitted, admission) = oneshot::channel();
     let sender = NativePeer::new(shared.clone(), ledger.clone(), greeting, (uid, from), admitted);
     tokio::spawn(write(writing, line.clone()));
@@ -80,7 +88,7 @@ pub(super) async fn run(
     if !shared.inbox.send(DriverEvent::Open { conn, peer: Box::new(sender) }).await {
         return;
     }
-    shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello })).await;
+    shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello, reattaches })).await;
     let mut connection = Connection { conn, uid, shared, ledger, errands: ERRANDS };
     let (inbox, door) = (connection.shared.inbox.clone(), connection.shared.door.clone());
     let talk = async {
@@ -294,6 +302,15 @@ impl Connection {
         match task(proc, asked) {
             Task::Ask(request, form) => {
                 let id = u64::from(received.tag);
+                if let Request::Monitor(monitor) = &request {
+                    // an alarm without a code of its own has that of its kind
+                    let code = if monitor.monitor.is(&keys::MONITOR_FILE) {
+                        Status::MONITOR_FILE_ALERT
+                    } else {
+                        Status::MONITOR_HEARTBEAT_ALERT
+                    };
+                    self.ledger.monitored(if monitor.code.is_success() { code } else { monitor.code });
+                }
                 match self.ledger.expect(id, form, request.memory()) {
                     Ok(()) => return self.ask(id, request, turn).await,
                     Err(Refused::TooMany) => {
@@ -328,6 +345,10 @@ impl Connection {
                     turn = self.ledger.line.turn().await;
                 }
             }
+            Task::Distances(asked) => {
+                let reply = self.shared.distances.answer(asked).await;
+                self.answer(received.tag, &reply);
+            }
             Task::Refuse(status) => self.answer(received.tag, &status.into()),
         }
         Ok(())
@@ -354,16 +375,16 @@ fn heartbeat() -> Request {
 }
 
 /// Writes messages to the socket until the line ends or is abandoned.
-async fn write(mut writing: OwnedWriteHalf, line: Arc<Line<Bytes>>) {
+async fn write(writing: Arc<OwnedWriteHalf>, line: Arc<Line<Bytes>>) {
     tokio::select! {
-        _ = write_all(&mut writing, &line) => {}
+        _ = write_all(&writing, &line) => {}
         () = line.abandoned() => {}
     }
     line.abandon();
 }
 
 /// Joins small frames that are ready into one write.
-async fn write_all(writing: &mut OwnedWriteHalf, line: &Line<Bytes>) -> io::Result<()> {
+async fn write_all(writing: &OwnedWriteHalf, line: &Line<Bytes>) -> io::Result<()> {
     let mut joined = BytesMut::new();
     while let Some((mut first, mut held)) = line.next().await {
         if first.len() >= WRITE_BYTES {
@@ -383,13 +404,21 @@ async fn write_all(writing: &mut OwnedWriteHalf, line: &Line<Bytes>) -> io::Resu
 
 /// Writes one buffer; every piece that the socket accepts counts as progress.
 async fn write_one(
-    writing: &mut OwnedWriteHalf,
+    writing: &OwnedWriteHalf,
     sent: &mut impl Buf,
     mut held: usize,
     line: &Line<Bytes>,
 ) -> io::Result<()> {
     while sent.has_remaining() {
-        let written = writing.write_buf(sent).await?.min(held);
+        writing.writable().await?;
+        // a long line to a fast reader must not take the turns of others
+        tokio::task::consume_budget().await;
+        let written = match writing.try_write(sent.chunk()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            written => written?,
+        };
+        sent.advance(written);
+        let written = written.min(held);
         held -= written;
         line.sent(written);
     }

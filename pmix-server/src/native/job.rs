@@ -1,6 +1,6 @@
 //! Job data as the C library requires it: written out for each node and each rank.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -139,10 +139,13 @@ fn apps(job: &JobData) -> Vec<KeyVal> {
         values.look_up(&keys::APP_SIZE);
         values.look_up(&keys::APPLDR);
         values.given();
-        values.into_array(&keys::APP_INFO_ARRAY)
+        // of an app that is only counted there is nothing to say
+        if values.2.len() > 1 { values.into_array(&keys::APP_INFO_ARRAY) } else { None }
     };
-    // as many as the host says, but no more than there are processes
-    (0..count.unwrap_or(1).min(job.size().unwrap_or(1))).filter_map(app).collect()
+    // as many as the host says, but no more than there are processes, and those of which it has said something
+    let counted = 0..count.unwrap_or(1).min(job.size().unwrap_or(1));
+    let numbers: BTreeSet<u32> = counted.chain(job.app_numbers()).collect();
+    numbers.into_iter().filter_map(app).collect()
 }
 
 fn nodes(job: &JobData) -> Vec<KeyVal> {
@@ -186,3 +189,6 @@ fn ranks(job: &JobData) -> impl Iterator<Item = RankData> + '_ {
         RankData { rank, pairs: values.2 }
     })
 }
+
+#[cfg(test)]
+mod tests;

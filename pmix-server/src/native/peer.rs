@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 use pmix_native::conn::{ClientAnswer, Frame, Framing, ToolAnswer};
@@ -10,6 +10,7 @@ use pmix_native::msg::{Context, IofDelivery, Push as NativePush, Reply as Answer
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Output, Push, Reply, Welcome};
 use pmix_types::{ProcId, Status};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::oneshot;
 
 use super::Shared;
@@ -31,6 +32,8 @@ pub(super) enum Greeting {
 pub(super) struct Ledger {
     pub(super) context: Context,
     pub(super) line: Arc<Line<Bytes>>,
+    /// What the socket takes at once needs no task to write it. The task owns the socket: its end is the end of the messages.
+    socket: Weak<OwnedWriteHalf>,
     state: Mutex<State>,
 }
 
@@ -42,11 +45,16 @@ struct State {
     registrations: BTreeMap<u64, Vec<Status>>,
     /// The process's own number for each output subscription.
     pulls: BTreeMap<u64, u64>,
+    /// Codes of events that monitors of the process raise.
+    alarms: Vec<Status>,
 }
 
+/// Codes of alerts: the engine refuses more monitors than this.
+const MAX_ALARMS: usize = 64;
+
 impl Ledger {
-    pub(super) fn new(context: Context, line: Arc<Line<Bytes>>) -> Self {
-        Self { context, line, state: Mutex::default() }
+    pub(super) fn new(context: Context, line: Arc<Line<Bytes>>, socket: Weak<OwnedWriteHalf>) -> Self {
+        Self { context, line, socket, state: Mutex::default() }
     }
 
     /// Records a pending request of `bytes` bytes.
@@ -56,10 +64,23 @@ impl Ledger {
         Ok(())
     }
 
+    /// Records the code of a monitor, whose events the process has not raised itself although it is their source.
+    pub(super) fn monitored(&self, code: Status) {
+        let alarms = &mut self.lock().alarms;
+        if alarms.len() < MAX_ALARMS && !alarms.contains(&code) {
+            alarms.push(code);
+        }
+    }
+
     /// Sends a frame.
     pub(super) fn send(&self, frame: Bytes) {
         let bytes = frame.len();
-        self.line.send(frame, bytes);
+        self.line.send_at_once(frame, bytes, |frame| {
+            // the task that writes the rest finds the error, too
+            let written = self.socket.upgrade().and_then(|socket| socket.try_write(&frame).ok());
+            let rest = frame.slice(written.unwrap_or_default()..);
+            (!rest.is_empty()).then(|| (rest.clone(), rest.len()))
+        });
     }
 
     /// Removes codes from the registrations; returns the registrations that are now empty. No codes means the default
@@ -208,13 +229,13 @@ impl Peer for NativePeer {
     }
 
     fn push(&mut self, push: Push) {
-        // the C library has already run its handlers for an event of its own process
         let event = match push {
             Push::Event { event, .. } => event,
             Push::Output { registration, output } => return self.push_output(registration, output),
             _ => return,
         };
-        if event.source == self.proc {
+        // the C library has already run its handlers for an event that its own process has raised
+        if event.source == self.proc && !self.ledger.lock().alarms.contains(&event.code) {
             return;
         }
         if !self.ledger.line.takes_pushes() {
@@ -249,10 +270,14 @@ mod tests {
     use crate::door::Door;
     use crate::inbox::Inbox;
     use crate::native::job::JobCache;
-    use crate::native::owner::Owners;
+    use crate::owner::Owners;
 
     fn ledger(inbox: &Inbox) -> Ledger {
-        Ledger::new(Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)), inbox.new_line())
+        Ledger::new(
+            Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)),
+            inbox.new_line(),
+            Weak::new(),
+        )
     }
 
     fn inbox() -> Inbox {
@@ -265,11 +290,11 @@ mod tests {
 
     /// The sending side of a connection of rank 0, and its unread messages.
     fn peer() -> (NativePeer, Arc<Line<Bytes>>) {
-        let (owners, inbox) = (Owners::open().unwrap(), inbox());
+        let (owners, inbox) = (Arc::new(Owners::open().unwrap()), inbox());
         let ledger = Arc::new(ledger(&inbox));
         let (server, door) = (ProcId::none(), Door::new(false));
         let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new(0));
-        let shared = Shared { inbox, server, owners, door, jobs, frames };
+        let shared = Shared { inbox, server, owners, door, jobs, distances: Default::default(), frames };
         let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
         let mut peer = NativePeer::new(Arc::new(shared), ledger.clone(), Greeting::Client, origin, admitted);
@@ -294,6 +319,18 @@ mod tests {
         assert!(line.try_next().is_none());
         peer.push(event_of(1));
         assert!(line.try_next().is_some());
+    }
+
+    #[test]
+    fn mon_02_a_c_process_hears_of_its_own_alerts_of_a_limited_number_of_codes() {
+        let (mut peer, line) = peer();
+        peer.ledger.monitored(Status::from_raw(-4242));
+        peer.push(event_of(0));
+        assert!(line.try_next().is_some(), "the monitor has raised it, not the process");
+        for code in 0..1000 {
+            peer.ledger.monitored(Status::from_raw(code));
+        }
+        assert_eq!(peer.ledger.lock().alarms.len(), MAX_ALARMS);
     }
 
     #[test]

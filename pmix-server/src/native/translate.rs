@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pmix_native::Version;
 use pmix_native::msg::{
-    Body, Collective, CommitPart, Credential, Entry, Group, GroupResult, Log as NativeLog, ProcData,
-    Reply as Answer, Request as Ask, Spawned,
+    Body, Collective, CommitPart, Credential, DeviceDistances, Entry, Group, GroupResult, Log as NativeLog,
+    ProcData, Reply as Answer, Request as Ask, Spawned,
 };
 use pmix_types::message::{
     Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, GroupConstruct, GroupDestruct, GroupLeave,
@@ -25,6 +25,8 @@ pub(super) enum Task {
     Ask(Request, AnswerAs),
     /// The reply is job data, which the connection holds.
     Job,
+    /// Distances to devices, which this server computes itself.
+    Distances(DeviceDistances),
     /// Registrations of these codes end, without a reply.
     Deregister(Vec<Status>),
     /// It is not supported or not valid.
@@ -191,6 +193,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             control.directives = asked.info;
             Task::Ask(Request::SessionControl(control), AnswerAs::Info)
         }
+        Ask::DeviceDistances(asked) => Task::Distances(asked),
         _ => Task::Refuse(Status::ERR_NOT_SUPPORTED),
     }
 }
@@ -213,7 +216,8 @@ fn log(said: NativeLog) -> Log {
     let NativeLog { data, time, info, .. } = said;
     let mut log = Log::new(data.into_vec());
     log.directives = info;
-    if let Some(time) = time.filter(|_| !log.directives.contains(&keys::LOG_TIMESTAMP)) {
+    // libraries send 0 for none
+    if let Some(time) = time.filter(|time| time.0 != 0 && !log.directives.contains(&keys::LOG_TIMESTAMP)) {
         log.directives.push(Info::new(&keys::LOG_TIMESTAMP, time));
     }
     log

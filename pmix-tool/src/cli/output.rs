@@ -5,9 +5,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use pmix_tool::types::{IofChannels, Rank};
-use pmix_tool::{Nspace, OutputChunk, OutputError, OutputFormat, OutputWriter, ProcId};
+use pmix_tool::{
+    AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, OutputWriter,
+    ProcId, Tool,
+};
+use tokio::time::timeout;
 
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
@@ -133,8 +138,14 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let mut open: BTreeMap<ProcId, IofChannels> = procs.into_iter().map(|proc| (proc, channels)).collect();
     let mut writer = OutputWriter::new(args.format.into(), &mut *console.out, &mut *console.err);
     let mut trouble = None;
+    let server = tool.server()?;
+    let mut silence = Silence { may_hide_ends: server.is_of_openpmix(), ended: Vec::new() };
     while !open.is_empty() {
-        match output.recv().await {
+        let Some(next) = silence.recv(&mut output).await else {
+            silence.look(&tool, &mut open).await?;
+            continue;
+        };
+        match next {
             Some(Ok(chunk)) => {
                 writer.write(&chunk)?;
                 close(&mut open, &chunk);
@@ -147,6 +158,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
             }
             // its jobs have ended
             Some(Err(OutputError::Stopped)) => {}
+            Some(Err(OutputError::Disconnected)) if has_left(&server) => {}
             Some(Err(error)) => trouble = Some(error),
             None => break,
         }
@@ -160,6 +172,56 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// What a server does not say: one of OpenPMIx does not tell that output has ended, so that silence needs a look at its jobs.
+struct Silence {
+    may_hide_ends: bool,
+    /// Jobs that had ended at the last look.
+    ended: Vec<Nspace>,
+}
+
+/// How long a server may be silent before a look.
+const SILENCE: Duration = Duration::from_secs(1);
+
+impl Silence {
+    /// What the stream brings; `None` after a silence that means something.
+    async fn recv(&self, output: &mut OutputStream) -> Option<Option<Result<OutputChunk, OutputError>>> {
+        if !self.may_hide_ends {
+            return Some(output.recv().await);
+        }
+        // what came before the answer about the jobs is here already
+        let limit = if self.ended.is_empty() { SILENCE } else { Duration::ZERO };
+        timeout(limit, output.recv()).await.ok()
+    }
+
+    /// Closes what jobs had open that have ended and of which no output is left, or looks which have ended.
+    async fn look(&mut self, tool: &Tool, open: &mut BTreeMap<ProcId, IofChannels>) -> Result<(), Error> {
+        if !self.ended.is_empty() {
+            open.retain(|proc, _| !self.ended.contains(&proc.nspace));
+            self.ended.clear();
+            return Ok(());
+        }
+        let running = match tool.namespaces().await {
+            Ok(running) => running,
+            Err(error) if error.is_not_found() => Vec::new(),
+            // the stream says it as well
+            Err(error) if error.is_lost_connection() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let jobs = open.keys().map(|proc| proc.nspace.clone());
+        self.ended = jobs.filter(|job| !running.contains(job)).collect();
+        Ok(())
+    }
+}
+
+/// Whether a server of OpenPMIx has stopped in good order, as `mpirun` does with its job: it has removed its files.
+fn has_left(server: &AttachedServer) -> bool {
+    let info = server.info().filter(|_| server.is_of_openpmix());
+    info.is_some_and(|info| {
+        let host = info.host.as_deref().unwrap_or_default();
+        !info.dir.join(format!("pmix.{host}.tool.{}", info.pid)).exists()
+    })
 }
 
 /// Notes the end of a channel or of a namespace.

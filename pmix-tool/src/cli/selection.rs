@@ -32,7 +32,7 @@ struct Which {
     #[arg(long)]
     pid: Option<u32>,
 
-    /// The server at this address: NAMESPACE.RANK;unix:PATH, with the path of its socket
+    /// The server at this address: NAMESPACE.RANK;unix:PATH, with the path of its socket, or NAMESPACE.RANK;tcp4://ADDRESS:PORT
     #[arg(long)]
     uri: Option<String>,
 

@@ -7,7 +7,7 @@ use super::Why;
 use super::gather::is_unanswered;
 use super::phrase::Scene;
 
-/// A collective that waits, or the requests of any number of processes that wait for the same.
+/// A waiting collective, or waiting requests of any number of processes for the same thing.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Case {
@@ -16,7 +16,7 @@ pub struct Case {
     pub wait: Wait,
     /// Number of requests; 0 for a collective.
     pub requests: usize,
-    /// Why it waits: one English sentence in one line, whatever names and texts of others are in it.
+    /// Why it waits: one English sentence in one line, with foreign names and texts escaped.
     pub sentence: String,
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Kind {
     Lookup,
     /// Another request, which the host carries out.
     Request,
-    /// A node has not told what waits there.
+    /// A node has not reported its waits.
     Unanswered,
 }
 
 impl Why {
-    /// What waits in an order that is easy to follow: collectives first, those that have waited longest before others;
-    /// behind each what the processes wait for that it misses.
+    /// The cases in reading order: collectives first, the longest wait before others; each is followed by the waits
+    /// of its missing processes.
     #[must_use]
     pub fn cases(&self) -> Vec<Case> {
         let mut cases = folded(&self.waits);
@@ -54,8 +54,8 @@ impl Why {
         sorted
     }
 
-    /// Why these jobs wait: a sentence for each of [`cases`](Self::cases), and one for each job in which nothing waits, with
-    /// what its processes do instead.
+    /// Why these jobs wait: a sentence for each of [`cases`](Self::cases), and one for each job without waits, with
+    /// the activity of its processes.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let cases = self.cases().into_iter().map(|case| case.sentence);

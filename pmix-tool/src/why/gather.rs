@@ -12,15 +12,15 @@ use crate::tool::{Tool, read_namespaces};
 type Procs = BTreeMap<ProcId, Process>;
 
 impl Tool {
-    /// Asks why jobs wait, or all that are visible if none is named: for what waits in them, and for what is known of their
-    /// processes.
+    /// Queries why jobs wait: their waiting operations, and the state of their processes. Without names, queries all
+    /// visible jobs.
     ///
-    /// Jobs that do not run are left out: [`Why::jobs`] has the others. Two reports tell which processes use a processor:
-    /// see [`Why::since`].
+    /// Jobs that do not run are left out: [`Why::jobs`] has the others. Two reports show the processor use of
+    /// processes: see [`Why::since`].
     ///
     /// # Errors
-    /// As [`Tool::query`], and [`Error::Unsupported`] if the server does not know what waits, as is the case of other
-    /// implementations of PMIx. A server that cannot look at processes is no error: [`Process::look`] is `None`.
+    /// As [`Tool::query`], and [`Error::Unsupported`] if the server does not report waits, as with other
+    /// implementations of PMIx. A server that cannot examine processes is not an error: [`Process::look`] is `None`.
     ///
     /// # Cancel safety
     /// Safe.

@@ -53,13 +53,13 @@ impl<'a> Scene<'a> {
         let names: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         let mut text = if names.is_empty() { String::new() } else { format!("{}: ", listed(&names)) };
         if case.kind() == Kind::Unanswered {
-            text += &format!("node {} has not told what waits there", middle(&wait.node, TEXT));
+            text += &format!("node {} has not reported its waits", middle(&wait.node, TEXT));
         } else {
             text += &self.what(case, home);
         }
         text += &self.for_whom(at, home);
         if !wait.excused.is_empty() {
-            text += &format!("; it goes on without {}, which will not come", named(&wait.excused, home));
+            text += &format!("; it continues without {}, which will not enter", named(&wait.excused, home));
         }
         if let Some((status, message)) = &wait.error {
             let failed = if case.kind() == Kind::Unanswered { "" } else { "; it has failed" };
@@ -90,12 +90,12 @@ impl<'a> Scene<'a> {
                 count => format!("Of its {count} processes"),
             };
             text += &match (procs.len(), self.kinds_of(&procs, usize::MAX)) {
-                (1, kinds) if kinds.is_empty() => format!("{counted} is not known to do anything"),
+                (1, kinds) if kinds.is_empty() => format!("{counted} has no known activity"),
                 (1, _) => {
                     let proc = procs.procs().next().map(|proc| self.plight(&proc, usize::MAX).one);
                     format!("{counted} {}", proc.unwrap_or_default())
                 }
-                (_, kinds) if kinds.is_empty() => format!("{counted} nothing more is known"),
+                (_, kinds) if kinds.is_empty() => format!("{counted} none has a known activity"),
                 (_, kinds) => format!("{counted} {}", listed(&kinds)),
             };
         }
@@ -287,7 +287,7 @@ fn owner(wait: &Wait) -> String {
     if wait.missing.is_empty() { "a whole job".to_owned() } else { named(&wait.missing, home) }
 }
 
-/// What the kernel says that a process does.
+/// The activity of a process, as reported by the kernel.
 fn does(process: &Process) -> Plight {
     let doing = process.doing();
     let look = process.look.as_ref();

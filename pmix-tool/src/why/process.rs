@@ -3,7 +3,7 @@ use std::time::Duration;
 use pmix_types::why::{Activity, ProcLook};
 use pmix_types::{Pid, ProcId, ProcInfo, ProcState};
 
-/// What is known of a process: from the process table, and from the kernel of its node.
+/// The state of a process, from the process table and from the kernel of its node.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Process {
@@ -11,7 +11,7 @@ pub struct Process {
     pub proc: ProcId,
     /// Its node, if known.
     pub node: Option<String>,
-    /// Its process id there; known as soon as it is started, if the host tells.
+    /// Its process id there, from its start if the host reports it.
     pub pid: Option<Pid>,
     /// Its state in the process table.
     pub state: ProcState,
@@ -19,7 +19,7 @@ pub struct Process {
     pub exit_code: Option<i32>,
     /// Its connection to its server.
     pub link: Link,
-    /// What the kernel of its node says; `None` if nobody looked.
+    /// The view of its node's kernel; `None` if it was not examined.
     pub look: Option<ProcLook>,
     /// The processor time that it has used since an earlier look: see [`Why::since`](super::Why::since).
     pub cpu: Option<CpuUse>,
@@ -50,7 +50,7 @@ pub struct CpuUse {
     pub over: Duration,
 }
 
-/// What a process does, as far as it matters to those who wait for it. The most telling first.
+/// The activity of a process, as it matters to its waiting peers. The most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Doing {
@@ -71,7 +71,7 @@ pub enum Doing {
 }
 
 impl Process {
-    /// A process of which nothing is known yet.
+    /// A process of unknown state.
     #[must_use]
     pub const fn new(proc: ProcId) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Process {
         self.exit_code = row.state.is_terminated().then_some(row.exit_code);
     }
 
-    /// Takes over what the kernel says, which knows best.
+    /// Takes over the view of the kernel, which is authoritative.
     pub(super) fn see(&mut self, look: ProcLook) {
         self.pid = Some(look.pid);
         if !look.node.is_empty() {

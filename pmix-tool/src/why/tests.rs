@@ -237,7 +237,7 @@ fn a_collective_that_misses_nobody_here_waits_for_others() {
     fence.excused = set("job:3");
     fence.left = Some(Duration::from_secs(9));
     fence.error = Some((Status::ERR_TIMEOUT, "late".into()));
-    let end = "the resource manager (host); it goes on without rank 3, which will not come; it has failed: \
+    let end = "the resource manager (host); it continues without rank 3, which will not enter; it has failed: \
                ERR_TIMEOUT, late; it times out in 9 s.";
     says(vec![fence], vec![], &format!("job: a fence of 4 processes has waited 5 s for {end}"));
 }
@@ -247,7 +247,7 @@ fn a_node_that_has_not_answered_is_named() {
     let mut unanswered = Wait::new(0, "query of waits", "n3", Duration::ZERO);
     unanswered.error = Some((Status::ERR_TIMEOUT, "no answer".into()));
     let sentences = why(vec![unanswered], vec![]).sentences();
-    assert_eq!(sentences[0], "node n3 has not told what waits there: ERR_TIMEOUT, no answer.");
+    assert_eq!(sentences[0], "node n3 has not reported its waits: ERR_TIMEOUT, no answer.");
     assert!(sentences[1].starts_with("job: no process is known to wait in PMIx;"), "{sentences:?}");
 }
 
@@ -285,7 +285,7 @@ fn a_job_in_which_nothing_waits_points_to_its_stacks() {
     says(
         vec![],
         vec![Process::new(process(0, Activity::Runs).proc)],
-        &format!("{start} Its process is not known to do anything. {end}"),
+        &format!("{start} Its process has no known activity. {end}"),
     );
     let mut procs: Vec<_> = (0..16).map(|rank| process(rank, Activity::Runs)).collect();
     procs[3] = sleeper(3, "pause");

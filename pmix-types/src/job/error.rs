@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::map::MapError;
-use crate::{KeyName, Nspace, ParseRankSetError, Rank, Status, ValueError};
+use crate::{KeyName, Nspace, ParseRankSetError, Rank, ValueError};
 
 /// Invalid job data. Nothing of the call has been applied.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -19,11 +19,6 @@ pub struct JobError {
 impl JobError {
     pub(super) fn new(nspace: &Nspace, kind: JobErrorKind) -> Self {
         Self { nspace: nspace.clone(), kind }
-    }
-
-    /// The Standard's status for this failure: `ERR_BAD_PARAM`.
-    pub const fn status(&self) -> Status {
-        Status::ERR_BAD_PARAM
     }
 }
 
@@ -63,12 +58,12 @@ pub enum JobErrorKind {
         /// The values that the key allows.
         needs: &'static str,
     },
-    /// An array that does not say what it describes.
+    /// An array without the key of its subject.
     #[error("{array} does not say what it is about; add {needs} to it")]
     Unnamed {
         /// Key of the array.
         array: KeyName,
-        /// The keys that would say it.
+        /// The keys of which it needs one.
         needs: &'static str,
     },
     /// Arrays nested too deep.
@@ -77,7 +72,7 @@ pub enum JobErrorKind {
         /// The greatest depth that is read.
         limit: usize,
     },
-    /// A value of an app that does not say which app.
+    /// A value of an app, without the number of the app.
     #[error("{key} belongs to an app and the job has several; put it into an APP_INFO_ARRAY with APPNUM")]
     WhichApp {
         /// The key.

@@ -14,7 +14,7 @@ use super::{JobErrorKind, names};
 /// How deep arrays may lie inside each other. A session of jobs of apps of nodes of processes is five deep.
 const MAX_DEPTH: usize = 16;
 
-/// What a list of infos says, sorted, in the order given.
+/// The contents of a list of infos, sorted, in the order given.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) node_map: Option<NodeMap>,

@@ -70,7 +70,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn rest(&self) -> &'a str {
+    /// Steps over so many bytes, up to the end of a character.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 }

@@ -1,9 +1,9 @@
 //! Node maps, process maps and the placement of ranks on nodes.
 //!
-//! A [`NodeMap`] is an ordered list of node names, a [`ProcMap`] says which ranks run on each of them, and a
-//! [`Placement`] answers questions about a process map in both directions: the node of a rank, and the ranks of a node.
-//! All three stay compressed: their memory depends on the number of regular pieces in a job's layout, not on its nodes
-//! and ranks.
+//! A [`NodeMap`] is an ordered list of node names, a [`ProcMap`] lists the ranks on each of them, and a [`Placement`]
+//! answers questions about a process map in both directions: the node of a rank, and the ranks of a node. All three
+//! stay compressed: their memory depends on the number of regular pieces in a job's layout, not on its nodes and
+//! ranks.
 //!
 //! # Encoded forms
 //! An encoded map starts with a tag that names its form, see [`MapForm`]:

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::name_index::NameIndex;
 use super::node_map::{NodeMap, Run};
-use super::template::Template;
+use super::template::{Template, max_number};
 use super::{MAX_NODES, MapError};
 
 #[derive(Debug, Default)]
@@ -61,6 +61,39 @@ impl NodeMapBuilder {
         self.close(1);
         self.open = Some(Open::One(name.to_owned()));
         Ok(())
+    }
+
+    /// Adds the names at the start of `list`, separated by commas, that count on from the last name. Returns the number of
+    /// bytes that they take, without the comma after them. `at` is the position of `list` in the input.
+    ///
+    /// Long lists are series, and to compare with the one name that can come next costs less than to read a name.
+    pub(super) fn push_series(&mut self, list: &str, at: usize) -> Result<usize, MapError> {
+        let Some(Open::Many { template, first, count }) = &self.open else { return Ok(0) };
+        let template = &self.templates[*template as usize];
+        let next = *first + u64::from(*count);
+        if template.is_literal() || next > max_number(template.width.into()) {
+            return Ok(0);
+        }
+        let mut name = String::with_capacity(template.name_len());
+        template.write(next, &mut name);
+        let digits = template.prefix.len()..template.prefix.len() + usize::from(template.width);
+        let (mut name, list) = (name.into_bytes(), list.as_bytes());
+        let (mut added, mut start, mut end) = (0, 0, 0);
+        while let Some(b',') | None = list.get(start + name.len())
+            && list[start.min(list.len())..].starts_with(&name)
+        {
+            added += 1;
+            end = start + name.len();
+            start = end + 1;
+            if !count_up(&mut name[digits.clone()]) || start > list.len() {
+                break;
+            }
+        }
+        self.grow(added, at)?;
+        if let Some(Open::Many { count, .. }) = &mut self.open {
+            *count += added;
+        }
+        Ok(end)
     }
 
     /// The id for [`push_run`](Self::push_run) of a template with texts that have been checked.
@@ -140,10 +173,25 @@ impl NodeMapBuilder {
     }
 }
 
+/// Adds one to a decimal number; `false` if it needs another digit.
+fn count_up(digits: &mut [u8]) -> bool {
+    for digit in digits.iter_mut().rev() {
+        if *digit < b'9' {
+            *digit += 1;
+            return true;
+        }
+        *digit = b'0';
+    }
+    false
+}
+
 /// Refuses what cannot be part of a name in a list.
 pub(super) fn check_text(text: &str, at: usize) -> Result<(), MapError> {
-    match text.char_indices().find(|(_, found)| matches!(found, ',' | '\0')) {
-        Some((offset, found)) => Err(MapError::NameCharacter { at: at + offset, found }),
+    match text.bytes().position(|found| matches!(found, b',' | 0)) {
+        Some(offset) => {
+            let found = char::from(text.as_bytes()[offset]);
+            Err(MapError::NameCharacter { at: at + offset, found })
+        }
         None => Ok(()),
     }
 }

@@ -85,7 +85,7 @@ impl NodeMap {
     /// The memory taken is bounded by the length of the input, not by the number of nodes it stands for.
     ///
     /// # Errors
-    /// The [`MapError`] that says what is wrong and where.
+    /// [`MapError`], with the position.
     #[doc(alias = "PMIx_parse_regex2")]
     pub fn parse(bytes: &[u8]) -> Result<Self, MapError> {
         match Framed::open(bytes)? {

@@ -32,6 +32,12 @@ pub(super) fn parse_list(mut text: Cursor<'_>) -> Result<NodeMap, MapError> {
             if !text.eat(",") {
                 break;
             }
+            let (rest, at) = (text.rest(), text.at());
+            let series = builder.push_series(rest, at)?;
+            text.skip(series);
+            if series > 0 && !text.eat(",") {
+                break;
+            }
         }
     }
     Ok(builder.finish())

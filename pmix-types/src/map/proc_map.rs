@@ -129,7 +129,7 @@ impl ProcMap {
     /// The memory taken is bounded by the length of the input, not by the number of ranks it stands for.
     ///
     /// # Errors
-    /// The [`MapError`] that says what is wrong and where.
+    /// [`MapError`], with the position.
     #[doc(alias = "PMIx_parse_regex2")]
     pub fn parse(bytes: &[u8]) -> Result<Self, MapError> {
         match Framed::open(bytes)? {
@@ -142,7 +142,7 @@ impl ProcMap {
     /// Parses the plain form only.
     ///
     /// # Errors
-    /// The [`MapError`] that says what is wrong and where.
+    /// [`MapError`], with the position.
     ///
     /// # Standard
     /// Value of `PROC_MAP_RAW`.

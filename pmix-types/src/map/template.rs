@@ -86,7 +86,7 @@ impl Template {
     }
 }
 
-/// The greatest number of so many digits.
+/// The greatest number with this number of digits.
 pub(super) const fn max_number(width: usize) -> u64 {
     10_u64.pow(width as u32) - 1
 }

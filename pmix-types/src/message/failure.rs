@@ -1,8 +1,26 @@
 use std::fmt;
+use std::time::Duration;
 
 use crate::{KeyName, KeyNameError, ProcId, Status, ValueError, escaped};
 
+/// How much later than its limit a request may fail whose participants are on several nodes: the server first asks the others whom
+/// it lacks and what those do, and fails the request without their words if they take longer. A process that gives up a silent
+/// server waits for longer than this, so that it gets the server's own answer where there is one.
+pub const LATENESS: Duration = Duration::from_secs(2);
+
 /// Why a request failed: the status, a message for people, and the processes responsible.
+///
+/// # Examples
+/// ```
+/// use pmix_types::message::Failure;
+/// use pmix_types::{ProcId, Status};
+///
+/// let dead = ProcId::new("job-1".parse()?, "3".parse()?);
+/// let failure = Failure::new(Status::ERR_PROC_TERM_WO_SYNC, "rank 3 has ended").with_procs(vec![dead]);
+/// assert_eq!(failure.to_string(), "rank 3 has ended (ERR_PROC_TERM_WO_SYNC)");
+/// assert!(failure.status().is_peer_death());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {

@@ -12,7 +12,7 @@ directed_requests! {
 
 /// Whether all channels have accepted the messages to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums)]
+#[allow(clippy::exhaustive_enums, reason = "the Standard has no other success")]
 pub enum Logged {
     /// All channels; with `LOG_ONCE`, one.
     Fully,

@@ -1,5 +1,5 @@
 use super::Failure;
-use crate::{Info, KeyOf, Nspace, Status, Value, ValueType};
+use crate::{Info, KeyOf, Nspace, Query, Status, Value, ValueType, keys};
 
 /// The answer to queries.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,5 +43,26 @@ impl ResolvePeers {
     /// A request with these fields.
     pub const fn new(node: Option<String>, nspace: Option<Nspace>) -> Self {
         Self { node, nspace }
+    }
+}
+
+impl Query {
+    /// Refuses a query without a key, and qualifiers that contradict each other (QRY-05).
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for `PROCID` together with `NSPACE` or `RANK`, and for `RANK` without `NSPACE`.
+    pub fn check(&self) -> Result<(), Failure> {
+        let bad = |message: &str| Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        if self.keys.is_empty() {
+            return bad("a query has no key");
+        }
+        let given = &self.qualifiers;
+        if given.contains(&keys::PROCID) && (given.contains(&keys::NSPACE) || given.contains(&keys::RANK)) {
+            return bad("a query has both PROCID and NSPACE or RANK as qualifiers: give one or the other");
+        }
+        if given.contains(&keys::RANK) && !given.contains(&keys::NSPACE) {
+            return bad("a query has the qualifier RANK without NSPACE: a process needs both");
+        }
+        Ok(())
     }
 }

@@ -10,12 +10,10 @@ pub(super) fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S
     time.as_secs_f64().serialize(serializer)
 }
 
-#[allow(clippy::ref_option, reason = "serde asks for it")]
 pub(super) fn seconds_left<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_secs_f64()).serialize(serializer)
 }
 
-#[allow(clippy::ref_option, reason = "serde asks for it")]
 pub(super) fn failure<S: Serializer>(
     failure: &Option<(Status, String)>,
     serializer: S,

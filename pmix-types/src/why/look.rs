@@ -29,7 +29,7 @@ pub enum Activity {
     Stopped,
     /// Stopped by a debugger (t).
     Traced,
-    /// Has ended; nobody has taken its exit status yet (Z, X).
+    /// Has ended, but its exit status has not been collected (Z, X).
     Ended,
     /// Another letter.
     #[default]
@@ -69,7 +69,7 @@ impl Activity {
     }
 }
 
-/// What the kernel of its node says of a process at one moment.
+/// The kernel's view of a process at one moment.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ pub struct ProcLook {
     /// What its main thread does.
     pub activity: Activity,
     /// The system call that its main thread is in, by name or else by number; `None` if it is in none, or if the kernel
-    /// does not tell.
+    /// does not report it.
     pub syscall: Option<String>,
     /// The function of the kernel in which its main thread waits; `None` as for `syscall`.
     pub wait_channel: Option<String>,
@@ -117,7 +117,7 @@ impl ProcLook {
         }
     }
 
-    /// What it does, in words that follow its name: `is stopped`, `sleeps in futex`; `None` if that is unknown.
+    /// Its activity, in words that follow its name: `is stopped`, `sleeps in futex`; `None` if that is unknown.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let at = |first: &Option<String>, second: &Option<String>| {
@@ -159,7 +159,7 @@ impl ProcLook {
             .collect()
     }
 
-    /// The value of [`LOOKS`](super::LOOKS) that says all of these.
+    /// The value of [`LOOKS`](super::LOOKS) for all of these.
     #[must_use]
     pub fn write_all<'a>(looks: impl IntoIterator<Item = &'a Self>) -> Value {
         let rows = looks.into_iter().map(|look| Info::new(&LOOK, DataArray::Info(look.fields())));

@@ -1,4 +1,4 @@
-//! Why a job waits: the operations of a server that are not complete, and what the kernel says of processes.
+//! Why a job waits: the operations of a server that are not complete, and the kernel's view of processes.
 //!
 //! None of this is in the Standard. It travels as values of keys of our own, [`WAITS`], [`LOOKS`] and [`RECORD`], so that any
 //! PMIx library can ask with `PMIx_Query`; their names, and those of what is in them, begin with `rs.pmix.`.
@@ -20,9 +20,9 @@ pub use wait::Wait;
 /// only those in which processes of these namespaces take part.
 pub const WAITS: Key<DataArray> = Key::new("rs.pmix.waits", DataType::DATA_ARRAY);
 
-/// A query for what the kernel says of the processes of a job: an array with one array for each, which
-/// [`ProcLook::read_all`] reads. Needs `NSPACE` or `PROCID`, takes `RANK`, all as often as wanted. Processes that have ended
-/// are left out.
+/// A query for the kernel's view of the processes of a job: an array with one array for each, which
+/// [`ProcLook::read_all`] reads. Needs `NSPACE` or `PROCID`, takes `RANK`, all as often as wanted. Processes that
+/// have ended are left out.
 pub const LOOKS: Key<DataArray> = Key::new("rs.pmix.looks", DataType::DATA_ARRAY);
 
 /// A query for the flight recorder of the server that is asked: what happened there last, and what waits, as text with a line

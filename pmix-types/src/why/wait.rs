@@ -31,7 +31,7 @@ pub struct Wait {
     pub id: u64,
     /// What waits, in the words of error messages: `fence`, `connect`, `get`, `lookup`, `spawn`, ...
     pub operation: String,
-    /// What it is about: the key of a get, the keys of a lookup, the id of a group.
+    /// The subject: the key of a get, the keys of a lookup, the id of a group.
     pub about: Option<String>,
     /// The node of the server that knows it; of a collective the first one that does.
     pub node: String,
@@ -47,7 +47,7 @@ pub struct Wait {
     pub arrived: ProcSet,
     /// Those who are awaited: participants, or the process whose data a get wants.
     pub missing: ProcSet,
-    /// Participants that it goes on without.
+    /// Participants without which it continues.
     pub excused: ProcSet,
     /// Whether the server has asked its host to carry it out, and waits for the answer.
     pub at_host: bool,
@@ -98,7 +98,7 @@ impl Wait {
             .collect()
     }
 
-    /// The value of [`WAITS`](super::WAITS) that says all of these.
+    /// The value of [`WAITS`](super::WAITS) for all of these.
     #[must_use]
     pub fn write_all<'a>(waits: impl IntoIterator<Item = &'a Self>) -> Value {
         let rows = waits.into_iter().map(|wait| Info::new(&WAIT, DataArray::Info(wait.fields())));

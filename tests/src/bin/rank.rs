@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use pmix_client::types::{App, Persistence, Status, Value};
+use pmix_client::types::{App, DataRange, Persistence, Status, Value};
 use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -25,6 +25,8 @@ enum Act {
     FenceThenExit(u8),
     /// `fence-without RANK`: this rank blocks, the others enter a fence of all.
     FenceWithout(u32),
+    /// `fence-without-spinner RANK`: this rank uses a processor all the time, the others enter a fence of all.
+    FenceWithoutSpinner(u32),
     /// `die-before-fence RANK`: this rank kills itself, the others enter a fence of all.
     DieBeforeFence(u32),
     /// `listen-without RANK`: this rank blocks, the others wait for the event that one of them has died.
@@ -74,6 +76,8 @@ enum Act {
     Block,
     /// `spin-until FILE`: computes until this file is there, says for how long it was stopped at most, finalize.
     SpinUntil(String),
+    /// `stop-in-app`: waits for a debugger after init, if its job data says so, then a fence of all, finalize.
+    StopInApp,
     /// `leave`: exits with 0 and without finalize.
     Leave,
 }
@@ -117,7 +121,13 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::Block => block().await,
         Act::SpinUntil(ref file) => spin_until(file),
         Act::Leave => return Ok(0),
+        Act::StopInApp => {
+            stop_in_app(&client).await?;
+            client.fence_all().await?;
+        }
         Act::FenceWithout(absent) | Act::ListenWithout(absent) if rank == absent => block().await,
+        // no file has this name
+        Act::FenceWithoutSpinner(absent) if rank == absent => spin_until(""),
         Act::ListenWithout(_) => listen(&client).await?,
         Act::DieBeforeFence(victim) if rank == victim => {
             println!("dying");
@@ -188,6 +198,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         | Act::Fence
         | Act::FenceThenExit(_)
         | Act::FenceWithout(_)
+        | Act::FenceWithoutSpinner(_)
         | Act::DieBeforeFence(_) => {
             println!("fencing");
             client.fence_all().await?;
@@ -216,6 +227,22 @@ fn busy() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok());
     Duration::from_nanos(nanoseconds.sum())
+}
+
+/// As the Standard has it: tells that it waits, and where, until it is released.
+async fn stop_in_app(client: &Client) -> Result<(), Error> {
+    let me = client.proc_id();
+    match client.get(me.clone(), keys::DEBUG_STOP_IN_APP).optional().await {
+        Err(error) if error.is_not_found() => return Ok(()),
+        Ok(Value::Rank(rank)) if !rank.matches(me.rank) => return Ok(()),
+        stop => stop?,
+    };
+    let mut releases = client.events([Status::DEBUGGER_RELEASE]).await?;
+    let ready = client.notify(Status::READY_FOR_DEBUG).range(DataRange::RM).non_default();
+    ready.info(keys::BREAKPOINT, "after init").await?;
+    let _ = releases.recv().await;
+    println!("released");
+    Ok(())
 }
 
 async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
@@ -300,6 +327,7 @@ impl Act {
             "fence" => Self::Fence,
             "fence-then-exit" => Self::FenceThenExit(number(args)?),
             "fence-without" => Self::FenceWithout(number(args)?),
+            "fence-without-spinner" => Self::FenceWithoutSpinner(number(args)?),
             "die-before-fence" => Self::DieBeforeFence(number(args)?),
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
@@ -326,6 +354,7 @@ impl Act {
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
             "spin-until" => Self::SpinUntil(args.get(1)?.clone()),
+            "stop-in-app" => Self::StopInApp,
             "leave" => Self::Leave,
             _ => return None,
         })

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+mod errors;
 mod glossary;
 mod layers;
 mod limits;

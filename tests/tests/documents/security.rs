@@ -3,8 +3,12 @@
 use crate::{names, root, sources};
 
 /// Sections whose sentences say what holds. The others say how to report, and what does not.
-const HOLDING: [&str; 3] =
-    ["Another user gets nothing but a refusal", "Several users on one server", "No peer can"];
+const HOLDING: [&str; 4] = [
+    "Another user gets nothing but a refusal",
+    "Several users on one server",
+    "Several nodes",
+    "No peer can",
+];
 
 /// The items of a section, each in one line.
 fn items(section: &str) -> Vec<String> {

@@ -17,6 +17,7 @@ use pmix_native::msg::{
 use pmix_native::{Dialect, Encoding};
 use pmix_rm::LocalLauncher;
 use pmix_server::host::{self, *};
+use pmix_server::topology::{DeviceFilter, Topology};
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, ServerBuilder, Upcall, UpcallContext, async_trait,
 };
@@ -68,7 +69,7 @@ const COMMANDS: [(u8, Served); 41] = [
     (29, Server),
     (30, No),
     (31, No),
-    (32, No),
+    (32, Server),
     (33, Server),
     (34, No),
     (35, Host(Upcall::SessionControl)),
@@ -237,6 +238,10 @@ fn check_body(number: u8, body: &Body) {
         // without a host nobody numbers it
         (Command::GROUP_CONSTRUCT, Body::Group(group)) => {
             matches!(group.context_id, None | Some(0 | 7)) && matches!(&*group.members, [] | [_])
+        }
+        (Command::DEVICE_DISTANCES, Body::Distances(found)) => {
+            let first = "0".parse().unwrap();
+            *found == Topology::read().compute_distances(&first, &DeviceFilter::default())
         }
         (Command::RESOLVE_PEERS, Body::Peers(procs)) => *procs == [me()],
         (Command::RESOLVE_NODES, Body::Nodes(nodes)) => nodes.as_deref() == Some("n0"),

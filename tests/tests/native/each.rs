@@ -130,6 +130,7 @@ fn clients(peer: Peer, launcher: impl Fn(&Path) -> Command) -> Option<Answers> {
 
 fn ours(dir: &Path) -> Command {
     let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.env("PMIXRUN_RECORD", "none");
     command.args(["--timeout", LIMIT, "-n", "2"]).env_remove("RUST_LOG").env("PMIX_SERVER_TMPDIR", dir);
     command
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::{self, join_all};
 use pmix_client::types::Status;
-use pmix_client::{Client, EventStream, Group};
+use pmix_client::{Client, Error, EventStream, Group, keys};
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::NativeWire;
 use pmix_tests::{NullLauncher, Peer, Running, TestNode, within};
@@ -167,4 +167,130 @@ async fn leave(library: Peer) {
 #[tokio::test]
 async fn grp_10_a_member_in_libpmix_leaves_a_group_with_rust() {
     leave(Peer::Libpmix).await;
+}
+
+/// Has heard of an invitation, and accepts.
+async fn accepts(client: &Client, mut invitations: EventStream) -> Result<Group, Error> {
+    let event = within(invitations.next()).await.unwrap().unwrap();
+    assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
+    client.group_join("g", event.source.clone()).await
+}
+
+/// A leader here, a member here, and two in C, which answer by events that do not name the group.
+async fn invite(library: Peer) {
+    let Some(program) = library.program("pmix_group") else { return };
+    let rig = Rig::start().await;
+    let mut c = [
+        rig.c(&program, 2, "listen g join g fence g").await,
+        rig.c(&program, 3, "listen g join g fence g").await,
+    ];
+    for process in &mut c {
+        process.line_with("listen done").await;
+    }
+    let invitations = within(rig.rust[1].events([Status::GROUP_INVITED]).into_future()).await.unwrap();
+    let procs = [3, 0, 2, 1].map(|rank| rig.node.proc(rank));
+    let leads = rig.rust[0].group_invite("g", procs).assign_context_id().into_future();
+    let (led, joined) = within(future::join(leads, accepts(&rig.rust[1], invitations))).await;
+    let groups = [led.unwrap(), joined.unwrap()];
+    groups.iter().for_each(|group| rig.is_of(group, &[3, 0, 2, 1]));
+    let fences = groups.iter().zip(&rig.rust).map(|(group, client)| client.fence(group.all()).into_future());
+    within(join_all(fences)).await.into_iter().for_each(Result::unwrap);
+    for process in c {
+        ended(process, &["invited by job:0", "join done", "fence done"]).await;
+    }
+}
+
+#[tokio::test]
+async fn grp_03_a_rust_leader_invites_members_in_libpmix() {
+    invite(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn grp_03_a_rust_leader_invites_members_in_libpmix_5() {
+    invite(Peer::Libpmix5).await;
+}
+
+/// A leader in C, whose library counts the answers, with members here and one in C.
+async fn is_invited(library: Peer) {
+    let Some(program) = library.program("pmix_group") else { return };
+    let rig = Rig::start().await;
+    let mut c = rig.c(&program, 2, "listen g join g fence g").await;
+    c.line_with("listen done").await;
+    let mut members = Vec::new();
+    for client in &rig.rust {
+        let invitations = within(client.events([Status::GROUP_INVITED]).into_future()).await.unwrap();
+        members.push(accepts(client, invitations));
+    }
+    let leader = rig.c(&program, 3, "invite g job:3,job:0,job:2,job:1 fence g").await;
+    let groups: Vec<Group> = within(join_all(members)).await.into_iter().map(Result::unwrap).collect();
+    groups.iter().for_each(|group| rig.is_of(group, &[3, 0, 2, 1]));
+    let fences = groups.iter().zip(&rig.rust).map(|(group, client)| client.fence(group.all()).into_future());
+    within(join_all(fences)).await.into_iter().for_each(Result::unwrap);
+    ended(leader, &["invite done", "fence done"]).await;
+    ended(c, &["invited by job:3", "join done", "fence done"]).await;
+}
+
+#[tokio::test]
+async fn grp_03_a_leader_in_libpmix_invites_rust_members() {
+    is_invited(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn grp_03_a_leader_in_libpmix_5_invites_rust_members() {
+    is_invited(Peer::Libpmix5).await;
+}
+
+/// A member in C declines what a leader here asks: the leader hears of it, and a member in C that has accepted, too.
+async fn is_declined(library: Peer) {
+    let Some(program) = library.program("pmix_group") else { return };
+    let rig = Rig::start().await;
+    let mut accepts = rig.c(&program, 2, "listen g join g").await;
+    accepts.line_with("listen done").await;
+    let procs = [0, 2, 3].map(|rank| rig.node.proc(rank));
+    let leads = within(rig.rust[0].group_invite("g", procs).into_future());
+    let declines = async {
+        // the leader and the one that accepts; the invitation is kept for who listens later
+        rig.node.until_waiting(2).await;
+        rig.c(&program, 3, "listen g decline g").await
+    };
+    let (led, declines) = future::join(leads, declines).await;
+    let error = led.unwrap_err();
+    assert_eq!(error.status(), Status::GROUP_CONSTRUCT_ABORT, "{error}");
+    assert!(error.to_string().contains("job:3 has declined"), "{error}");
+    ended(declines, &["invited by job:0", "decline done"]).await;
+    let (status, out, err) = accepts.end().await;
+    assert_eq!(status.code(), Some(3), "{out}{err}");
+    assert!(err.starts_with("join: "), "{out}{err}");
+}
+
+#[tokio::test]
+async fn grp_03_a_member_in_libpmix_declines_what_a_rust_leader_asks() {
+    is_declined(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn grp_03_a_member_in_libpmix_5_declines_what_a_rust_leader_asks() {
+    is_declined(Peer::Libpmix5).await;
+}
+
+/// A leader in C that ends before its group is complete: who accepts here waits for another leader in vain, or not at all.
+async fn loses_its_leader(library: Peer) {
+    let Some(program) = library.program("pmix_group") else { return };
+    let rig = Rig::start().await;
+    let invitations = within(rig.rust[0].events([Status::GROUP_INVITED]).into_future()).await.unwrap();
+    let mut others: EventStream =
+        within(rig.rust[1].events([Status::GROUP_INVITED]).into_future()).await.unwrap();
+    let leader = rig.c(&program, 3, "invite g job:3,job:0,job:1").await;
+    within(others.next()).await.unwrap().unwrap();
+    leader.kill();
+    let error = within(accepts(&rig.rust[0], invitations)).await.unwrap_err();
+    // before its server knows of the end of the leader, or after that
+    let gone = [Status::GROUP_LEADER_FAILED, Status::GROUP_CONSTRUCT_ABORT];
+    assert!(gone.contains(&error.status()), "{error}");
+    let _ = leader.end().await;
+}
+
+#[tokio::test]
+async fn grp_07_a_leader_in_libpmix_that_ends_leaves_nobody_waiting() {
+    loses_its_leader(Peer::Libpmix).await;
 }

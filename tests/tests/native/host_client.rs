@@ -62,11 +62,11 @@ async fn works_with_what_it_has_started(library: Peer) {
 }
 
 #[tokio::test]
-async fn a_host_works_as_a_client_with_processes_of_both_wires() {
+async fn ini_01c_a_host_works_as_a_client_with_processes_of_both_wires() {
     works_with_what_it_has_started(Peer::Libpmix).await;
 }
 
 #[tokio::test]
-async fn a_host_works_as_a_client_with_processes_of_libpmix_5() {
+async fn ini_01c_a_host_works_as_a_client_with_processes_of_libpmix_5() {
     works_with_what_it_has_started(Peer::Libpmix5).await;
 }

@@ -1,9 +1,10 @@
-//! Programs linked with the C library of PMIx, and Open MPI: what they do at our servers, and what is refused.
+//! Programs linked with the C library of PMIx, Open MPI and MPICH: what they do at our servers, and what is refused.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod commands;
 mod connected_names;
+mod debugger;
 mod duties;
 mod each;
 mod groups;
@@ -12,9 +13,16 @@ mod host_client;
 mod locality;
 mod mixed;
 mod mpi;
+mod mpich;
+mod pmi1;
+mod pmi1_refusals;
 mod programs;
+mod queries;
+mod reattach;
 mod refusals;
 mod requests;
+mod rust_client;
+mod selection;
 mod stack;
 mod tools;
 mod why;

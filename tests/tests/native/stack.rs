@@ -34,8 +34,12 @@ impl Late {
     }
 
     fn stack(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        self.pmix(&[&["stack"], args].concat())
+    }
+
+    fn pmix(&self, args: &[&str]) -> (Option<i32>, String, String) {
         let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.arg("stack").args(args);
+        command.args(args);
         command.env("PMIX_SERVER_TMPDIR", self.dir.path()).env_remove("RUST_LOG");
         run(command)
     }
@@ -58,6 +62,38 @@ impl Late {
             }
             assert!(started.elapsed() < 2 * DEADLINE, "{}\n{:#}", job["answer"], job["procs"]);
         }
+    }
+
+    /// `pmix why` says that nobody waits in PMIx, what each rank does, and who knows more.
+    fn why_points_to_stack(&self, state: &str) {
+        let (code, out, err) = self.pmix(&["why", "--json"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        let report: Value = serde_json::from_str(&out).unwrap();
+        let server = &report["servers"][0];
+        assert_eq!(server["waits"].as_array().unwrap().len(), 0, "{server:#}");
+        let job = server["jobs"][0].as_str().unwrap();
+        let [sentence] = &server["sentences"].as_array().unwrap()[..] else { panic!("{server:#}") };
+        let sentence = sentence.as_str().unwrap();
+        let starts =
+            format!("{job}: no process waits in PMIx; an MPI_Barrier makes no PMIx call. Of its 16 ");
+        assert!(sentence.starts_with(&starts), "{sentence}");
+        assert!(sentence.ends_with(&format!(". `pmix stack {job}` shows where.")), "{sentence}");
+        let procs = server["procs"].as_array().unwrap();
+        assert_eq!(procs.len(), RANKS, "{server:#}");
+        for (rank, proc) in procs.iter().enumerate() {
+            assert_eq!((&proc["proc"]["rank"], &proc["pmix"]), (&rank.into(), &"connected".into()), "{proc}");
+            assert!(proc["cpu_time"].as_f64().unwrap() > 0.0 && proc["cpu_share"].is_f64(), "{proc}");
+        }
+        assert_eq!(procs[3]["state"], state, "{}", procs[3]);
+
+        let (code, out, err) = self.pmix(&["why"]);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        let said = out.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        assert!(said.starts_with(&starts) && said.contains("`pmix stack "), "{out}");
+        let pid = procs[3]["pid"].to_string();
+        let row =
+            out.lines().find(|line| line.split_whitespace().any(|word| word == pid) && line.contains(state));
+        assert!(row.is_some(), "{out}");
     }
 
     async fn end(self) {
@@ -94,6 +130,13 @@ async fn eu_stack_names_rank_3(peer: Peer) {
         let job = Late::start(&late, how).await;
         let report = job.until_they_wait("0-2,4-15", &[]);
         rank_3_is_elsewhere(&report, 15, (function, is_stopped), "eu-stack");
+
+        let state = match how {
+            "sleep" => "sleeps",
+            "stop" => "stopped",
+            _ => "runs",
+        };
+        job.why_points_to_stack(state);
 
         let (code, out, err) = job.stack(&[]);
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");

@@ -1,9 +1,10 @@
 //! Tools linked with the C library find a server, and ask it.
 
+use std::path::Path;
 use std::process::Command;
 
-use pmix_client::Rank;
 use pmix_client::types::App;
+use pmix_client::{Rank, keys};
 use pmix_host::{JobStart, MemoryExchange, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::{NativeWire, Server};
@@ -63,27 +64,100 @@ async fn attaches(library: Peer) {
     }
 }
 
+/// A system-level and a session-level server side by side, each with a job.
+struct SideBySide {
+    dir: tempfile::TempDir,
+    system: Server,
+    session: Server,
+    _jobs: [RunningJob; 2],
+}
+
+impl SideBySide {
+    async fn start() -> Self {
+        let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let start = async |job: &str, is_system: bool| {
+            let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
+            let mut server = Server::builder().host(host.clone()).hostname(&name).session_root(dir.path());
+            server = server.nspace(format!("of-{job}")).native_wire(NativeWire::On).tool_support(true);
+            if is_system {
+                server = server.system_tmpdir(dir.path());
+            }
+            let server = server.start().await.unwrap();
+            let apps = vec![App::new("sh", 1).args(["-c", ECHO])];
+            let echo = JobStart::new(job.parse().unwrap(), apps).stdin(Rank::WILDCARD);
+            (within(host.start_job(echo)).await.unwrap(), server)
+        };
+        let (all, system) = start("all", true).await;
+        let (own, session) = start("own", false).await;
+        Self { dir, system, session, _jobs: [all, own] }
+    }
+
+    /// A tool that has only the directories to go by.
+    fn tool(&self, tool: &Path) -> Command {
+        let mut command = Command::new(tool);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
+            command.env_remove(name);
+        }
+        for name in ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR"] {
+            command.env(name, self.dir.path());
+        }
+        command
+    }
+
+    async fn stop(self) {
+        self.system.stop().await;
+        self.session.stop().await;
+    }
+}
+
+/// The library lists the servers by their files, also for a tool that is attached to none.
+async fn lists_the_servers(library: Peer) {
+    let Some(tool) = library.program("pmix_avail") else { return };
+    let servers = SideBySide::start().await;
+    let handle = servers.session.handle();
+    let file = handle.session_dir().join(format!("pmix.{}.tool", handle.hostname()));
+    let text = std::fs::read_to_string(file).unwrap();
+    let (pid, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+    for uri in [None, text.lines().next()] {
+        let mut command = servers.tool(&tool);
+        command.args(uri);
+        let (status, out, err) = Running::start(command).end().await;
+        assert!(status.success() && out.contains("finalize: 0"), "{uri:?}: {status} {out}{err}");
+        let mut listed: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("server ")).collect();
+        listed.sort_unstable();
+        assert_eq!(listed.len(), 2, "{uri:?}: {out}{err}");
+        for (server, line) in [&servers.system, &servers.session].into_iter().zip(listed) {
+            let nspace = &server.handle().proc_id().nspace;
+            for due in [
+                format!("{}={nspace}", keys::SERVER_NSPACE.name()),
+                format!("{}=0", keys::SERVER_RANK.name()),
+                format!("{}={pid}", keys::SERVER_PIDINFO.name()),
+                format!("{}={uid}", keys::USERID.name()),
+            ] {
+                assert!(line.split(' ').any(|word| word == due), "{due} of {line:?}");
+            }
+        }
+    }
+    servers.stop().await;
+}
+
+#[tokio::test]
+async fn tol_02_qry_15b_a_c_tool_lists_the_system_server_and_that_of_the_session() {
+    lists_the_servers(Peer::Libpmix).await;
+}
+
+#[tokio::test]
+async fn tol_02_qry_15b_a_tool_of_libpmix_5_lists_the_system_server_and_that_of_the_session() {
+    lists_the_servers(Peer::Libpmix5).await;
+}
+
 /// Finds each of a system-level and a session-level server that run side by side.
 async fn chooses(library: Peer) {
     let Some(tool) = library.program("pmix_tool") else { return };
-    let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
-    let dir = tempfile::tempdir().unwrap();
-    let start = async |job: &str, is_system: bool| {
-        let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
-        let mut server = Server::builder().host(host.clone()).hostname(&name).session_root(dir.path());
-        server = server.nspace(format!("of-{job}")).native_wire(NativeWire::On).tool_support(true);
-        if is_system {
-            server = server.system_tmpdir(dir.path());
-        }
-        let server = server.start().await.unwrap();
-        let apps = vec![App::new("sh", 1).args(["-c", ECHO])];
-        let echo = JobStart::new(job.parse().unwrap(), apps).stdin(Rank::WILDCARD);
-        (within(host.start_job(echo)).await.unwrap(), server)
-    };
-    let (_system, system) = start("all", true).await;
-    let (_session, session) = start("own", false).await;
-    let (own, all) =
-        (session.handle().proc_id().nspace.to_string(), system.handle().proc_id().nspace.to_string());
+    let servers = SideBySide::start().await;
+    let [own, all] =
+        [&servers.session, &servers.system].map(|server| server.handle().proc_id().nspace.to_string());
     // without selection the C library counts both, and asks for one
     let ways: [(&str, &[&str]); 4] = [
         ("all", &["system", "-"]),
@@ -92,21 +166,13 @@ async fn chooses(library: Peer) {
         ("all", &["nspace", &all]),
     ];
     for (job, way) in ways {
-        let mut command = Command::new(&tool);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
-            command.env_remove(name);
-        }
-        command
-            .env("PMIX_SERVER_TMPDIR", dir.path())
-            .env("PMIX_SYSTEM_TMPDIR", dir.path())
-            .env("TMPDIR", dir.path());
+        let mut command = servers.tool(&tool);
         command.arg(job).args(way);
         let (status, out, err) = Running::start(command).end().await;
         assert!(status.success(), "{way:?}: {status} {out}{err}");
         assert!(out.contains(&format!("attached as of-{job}.tool.")), "{way:?}: {out}{err}");
     }
-    system.stop().await;
-    session.stop().await;
+    servers.stop().await;
 }
 
 #[tokio::test]
@@ -157,7 +223,7 @@ async fn tol_16_a_tool_of_libpmix_5_that_is_a_process_of_a_job_is_a_client() {
 
 /// A server on this node that knows one job, and the address for C programs. The library of release 4.2.2 reads the namespace
 /// of a server up to its first dot only.
-async fn with_job(server: &'static str, job: &str) -> (TestNode, String) {
+pub(crate) async fn with_job(server: &'static str, job: &str) -> (TestNode, String) {
     let name = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let host = StandardHost::new(LocalLauncher::new(&name), MemoryExchange::single(&name));
     let node = TestNode::builder(1).nspace(job).hostname(&name).host(host);

@@ -243,7 +243,7 @@ async fn alc_01_what_a_user_holds_is_bounded_and_other_requesters_give_a_time() 
     let stranger = scene.nodes[0].connect(&proc("strangers", 0)).await.unwrap();
     let error = within(stranger.allocate(AllocDirective::NEW).cpus(1)).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
-    assert!(error.to_string().contains("give ALLOC_TIME"), "{error}");
+    assert!(error.to_string().contains("set ALLOC_TIME"), "{error}");
     let hour = || within(stranger.allocate(AllocDirective::NEW).cpus(1).time(Duration::from_secs(3600)));
     hour().await.unwrap();
 

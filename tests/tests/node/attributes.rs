@@ -1,15 +1,17 @@
 //! Attribute support: what the levels register, and what processes and tools hear of it.
 
 use pmix_client::types::message::{
-    GroupConstruct, IofPull, JobControl, Log, Lookup, Publish, Request, Spawn, Unpublish,
+    Allocate, GroupConstruct, IofPull, JobControl, Log, Lookup, Publish, Request, Spawn, Unpublish,
 };
 use pmix_client::types::{
-    App, AttributeLevel, DataType, Directives, Info, InfoFlags, IofChannels, Query, RegAttr, Status, Value,
+    AllocDirective, App, AttributeLevel, DataType, Directives, Info, InfoFlags, IofChannels, Query, RegAttr,
+    Status, Value,
 };
 use pmix_client::{Client, ProcId, keys};
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, ServerHandle, Upcall, UpcallContext, async_trait};
+use pmix_tests::coverage::TRIED;
 use pmix_tests::{NullLauncher, TestNode, all_of, nspace, on_both_runtimes, query_once, within};
 use pmix_tool::Tool;
 
@@ -185,6 +187,12 @@ fn request(function: &str, attribute: Info) -> Request {
             }
             with!(Spawn(spawn))
         }
+        "PMIx_Allocation_request" => {
+            // the host names a new one itself
+            let is_named = attribute.is(&keys::ALLOC_ID);
+            let directive = if is_named { AllocDirective::EXTEND } else { AllocDirective::NEW };
+            with!(Allocate(Allocate::new(directive)))
+        }
         "PMIx_IOF_pull" => with!(IofPull(IofPull::new(vec![all_of("job")], IofChannels::STDOUT))),
         "PMIx_Group_construct" => {
             // an id of its own each time: the group may come to be
@@ -231,17 +239,7 @@ const CHANNELS: [&str; 5] = [
 /// reports, and no others.
 #[tokio::test]
 async fn att_01_gen_05_the_standard_host_takes_what_is_reported() {
-    for function in [
-        "PMIx_Publish",
-        "PMIx_Lookup",
-        "PMIx_Unpublish",
-        "PMIx_Query_info",
-        "PMIx_Spawn",
-        "PMIx_Log",
-        "PMIx_Job_control",
-        "PMIx_IOF_pull",
-        "PMIx_Group_construct",
-    ] {
+    for function in TRIED {
         let host = StandardHost::new(NullLauncher, MemoryExchange::single("n0"));
         let node = TestNode::builder(1).host(host).start().await;
         let client = node.client(0).await;

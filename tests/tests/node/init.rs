@@ -305,7 +305,7 @@ fn ids() -> (u32, u32) {
 }
 
 #[test]
-fn programming_models_are_declared_to_libraries_of_the_process_and_found_by_queries() {
+fn ini_11_programming_models_are_declared_to_libraries_of_the_process_and_found_by_queries() {
     on_both_runtimes(async || {
         let node = TestNode::with_standard_host(2).await;
         let said = Directives::new()

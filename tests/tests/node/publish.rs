@@ -190,6 +190,7 @@ async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
 /// `pmixrun` with a file for published data, and a rank that does something.
 fn pmixrun(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.env("PMIXRUN_RECORD", "none");
     command.arg("--store").arg(dir.join("published")).arg(rank_program()).args(args);
     command.env("PMIX_SERVER_TMPDIR", dir);
     command

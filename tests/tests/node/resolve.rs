@@ -85,7 +85,7 @@ fn res_04_res_05_the_host_has_the_first_word() {
         let peers = within(client.resolve_peers(None, Some(node.nspace()))).await.unwrap();
         assert_eq!(peers, [ProcId::new("far".parse().unwrap(), Rank::from_raw(6))]);
         assert!(within(client.resolve_peers(Some("n9"), None)).await.unwrap().is_empty());
-        let refused = within(client.resolve_peers(None, Some(&"secret".parse().unwrap()))).await;
+        let refused = within(client.resolve_peers(None, Nspace::new("secret").unwrap())).await;
         assert_eq!(refused.unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
         // what the host does not support the server knows itself
         assert_eq!(within(client.resolve_nodes(None)).await.unwrap(), ["n0"]);

@@ -9,7 +9,9 @@ use pmix_client::types::{
 };
 use pmix_client::{Client, Credential, Nspace, keys};
 use pmix_server::host::{Allocate, Infos, Monitor, ResourceBlock, SessionControl, ValidateCredential};
-use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait, inventory};
+use pmix_server::{
+    Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait, inventory,
+};
 use pmix_tests::{TestNode, on_both_runtimes, within};
 
 /// Answers with what it was asked.
@@ -302,4 +304,24 @@ fn set_05a_set_05b_set_05c_an_inventory_of_one_node_is_known_on_another() {
             assert_eq!(refused.status, Status::ERR_BAD_PARAM);
         }
     });
+}
+
+/// A server that is itself a process of another launcher must not pass that launcher's server on. In a process of its own, which has
+/// such a variable.
+#[tokio::test]
+async fn a_server_without_the_native_wire_hides_the_server_of_who_started_it() {
+    const INHERITED: &str = "PMIX_SERVER_URI41";
+    if std::env::var_os(INHERITED).is_none() {
+        let test = "server_chapter::a_server_without_the_native_wire_hides_the_server_of_who_started_it";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", test]).env(INHERITED, "launcher.0;tcp4://127.0.0.1:1").output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        return;
+    }
+    let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::Off)).start().await;
+    let environment = node.handle().setup_fork(&node.proc(0)).await.unwrap();
+    let uris: Vec<_> = environment.iter().filter(|(name, _)| name.starts_with("PMIX_SERVER_URI")).collect();
+    assert_eq!(uris, [(INHERITED, "")]);
 }

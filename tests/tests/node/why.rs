@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pmix_client::types::job::JobSpec;
 use pmix_client::types::why::{Activity, LOOKS, ProcLook, ProcSet, WAITS, Wait};
 use pmix_client::types::{Query, Status};
 use pmix_client::{Client, Error, ProcId, Rank, keys};
@@ -135,6 +136,38 @@ fn a_fence_that_times_out_says_what_those_do_that_are_missing() {
     });
 }
 
+#[test]
+fn a_fence_that_times_out_says_what_those_of_other_nodes_do() {
+    on_both_runtimes(async || {
+        let cluster = TestCluster::new(2, 2).await;
+        let clients = cluster.clients().await;
+        let own = std::process::id();
+        // nobody of the other node has entered, then one of them
+        for entered in [2, 3] {
+            let there: Vec<_> = clients[2..entered].iter().map(fence).collect();
+            for number in 0..there.len() {
+                cluster.node(1).until_waiting(u64::try_from(number).unwrap() + 1).await;
+            }
+            let late = |client: &Client| client.fence_all().timeout(Duration::from_secs(1)).into_future();
+            let (a, b) = within(async { tokio::join!(late(&clients[0]), late(&clients[1])) }).await;
+            for error in [a.unwrap_err(), b.unwrap_err()] {
+                let text = error.to_string();
+                let missing = if entered == 2 { "job:2-3" } else { "job:3" };
+                let names = format!("timed out waiting for {missing} on n1 (");
+                assert!(error.status() == Status::ERR_TIMEOUT && text.contains(&names), "{text}");
+                for rank in entered..4 {
+                    assert!(text.contains(&format!("{rank} is pid {own}, ")), "{text}");
+                }
+                assert!(text.contains("sleeps") || text.contains("computes or spins"), "{text}");
+                let procs: Vec<_> =
+                    (entered..4).map(|rank| proc("job", u32::try_from(rank).unwrap())).collect();
+                assert_eq!(error.procs(), procs);
+            }
+            there.iter().for_each(JoinHandle::abort);
+        }
+    });
+}
+
 /// Never gets an answer from another node.
 #[derive(Debug)]
 struct Deaf(MemoryExchange);
@@ -192,6 +225,35 @@ fn nodes_that_do_not_answer_are_named_and_hold_up_nobody() {
             assert_eq!(places(&own), [(0, "n0")]);
             fence.abort();
         }
+    });
+}
+
+#[test]
+fn only_nodes_are_asked_that_processes_are_on_or_wait_for() {
+    on_both_runtimes(async || {
+        let exchange = MemoryExchange::cluster(["n0", "n1", "n2", "n3"]).remove(0);
+        let node = TestNode::builder(2).host(StandardHost::new(NullLauncher, exchange)).start().await;
+        let job = JobSpec::new(nspace("far")).node_map(["n2"]).unwrap().ranks_block(1, 1).unwrap();
+        node.add_job(job, []).await;
+        let job = JobSpec::new(nspace("wide")).node_map(["n0", "n1"]).unwrap().ranks_block(2, 1).unwrap();
+        node.add_job(job, [0]).await;
+        let client = node.client(0).await;
+        let asked = async |query: Query| {
+            let found = waits(&client, query).await;
+            found.iter().filter(|wait| wait.error.is_some()).map(|wait| wait.node.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(of(Query::new(&WAITS), "job")).await, [""; 0]);
+        assert_eq!(asked(of(Query::new(&WAITS), "wide")).await, ["n1"]);
+        assert_eq!(asked(Query::new(&WAITS)).await, ["n1", "n2", "n3"]);
+        let connecting = {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let _ = client.connect([all_of("job"), all_of("far")]).await;
+            })
+        };
+        node.until_waiting(1).await;
+        assert_eq!(asked(of(Query::new(&WAITS), "job")).await, ["n2"]);
+        connecting.abort();
     });
 }
 

@@ -50,7 +50,7 @@ impl Owner {
             None => (pmixrun(dir.path(), &[]), rank.to_owned()),
             Some(user) => {
                 let mut command = user.command(user.copy_of(&program("pmix-rm", "pmixrun")));
-                command.args(["--timeout", "60"]).env_remove("RUST_LOG");
+                command.args(["--timeout", "60"]).env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none");
                 (command, user.copy_of(rank))
             }
         };

@@ -2,7 +2,7 @@
 
 use pmix_client::types::{App, Directives, Info, Status, Value};
 use pmix_client::{Nspace, ProcId, Rank, keys};
-use pmix_tests::{Peer, rank_program, within};
+use pmix_tests::{Logs, Peer, rank_program, within};
 
 use crate::spawn::{Rig, next, term_status};
 
@@ -150,5 +150,34 @@ async fn dbg_01_daemons_that_come_later_are_beside_the_processes_they_are_for() 
         assert_eq!(within(async { spawn.await }).await.unwrap_err().status(), status);
     }
     release(&rig, &mut ready, &job, &[1, 3]).await;
+    ended(&mut rig, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dbg_01_a_process_stops_where_it_likes_until_it_is_released() {
+    let mut rig = Rig::start(&["n0"]).await;
+    let mut ready = within(async { rig.client.events([Status::READY_FOR_DEBUG]).await }).await.unwrap();
+    let mut app = rig.script(&format!("exec {} stop-in-app > $OUT 2>&1", where_program()), 2);
+    app.info.push(Info::required(&keys::DEBUG_STOP_IN_APP, Rank::from_raw(1)));
+    let job = spawn(&rig, vec![app], Directives::new()).await;
+    let event = next(&mut ready).await;
+    let stopped = ProcId::new(job.clone(), Rank::from_raw(1));
+    assert_eq!(event.source, stopped);
+    assert_eq!(event.info.get(&keys::BREAKPOINT).unwrap().as_deref(), Some("after init"));
+    let release = rig.client.notify(Status::DEBUGGER_RELEASE).custom_range([stopped]).non_default();
+    within(async { release.await }).await.unwrap();
+    // the other one has waited for it in a fence
+    ended(&mut rig, 1).await;
+    assert!(rig.written(&job, 1).contains("released") && !rig.written(&job, 0).contains("released"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dbg_01_gen_05_a_stop_that_is_not_possible_and_not_required_is_logged() {
+    let logs = Logs::start();
+    let mut rig = Rig::start(&["n0"]).await;
+    let on_exec = Directives::new().with(&keys::DEBUG_STOP_ON_EXEC, true);
+    let app = App::new(where_program(), 1).args(["fence"]);
+    spawn(&rig, vec![app], on_exec).await;
+    logs.line_with(&["WARN", "DEBUG_STOP_ON_EXEC is not supported: use DEBUG_STOP_IN_INIT"]).await;
     ended(&mut rig, 1).await;
 }

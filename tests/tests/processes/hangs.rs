@@ -11,6 +11,13 @@ async fn why_names_the_rank_that_sleeps_and_does_not_enter_a_fence() {
 }
 
 #[tokio::test]
+async fn why_names_the_rank_that_spins_after_its_init() {
+    let hang = Hang::start(4, 2, &[], &rank_program(), &["fence-without-spinner", "2"]);
+    hang.is_explained(Instead::Spin).await;
+    hang.end().await;
+}
+
+#[tokio::test]
 async fn why_names_the_rank_that_has_not_called_init() {
     for instead in Instead::ALL {
         let hang = Hang::before_init(16, 5, instead, &rank_program(), &["fence"]);

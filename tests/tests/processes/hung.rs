@@ -24,6 +24,7 @@ impl Hung {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(program("pmix-rm", "pmixrun"));
+        command.env("PMIXRUN_RECORD", "none");
         command.arg(rank_program()).arg("block").env("PMIX_SERVER_TMPDIR", dir.path());
         let mut run = Running::start(command);
         run.line_with("blocked").await;
@@ -72,7 +73,7 @@ fn is_given_up<T>(what: &str, outcome: Result<T, Error>) {
     let Err(error) = outcome else { panic!("{what} was answered") };
     assert_eq!(error.status(), Status::ERR_TIMEOUT, "{what}: {error}");
     assert!(
-        error.to_string().contains("did not answer within the limit of 1s and 5s more"),
+        error.to_string().contains("did not answer within the limit of 1s and 3s more"),
         "{what}: {error}"
     );
 }
@@ -119,7 +120,7 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
     })
     .await;
     let took = started.elapsed();
-    assert!(took >= Duration::from_secs(6), "not before: {took:?}");
+    assert!(took >= Duration::from_secs(4), "not before: {took:?}");
 
     assert!(!patient.is_finished());
     hung.goes_on();

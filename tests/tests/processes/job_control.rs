@@ -158,6 +158,7 @@ fn jct_03_paths_that_a_list_cannot_name_are_refused() {
 async fn jct_02a_a_process_of_pmixrun_has_another_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.env("PMIXRUN_RECORD", "none");
     command.env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
     command.args(["-n", "3"]).arg(rank_program()).args(["kill-peer", "2"]);
     let (status, out, err) = Running::start(command).end().await;

@@ -10,7 +10,9 @@ use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank};
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
-use pmix_tests::{TestNode, rank_program, within};
+use pmix_tests::{Running, TestNode, pmixrun, rank_program, within};
+use pmix_tool::Tool;
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// Nodes whose hosts start processes, and one process on the first which asks for jobs.
@@ -346,4 +348,44 @@ async fn spn_04_reg_22b_parent_and_child_know_each_others_data() {
     }
     let spawned = within(async { rig.client.get(rig.client.proc_id(), keys::SPAWNED).await }).await;
     assert!(!spawned.unwrap_or(false), "nobody has started the parent");
+}
+
+/// The log of the host is that of `pmixrun` here.
+#[tokio::test]
+async fn spn_05_what_becomes_of_a_job_is_logged_if_its_spawn_asks_for_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = pmixrun(dir.path(), &["sh", "-c", "echo started; exec sleep 1000"]);
+    command.env("RUST_LOG", "pmix_host=info");
+    let mut run = Running::start(command);
+    run.line_with("started").await;
+    let tool = within(Tool::builder().session_root(dir.path()).connect()).await.unwrap();
+    let client = tool.client();
+    let mut ends = within(async { client.events([Status::EVENT_JOB_END]).await }).await.unwrap();
+    let mut jobs = Vec::new();
+    for directives in [
+        none().require(&keys::LOG_JOB_EVENTS, true).require(&keys::LOG_PROC_TERMINATION, true),
+        none().require(&keys::LOG_COMPLETION, true).require(&keys::LOG_PROC_ABNORMAL_TERMINATION, true),
+        none(),
+    ] {
+        let script = "[ $PMIX_RANK = 0 ] || exit 3";
+        let apps = vec![App::new("sh", 1).args(["-c", script]), App::new("sh", 1).args(["-c", script])];
+        let spawn = client.spawn(apps).notify_completion().directives(directives);
+        jobs.push(within(async { spawn.await }).await.unwrap());
+        next(&mut ends).await;
+    }
+    run.signal(Signal::TERM);
+    let (_, _, err) = run.end().await;
+    let [all, some, none] = &jobs[..] else { panic!("{jobs:?}") };
+    let has = |words: &[&str]| err.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    for job in [all, some] {
+        assert!(
+            has(&["the job has ended", job, "first_failure", &format!("{job}:1 with exit code 3")]),
+            "{err}"
+        );
+        assert!(has(&["the process has ended with exit code 3", &format!("{job}:1")]), "{err}");
+    }
+    assert!(has(&["the job has started", all]) && !has(&["the job has started", some]), "{err}");
+    let well = "the process has ended with exit code 0";
+    assert!(has(&[well, &format!("{all}:0")]) && !has(&[well, &format!("{some}:0")]), "{err}");
+    assert!(!has(&["has ended", none]) && !has(&["the job has started", none]), "{err}");
 }

@@ -9,7 +9,8 @@ use pmix_client::ProcId;
 use pmix_client::types::job::JobSpec;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, Server, Upcall, UpcallContext, async_trait};
-use pmix_tests::{OtherUser, Running, nspace, proc, program, run};
+use pmix_tests::{OtherUser, Running, nspace, proc, program, run, within};
+use pmix_tool::Tool;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -60,11 +61,17 @@ impl Place {
 }
 
 fn pmixrun() -> Command {
-    Command::new(program("pmix-rm", "pmixrun"))
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    command.env("PMIXRUN_RECORD", "none");
+    command
 }
 
 fn pmix() -> Command {
     Command::new(program("pmix-tool", "pmix"))
+}
+
+fn node() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The name of the job that a launcher with this process id has started.
@@ -73,7 +80,7 @@ fn job_of(running: &Running) -> String {
 }
 
 #[tokio::test]
-async fn tol_02_tol_06e_tol_07a_tools_find_the_system_server_first_and_each_by_its_selection() {
+async fn tol_02_tol_06e_tol_07a_qry_15b_tools_find_the_system_server_first_and_each_by_its_selection() {
     let place = Place::new();
     let session = place.runs(pmixrun(), &[]).await;
     let (ok, said) = place.ps(pmix(), &["--system"]).await;
@@ -90,6 +97,14 @@ async fn tol_02_tol_06e_tol_07a_tools_find_the_system_server_first_and_each_by_i
     ] {
         let (ok, said) = place.ps(pmix(), selection).await;
         assert!(ok && said.contains(&**shown) && !said.contains(&**hidden), "{selection:?}: {said}");
+    }
+    // the library of the tool knows the servers, whichever it asks
+    let mut command = place.placed(pmix());
+    command.args(["query", "--pid", &own, "PMIX_QUERY_AVAIL_SERVERS", "PMIX_QUERY_NAMESPACES"]);
+    let (status, out, err) = Running::start(command).end().await;
+    assert!(status.success() && out.contains(&of_session), "{out}{err}");
+    for pid in [&own, &all] {
+        assert!(out.contains(&format!("server.{}.{pid}", node())), "{out}{err}");
     }
     // without selection all servers are shown, each once
     let (ok, said) = place.ps(pmix(), &[]).await;
@@ -175,6 +190,44 @@ async fn tol_05a_a_system_server_of_another_user_is_not_trusted_but_by_root_that
     own.signal(Signal::INT);
     own.end().await;
     drop(system);
+}
+
+/// The same for a server of a session, which the default search never leads to.
+#[tokio::test]
+async fn tol_05a_tol_06c_root_finds_the_session_server_of_another_user_by_its_process_id_only() {
+    let (Some(user), Some(third)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let place = Place::new();
+    let session = place.runs(user.command(user.copy_of(&program("pmix-rm", "pmixrun"))), &[]).await;
+    let pid = session.pid().to_string();
+    let (ok, said) = place.ps(pmix(), &["--pid", &pid]).await;
+    assert!(ok && said.contains(&job_of(&session)), "{said}");
+    let (_, said) = place.ps(pmix(), &[]).await;
+    assert!(!said.contains(&job_of(&session)), "{said}");
+    let tool = third.copy_of(&program("pmix-tool", "pmix"));
+    let (ok, said) = place.ps(third.command(&tool), &["--pid", &pid]).await;
+    assert!(!ok && !said.contains(&job_of(&session)), "{said}");
+    session.signal(Signal::INT);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn tol_06e_a_tool_that_wants_the_system_server_first_takes_another_if_there_is_none() {
+    let place = Place::new();
+    let session = place.runs(pmixrun(), &[]).await;
+    let attach = async || {
+        let tool = Tool::builder().session_root(place.session.path()).system_tmpdir(place.system.path());
+        let tool = within(tool.system_first().connect()).await.unwrap();
+        let jobs = within(tool.namespaces()).await.unwrap();
+        within(tool.finalize()).await.unwrap();
+        jobs[0].to_string()
+    };
+    assert!(attach().await.ends_with(&job_of(&session)));
+    let system = place.runs(pmixrun(), &["--system-server"]).await;
+    assert!(attach().await.ends_with(&job_of(&system)));
+    for launcher in [system, session] {
+        launcher.signal(Signal::INT);
+        launcher.end().await;
+    }
 }
 
 #[tokio::test]

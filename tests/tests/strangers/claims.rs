@@ -102,7 +102,7 @@ async fn sec_01_who_spawns_and_leaves_is_nobody_to_a_server_of_a_user() {
     let mut launch = owner.command(owner.copy_of(&program("pmix-rm", "pmixrun")));
     let rank = owner.copy_of(&rank_program());
     let script = format!("echo uri=$PMIX_SERVER_URI41; exec {} block", rank.display());
-    launch.args(["-n", "1", "sh", "-c", &script]);
+    launch.args(["-n", "1", "sh", "-c", &script]).env("PMIXRUN_RECORD", "none");
     let mut launcher = Running::start(launch);
     let line = launcher.line_with("uri=").await;
     let address = line.split_once("uri=").unwrap().1.parse::<ServerUri>().unwrap().address;

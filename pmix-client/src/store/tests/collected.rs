@@ -188,3 +188,27 @@ fn fen_06_what_was_in_a_file_that_is_lost_is_asked_of_the_server_whatever_the_di
         assert_eq!(store.find_lost(&lookup(Some("k"), Directives::new())), None);
     }
 }
+
+#[test]
+fn fen_06_what_a_fence_has_outdated_is_asked_for_again_even_by_an_optional_get() {
+    let mut store = store();
+    for rank in [0, 2] {
+        store.keep(modex(proc("a", rank), vec![entry(Scope::GLOBAL, "k", 1)]));
+    }
+    store.outdate(Some(&[proc("a", 2)]));
+    assert_eq!(find(&store, proc("a", 0), "k"), value(1), "it was not there");
+    assert_eq!(find_with(&store, proc("a", 2), "k", optional()), Resolution::Nothing);
+    let again = store.find_lost(&ask(proc("a", 2), "k", optional())).unwrap();
+    assert!(again.directives.flag(&keys::IMMEDIATE).unwrap() && !again.directives.contains(&keys::OPTIONAL));
+    store.outdate(None);
+    assert!(matches!(find(&store, proc("a", 0), "k"), Resolution::Remote(_)));
+}
+
+#[test]
+fn get_30_a_server_that_has_not_said_everything_is_asked_for_reserved_keys() {
+    let mut store = store();
+    assert_eq!(find(&store, proc("a", 0), keys::CPUSET.name()), Resolution::Nothing);
+    store.ask_for_more();
+    assert!(matches!(find(&store, proc("a", 0), keys::CPUSET.name()), Resolution::Remote(_)));
+    assert_eq!(find_with(&store, proc("a", 0), keys::CPUSET.name(), optional()), Resolution::Nothing);
+}

@@ -224,7 +224,7 @@ impl World {
         self.conns.insert(conn, Conn { rank, stage: Stage::Asked });
         let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
         let hello = Hello::new(Identity::Client(proc(JOB, rank)), Pid(0));
-        self.feed(Input::Hello { conn, peer, hello });
+        self.feed(Input::Hello { conn, peer, hello, reattaches: false });
     }
 
     fn ask(&mut self, who: u8, request: Request, expect: impl FnOnce(&mut Model, &mut Conn) -> Asked) {

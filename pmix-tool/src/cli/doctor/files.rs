@@ -79,7 +79,7 @@ fn check_place(path: &Path, place: &Use) -> Vec<Finding> {
     let found = match statvfs(path) {
         Ok(found) => found,
         Err(error) => {
-            let text = format!("{name}: the file system does not tell its free space: {error}");
+            let text = format!("{name}: cannot read the free space of the file system: {error}");
             return vec![Finding::warning(CHECK, text, "look at the mount: findmnt -T")];
         }
     };

@@ -1,4 +1,4 @@
-//! `pmix doctor`: what makes launches fail on this node, and what to do about it.
+//! `pmix doctor`: causes of failing launches on this node, and remedies.
 
 mod clock;
 mod environment;
@@ -27,11 +27,11 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 type Check = fn() -> Vec<Finding>;
 
-/// Checks this node for what makes launches fail
+/// Checks this node for causes of failing launches
 ///
-/// Looks at the directories and servers of this user, file systems for temporary files and shared memory, limits, host
-/// name and loopback, clock, environment variables, and installed programs. Each finding is one line: what is wrong, and
-/// what to do. It changes nothing and, without --ssh, contacts no other node.
+/// Checks the directories and servers of this user, file systems for temporary files and shared memory, limits, host
+/// name and loopback, clock, environment variables, and installed programs. Each finding is one line: the problem and
+/// the remedy. It changes nothing and, without --ssh, contacts no other node.
 ///
 /// The JSON report is one object: {"failures", "warnings", "findings": [{"check", "level", "text", "remedy"}]}. Level is
 /// ok, note, warning or failure; remedy is null for ok and note.
@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Also print what is in order
+    /// Also print checks without problems
     #[arg(short, long)]
     verbose: bool,
 

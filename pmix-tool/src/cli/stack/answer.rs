@@ -196,7 +196,7 @@ fn verb(ranks: &RankSet) -> String {
     }
 }
 
-/// As many ranges as fit into so many columns, and whether these are all.
+/// The first ranges, as many as fit into `columns`, and whether these are all.
 pub(super) fn shortened(ranks: &RankSet, columns: usize) -> (String, bool) {
     // no more than fits is made
     let mut text = String::new();

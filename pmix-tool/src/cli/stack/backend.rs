@@ -138,7 +138,7 @@ impl Backends {
             (None, Some(python)) => python,
             (None, None) => Err(NoStack::new(
                 Outcome::Failed,
-                format!("process {pid} is no Python; py-spy reads nothing else"),
+                format!("process {pid} does not run Python; py-spy reads only Python stacks"),
             )),
         }
     }

@@ -33,23 +33,24 @@ const MAX_AT_ONCE: usize = 16;
 /// Copies that are held at once. Each takes some 2 MB.
 const MAX_COPIES: usize = 64;
 
-/// Shows in which functions the ranks of running jobs are, and names those that are elsewhere than most
+/// Shows which functions the ranks of running jobs are in, and names the ranks that differ from the majority
 ///
-/// The first sentence names them; below it, the stacks of all ranks are merged into one tree from main on. RANKS are those that
-/// are in a function, and their number. Ranks of other hosts are named, and not looked at. Libraries without debug
-/// information have functions but no lines.
+/// The first sentence names them; below it, the stacks of all ranks are merged into one tree from main on. RANKS are
+/// the ranks in a function, and their number. Ranks on other hosts are named, but not examined. Libraries without
+/// debug information have functions but no lines.
 ///
 /// Each thread is stopped while its registers and its stack are copied, which takes less than a millisecond; eu-stack (of
 /// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped.
 ///
 /// The JSON report is one object: {"jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":
-/// [{"rank", "hostname", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is the one of
-/// most ranks. Ranks are texts such as "0-2,4-15", sources such as "late.c:14". The outcome is stack, elsewhere, not_running,
-/// gone, not_permitted or failed; stopped_us is how long a thread was held to be copied, in microseconds.
+/// [{"rank", "hostname", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is that
+/// of most ranks. Ranks are texts such as "0-2,4-15", sources such as "late.c:14". The outcome is stack, elsewhere,
+/// not_running, gone, not_permitted or failed; stopped_us is the time for which a thread was stopped to be copied, in
+/// microseconds.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if all ranks that run on this host were looked at; 1 if one could not be, if a job is not running, \
+    after_help = "Exit code: 0 if all ranks that run on this host were examined; 1 if one could not be, if a job is not running, \
                   or if no server could be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {

@@ -140,7 +140,7 @@ impl JobReport {
     }
 }
 
-/// A stack that was not followed to its beginning does not tell where a rank is, unless no better one is there.
+/// A stack that was not followed to its beginning does not locate a rank, unless there is no better one.
 fn set_broken_apart(procs: &mut [RankReport]) {
     let is_any_whole = procs.iter().any(|proc| proc.is_whole);
     for proc in procs.iter_mut().filter(|proc| !proc.stacks.is_empty() && !proc.is_whole) {
@@ -173,7 +173,7 @@ impl Report {
     }
 }
 
-/// A text in lines of at most so many columns, as far as its words are shorter.
+/// Wraps a text at `width` columns; longer words get a line of their own.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -25,25 +25,26 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Moves the cursor home and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Says why jobs wait
+/// Explains why jobs wait
 ///
-/// Prints a sentence for each collective, get, lookup, spawn, group and other request that is not complete, with the
-/// processes that are missing and what these do instead; then a table of what waits, and one of the missing processes. If
-/// nothing waits in PMIx, it prints what each process does. By default it asks all live servers of this user on this node
+/// Prints a sentence for each incomplete collective, get, lookup, spawn, group and other request, with the missing
+/// processes and their activity; then a table of these operations, and one of the missing processes. If nothing waits
+/// in PMIx, it prints the activity of each process. By default it queries all live servers of this user on this node
 /// about all jobs.
 ///
-/// ARRIVED is how many of the participants have entered, or which processes have asked; HOST says that the server waits for
-/// its resource manager. STATE is what the kernel says: runs, sleeps, blocked (in a device or a file system), stopped (by a
-/// signal), traced (stopped by a debugger), ended; a process that has used more than half of a processor runs. PMIX is
-/// "no init" before a process has called PMIx_Init. CPU is the share of one processor that it has used between two looks,
-/// SYSCALL and CHANNEL are where its main thread waits in the kernel. - means unknown or none.
+/// ARRIVED is the number of participants that have entered, or the processes that sent the request; HOST means that
+/// the server waits for its resource manager. STATE is as reported by the kernel: runs, sleeps, blocked (in a device
+/// or a file system), stopped (by a signal), traced (stopped by a debugger), ended; a process that has used more than
+/// half of a processor runs. PMIX is "no init" before a process has called PMIx_Init. CPU is its share of one
+/// processor between two samples, SYSCALL and CHANNEL are where its main thread waits in the kernel. - means unknown
+/// or none.
 ///
 /// The JSON report is one object, and one in each line with --watch: {"servers": [{"nspace", "pid", "uri", "jobs":
 /// ["NSPACE"], "interval", "sentences": ["TEXT"], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
 /// "arrived", "missing", "excused", "at_host", "error": {"status", "message"}, "missing_procs": ["PROC"]}], "procs":
 /// ["PROC"]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
 /// "rss", "cpu_time", "cpu_share", "threads", "tracer"}. Times are in seconds, memory is in bytes; "expected" and the like
-/// are objects such as {"job-1": "0-12,14"}; what is unknown is null.
+/// are objects such as {"job-1": "0-12,14"}; unknown values are null.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if a report was printed, whether or not anything waits; 1 if no server is running or could \

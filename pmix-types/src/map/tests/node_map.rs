@@ -20,7 +20,11 @@ fn assert_round_trips(list: &[String]) {
         assert_eq!(names(&parsed), list, "{form:?}");
         assert_eq!(parsed, map, "{form:?}");
     }
-    assert_eq!(names(&NodeMap::from_raw(&map.to_raw()).unwrap()), list);
+    assert_eq!(
+        NodeMap::from_raw(&map.to_raw()).unwrap(),
+        map,
+        "series are found alike in a text and name by name"
+    );
     for (index, name) in list.iter().enumerate() {
         assert_eq!(map.get(index).as_ref(), Some(name));
         assert_eq!(map.position(name), list.iter().position(|other| other == name), "{name}");
@@ -47,6 +51,16 @@ fn rgx_01_round_trip_keeps_order_and_repeats() {
     ] {
         assert_round_trips(&list.split(',').map(str::to_owned).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_list_that_does_not_go_on_after_a_series_is_refused_where_it_ends() {
+    for (list, at) in [("n1,n2,n3,", 9), ("n1,n2,n3,,n4", 9), ("n1,n2,", 6), ("n8,n9,n10,", 10)] {
+        assert_eq!(NodeMap::from_raw(list), Err(MapError::EmptyName { at }), "{list}");
+    }
+    let series = map("n1,n2,n3x,n4,n5");
+    assert_eq!(names(&series), ["n1", "n2", "n3x", "n4", "n5"]);
+    assert!(NodeMap::from_raw("n1,n2,n3\0").is_err());
 }
 
 #[test]

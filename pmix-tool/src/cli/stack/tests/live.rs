@@ -272,7 +272,11 @@ async fn a_debugger_that_fails_is_quoted() {
     let copy = backends.copy(sleeper.pid()).await;
     assert!(copy.is_none());
     let failed = backends.look(sleeper.pid(), copy).await.unwrap_err();
-    assert!(failed.message.ends_with("is no Python; py-spy reads nothing else"), "{}", failed.message);
+    assert!(
+        failed.message.ends_with("does not run Python; py-spy reads only Python stacks"),
+        "{}",
+        failed.message
+    );
 }
 
 #[test]

@@ -1,0 +1,186 @@
+//! Direct modex both ways: data that gets here need of other nodes, and data that other nodes ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use bytes::Bytes;
+use pmix_types::message::Failure;
+use pmix_types::why::Wait;
+use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, Status, keys};
+
+use super::pending::{FetchKey, modex_of};
+use crate::context::{Context, Owner};
+use crate::jobs::Viewer;
+use crate::upcall::DirectModexRequest;
+use crate::{CallId, CallValue, Command, UpcallId, UpcallRequest};
+
+/// Fetches under way, with the gets that share them (GET-25).
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    by_key: BTreeMap<FetchKey, Fetch>,
+    by_upcall: BTreeMap<UpcallId, FetchKey>,
+}
+
+#[derive(Debug)]
+struct Fetch {
+    upcall: UpcallId,
+    gets: BTreeSet<u64>,
+}
+
+impl Fetches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.by_upcall.is_empty()
+    }
+
+    /// Adds a get to the fetch it needs, and starts that if it is the first.
+    pub(super) fn join(&mut self, key: FetchKey, get: u64, mut directives: Directives, cx: &mut Context) {
+        if let Some(fetch) = self.by_key.get_mut(&key) {
+            fetch.gets.insert(get);
+            return;
+        }
+        // the server keeps the time itself (GEN-12)
+        directives.remove(&keys::TIMEOUT);
+        if let (true, Some(wanted)) = (key.0.rank.is_valid(), &key.1) {
+            directives.push(Info::new(&keys::REQUIRED_KEY, wanted.to_string()));
+        }
+        let request = DirectModexRequest::new(key.0.clone()).with_directives(directives);
+        let caller = cx.self_caller();
+        let upcall = cx.upcall(Owner::Fetch, caller, UpcallRequest::DirectModex(request));
+        self.by_upcall.insert(upcall, key.clone());
+        self.by_key.insert(key, Fetch { upcall, gets: BTreeSet::from([get]) });
+    }
+
+    /// A get needs its fetch no longer; the last one ends it.
+    pub(super) fn leave(&mut self, key: &FetchKey, get: u64, cx: &mut Context) {
+        let Some(fetch) = self.by_key.get_mut(key) else { return };
+        fetch.gets.remove(&get);
+        if fetch.gets.is_empty() {
+            let upcall = fetch.upcall;
+            self.by_key.remove(key);
+            self.by_upcall.remove(&upcall);
+            cx.cancel_upcall(upcall);
+        }
+    }
+
+    /// A fetch that is done, with the gets that shared it.
+    pub(super) fn take(&mut self, upcall: UpcallId) -> Option<(FetchKey, BTreeSet<u64>)> {
+        let key = self.by_upcall.remove(&upcall)?;
+        self.by_key.remove(&key).map(|fetch| (key, fetch.gets))
+    }
+}
+
+/// Requests of other nodes that may wait here at a time: a host may wait for ever for data that is never put.
+pub(crate) const MAX_HELD: usize = 1 << 14;
+
+/// Requests of the host that cannot be answered yet (DMX-02).
+#[derive(Debug, Default)]
+pub(super) struct HeldRequests(Vec<Held>);
+
+#[derive(Debug)]
+struct Held {
+    call: CallId,
+    since: Option<Instant>,
+    proc: ProcId,
+    key: Option<KeyName>,
+}
+
+impl HeldRequests {
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The host asks for the data of a local process for another node (DMX-02).
+    pub(super) fn on_request(
+        &mut self,
+        call: CallId,
+        proc: ProcId,
+        directives: &Directives,
+        cx: &mut Context,
+    ) {
+        let key = match directives.get(&keys::REQUIRED_KEY) {
+            Ok(key) => key,
+            Err(error) => return returns(call, Err(error.into()), cx),
+        };
+        let key = key.and_then(|key| KeyName::new(key).ok());
+        let held = Held { call, since: cx.now, proc, key };
+        match held.answer(cx) {
+            Some(result) => returns(call, result, cx),
+            None if self.0.len() >= MAX_HELD => {
+                let message = format!(
+                    "{MAX_HELD} requests already wait here for data that does not exist yet, which is the limit"
+                );
+                returns(call, Err(Failure::new(Status::ERR_RESOURCE_BUSY, message)), cx);
+            }
+            None => self.0.push(held),
+        }
+    }
+
+    pub(super) fn waits<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
+        self.0.iter().map(|held| {
+            let mut wait = cx.wait(held.call.0, "get of another node", held.since);
+            wait.about = held.key.as_ref().map(KeyName::to_string);
+            wait.missing.insert(&held.proc);
+            wait
+        })
+    }
+
+    /// Answers those that can be answered now.
+    pub(super) fn recheck(&mut self, concerns: impl Fn(&ProcId) -> bool, cx: &mut Context) {
+        for request in std::mem::take(&mut self.0) {
+            match concerns(&request.proc).then(|| request.answer(cx)).flatten() {
+                Some(result) => returns(request.call, result, cx),
+                None => self.0.push(request),
+            }
+        }
+    }
+
+    /// A namespace is gone: nobody answers for it any more.
+    pub(super) fn fail_of(&mut self, nspace: &Nspace, failure: &Failure, cx: &mut Context) {
+        for held in self.0.extract_if(.., |held| held.proc.nspace == *nspace) {
+            returns(held.call, Err(failure.clone()), cx);
+        }
+    }
+
+    /// The host does not wait any more.
+    pub(super) fn forget(&mut self, call: CallId) {
+        self.0.retain(|held| held.call != call);
+    }
+}
+
+impl Held {
+    /// The answer, or `None` if it must wait.
+    fn answer(&self, cx: &Context) -> Option<Result<Bytes, Failure>> {
+        let Self { proc, key, .. } = self;
+        let job = cx.jobs.get(&proc.nspace).filter(|job| job.registered)?;
+        if proc.rank == Rank::WILDCARD {
+            return Some(Ok(cx.config.codec.encode_job(&job.data)));
+        }
+        let fail =
+            |status, message: String| Some(Err(Failure::new(status, message).with_procs(vec![proc.clone()])));
+        if !job.is_local(proc.rank) && job.end_of(proc.rank).is_none() {
+            if job.awaits_clients() {
+                return None;
+            }
+            let message = format!("{proc} is not a process of {}", cx.config.hostname);
+            return fail(Status::ERR_NOT_FOUND, message);
+        }
+        if let Some(put) = job.put.get(&proc.rank) {
+            match key {
+                Some(key) if put.find(key, Viewer::OtherNode, None).is_none() => {
+                    if put.hides(key, Viewer::OtherNode) {
+                        let message =
+                            format!("{key} of {proc} was put in a scope that does not include other nodes");
+                        return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);
+                    }
+                }
+                _ => return Some(Ok(cx.config.codec.modex_blob(&modex_of(proc, put, Viewer::OtherNode)))),
+            }
+        }
+        let end = job.end_of(proc.rank)?;
+        fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting the requested data: {end}"))
+    }
+}
+
+fn returns(call: CallId, result: Result<Bytes, Failure>, cx: &mut Context) {
+    cx.out.push(Command::Return { id: call, result: result.map(CallValue::Blob) });
+}

@@ -1,0 +1,170 @@
+//! Tools that attach again: the wire of the C library opens one more connection then.
+
+use pmix_types::message::{Identity, RegisterEvents, Reply, Request};
+use pmix_types::{DataRange, Event, ProcId, Query, Status, keys};
+
+use super::super::upcall::{QueryResults, Upcall};
+use super::super::{Answer, Command, ConnId, HostCall, PeerCred};
+use super::harness::*;
+use crate::connections::admission::MAX_CONNECTIONS;
+
+const CODE: Status = Status::from_raw(-9_000_000);
+
+fn tool() -> ProcId {
+    proc("tool", 0)
+}
+
+const fn process(uid: u32, pid: Option<i32>) -> PeerCred {
+    PeerCred { uid, gid: None, pid }
+}
+
+fn happened() -> Event {
+    Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL)
+}
+
+/// A connection under the tool's name, and why it is refused.
+#[track_caller]
+fn attach(t: &mut Harness, peer: PeerCred, reattaches: bool) -> Result<Peer, Status> {
+    let conn = t.hello_of(Identity::Tool(Some(tool())), peer, reattaches);
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool())));
+    outcome(t, conn)
+}
+
+#[track_caller]
+fn outcome(t: &mut Harness, conn: ConnId) -> Result<Peer, Status> {
+    match t.next() {
+        Command::Accept { conn: accepted, welcome } => {
+            assert_eq!((accepted, &welcome.proc), (conn, &tool()));
+            Ok(Peer { conn, proc: tool() })
+        }
+        Command::Refuse { conn: refused, failure } => {
+            assert_eq!(refused, conn);
+            Err(failure.status)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn tol_12_tol_09e_a_process_attaches_again_under_its_name_and_no_other_does() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let first = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    for (peer, reattaches) in [
+        (process(USER.0, Some(41)), true),
+        (process(6, Some(40)), true),
+        (process(USER.0, None), true),
+        // on our own wire a process may be several tools
+        (process(USER.0, Some(40)), false),
+    ] {
+        assert_eq!(attach(&mut t, peer, reattaches).unwrap_err(), Status::ERR_EXISTS, "{peer:?}");
+    }
+    let second = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    assert_eq!(t.engine.stats().connections, 2);
+    // the name is taken until both are gone
+    t.lose(&first);
+    assert_eq!(attach(&mut t, process(USER.0, Some(41)), true).unwrap_err(), Status::ERR_EXISTS);
+    t.lose(&second);
+    let other = attach(&mut t, process(USER.0, Some(41)), true).unwrap();
+    t.lose(&other);
+    t.finish();
+}
+
+#[test]
+fn tol_12_processes_that_the_kernel_does_not_name_are_not_taken_for_one() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let first = attach(&mut t, process(USER.0, None), true).unwrap();
+    assert_eq!(attach(&mut t, process(USER.0, None), true).unwrap_err(), Status::ERR_EXISTS);
+    t.lose(&first);
+    let ours = attach(&mut t, process(USER.0, Some(40)), false).unwrap();
+    assert_eq!(attach(&mut t, process(USER.0, Some(40)), true).unwrap_err(), Status::ERR_EXISTS);
+    t.lose(&ours);
+    t.finish();
+}
+
+#[test]
+fn tol_12_a_process_that_attaches_twice_at_once_is_let_in_twice() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let wish = || Identity::Tool(Some(tool()));
+    let asking = [(); 2].map(|()| t.hello_of(wish(), process(USER.0, Some(40)), true));
+    let answers = [t.upcall().0, t.upcall().0];
+    for (conn, id) in asking.into_iter().zip(answers) {
+        t.answer(id, Ok(Answer::Identity(tool())));
+        assert!(outcome(&mut t, conn).is_ok());
+    }
+    asking.into_iter().for_each(|conn| t.lose_conn(conn));
+    t.finish();
+}
+
+#[test]
+fn tol_12_tol_17_each_connection_has_its_own_registrations_and_requests() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::Query]);
+    t.job("job", "0");
+    let [first, second] = [(); 2].map(|()| attach(&mut t, process(USER.0, Some(40)), true).unwrap());
+    let to = t.ask(&first, Request::RegisterEvents(RegisterEvents::new(vec![CODE])));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    let waits = t.ask(&first, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    let (asked, ..) = t.upcall();
+
+    // what the first has asked for goes on, and an event comes once
+    t.lose(&second);
+    t.quiet();
+    t.answer(asked, Ok(Answer::Query(QueryResults::complete(Vec::new()))));
+    assert!(matches!(t.ok(waits), Reply::Query(_)));
+    t.called(HostCall::NotifyEvent(happened())).unwrap();
+    assert!(matches!(t.next(), Command::Push { conn, .. } if conn == first.conn));
+    t.quiet();
+
+    // the same the other way around: what was asked for on the first ends with it, and the second goes on
+    let second = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    t.ask(&first, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    let (asked, ..) = t.upcall();
+    t.lose(&first);
+    t.cancelled(asked);
+    t.called(HostCall::NotifyEvent(happened())).unwrap();
+    t.quiet();
+    assert_eq!(kept_for(&mut t, &second), 1, "only what the tool has not had");
+    t.lose(&second);
+    t.finish();
+}
+
+/// The events that a connection is given which were kept.
+fn kept_for(t: &mut Harness, peer: &Peer) -> usize {
+    let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(vec![CODE])));
+    assert!(matches!(t.ok(to), Reply::Registered(_)));
+    let pushed = t.drain();
+    assert!(pushed.iter().all(|command| matches!(command, Command::Push { .. })), "{pushed:?}");
+    pushed.len()
+}
+
+#[test]
+fn tol_12_evt_14_a_tool_that_has_attached_again_is_gone_with_its_last_connection() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.called(HostCall::NotifyEvent(happened())).unwrap();
+    let [first, second] = [(); 2].map(|()| attach(&mut t, process(USER.0, Some(40)), true).unwrap());
+    assert_eq!(kept_for(&mut t, &first), 1);
+    t.lose(&first);
+    // nor does one that has only asked for the name, and gives up, end it
+    let impostor = t.hello_of(Identity::Tool(Some(tool())), process(USER.0, Some(41)), true);
+    let (id, ..) = t.upcall();
+    t.lose_conn(impostor);
+    t.cancelled(id);
+    assert_eq!(kept_for(&mut t, &second), 0, "it has had the event");
+    t.lose(&second);
+    let next = attach(&mut t, process(USER.0, Some(41)), true).unwrap();
+    assert_eq!(kept_for(&mut t, &next), 1, "another process has not");
+    t.lose(&next);
+    t.finish();
+}
+
+#[test]
+fn tol_12_connections_of_a_tool_are_limited() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let own = process(USER.0, Some(40));
+    let held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| attach(&mut t, own, true).unwrap()).collect();
+    assert_eq!(attach(&mut t, own, true).unwrap_err(), Status::ERR_RESOURCE_BUSY);
+    t.lose(&held[0]);
+    let again = attach(&mut t, own, true).unwrap();
+    held[1..].iter().chain([&again]).for_each(|peer| t.lose(peer));
+    t.finish();
+}

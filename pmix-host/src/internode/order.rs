@@ -1,0 +1,481 @@
+//! What the head of several nodes has a node do, what a node tells its head, and their form in messages.
+
+use bytes::Bytes;
+use pmix_proto::v1;
+use pmix_types::message::{IofPull, Request};
+use pmix_types::{App, Directives, Event, Info, IofChannels, Nspace, ProcId, Rank};
+
+use super::message::request_in;
+use crate::binding::{BindingPolicy, Bound};
+use crate::user::User;
+use crate::{LaunchReport, OutputChannel, ProcExit};
+
+/// What the head has a node do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    RegisterJob {
+        number: u32,
+        nspace: Nspace,
+        infos: Vec<Info>,
+        /// Its processes there.
+        ranks: Vec<Rank>,
+        in_session: Vec<u32>,
+    },
+    Knows(Nspace),
+    SetUp {
+        nspace: Nspace,
+        infos: Vec<Info>,
+    },
+    WorkDir(u32),
+    ProcEnded {
+        proc: ProcId,
+        reason: String,
+    },
+    EndJob {
+        number: u32,
+        nspace: Nspace,
+    },
+    KeepRecord {
+        nspace: Nspace,
+        why: String,
+    },
+    Notify(Event),
+    Deliver {
+        source: ProcId,
+        channels: IofChannels,
+        data: Bytes,
+        info: Directives,
+    },
+    Launch {
+        nspace: Nspace,
+        apps: Vec<App>,
+        procs: Vec<ProcToLaunch>,
+    },
+    Signal {
+        procs: Vec<ProcId>,
+        signal: i32,
+    },
+    Terminate(Vec<ProcId>),
+    PushStdin {
+        procs: Vec<ProcId>,
+        data: Bytes,
+        is_end: bool,
+    },
+    WhichEnded(Vec<ProcId>),
+    /// Chooses the processors of processes there.
+    Bind {
+        nspace: Nspace,
+        policy: BindingPolicy,
+        /// How many there are there, and in the whole job.
+        here: u32,
+        all: u32,
+    },
+}
+
+/// A process that a node is to start; its environment is known there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProcToLaunch {
+    pub(crate) rank: Rank,
+    pub(crate) app: usize,
+    pub(crate) cwd: Option<String>,
+    pub(crate) takes_stdin: bool,
+    pub(crate) bound: Option<Bound>,
+}
+
+/// What a node tells its head.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum News {
+    Connected(ProcId),
+    Finalized(ProcId),
+    /// A connection has ended without finalize; smaller numbers came first.
+    Lost {
+        proc: ProcId,
+        order: u64,
+    },
+    Reports {
+        nspace: Nspace,
+        reports: Vec<LaunchReport>,
+    },
+    /// The caller no longer pulls this output.
+    PullEnded {
+        caller: User,
+        pull: IofPull,
+    },
+}
+
+/// The answer to an order that asks for something.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) yes: bool,
+    pub(crate) text: Option<String>,
+    pub(crate) procs: Vec<ProcId>,
+    /// Of processes in rank order.
+    pub(crate) bound: Vec<Option<Bound>>,
+}
+
+fn procs_form(procs: &[ProcId]) -> Vec<v1::Proc> {
+    procs.iter().map(Into::into).collect()
+}
+
+fn procs_in(procs: Vec<v1::Proc>) -> Option<Vec<ProcId>> {
+    procs.into_iter().map(|proc| proc.try_into().ok()).collect()
+}
+
+fn infos_form<'a>(infos: impl IntoIterator<Item = &'a Info>) -> Vec<v1::Info> {
+    infos.into_iter().map(Into::into).collect()
+}
+
+fn infos_in(infos: Vec<v1::Info>) -> Option<Vec<Info>> {
+    infos.into_iter().map(|info| info.try_into().ok()).collect()
+}
+
+/// No process is bound to no processor: the form of one that is not bound has none.
+fn binding_form(bound: Option<&Bound>) -> v1::Binding {
+    bound.map_or_else(v1::Binding::default, |bound| v1::Binding {
+        processors: bound.processors.to_string(),
+        place: bound.place.clone(),
+        locality: bound.locality.clone(),
+        is_exclusive: bound.is_exclusive,
+    })
+}
+
+fn binding_in(form: v1::Binding) -> Option<Option<Bound>> {
+    let v1::Binding { processors, place, locality, is_exclusive } = form;
+    if processors.is_empty() {
+        return Some(None);
+    }
+    Some(Some(Bound { processors: processors.parse().ok()?, place, locality, is_exclusive }))
+}
+
+fn policy_in(form: &v1::Bind) -> Option<BindingPolicy> {
+    let policy = BindingPolicy { is_required: form.is_required, ..BindingPolicy::default() };
+    policy.map_by(&form.map_by).ok()?.rank_by(&form.rank_by).ok()?.bind_to(&form.bind_to).ok()
+}
+
+impl Order {
+    pub(super) fn form(&self) -> v1::Order {
+        use v1::order::What;
+        let what = match self {
+            Self::RegisterJob { number, nspace, infos, ranks, in_session } => {
+                What::RegisterJob(v1::RegisterJob {
+                    number: *number,
+                    nspace: nspace.to_string(),
+                    infos: infos_form(infos),
+                    ranks: ranks.iter().map(|rank| rank.to_raw()).collect(),
+                    in_session: in_session.clone(),
+                })
+            }
+            Self::Knows(nspace) => What::Knows(nspace.to_string()),
+            Self::SetUp { nspace, infos } => {
+                What::SetUp(v1::SetUp { nspace: nspace.to_string(), infos: infos_form(infos) })
+            }
+            Self::WorkDir(number) => What::WorkDir(*number),
+            Self::ProcEnded { proc, reason } => {
+                What::ProcEnded(v1::ProcEnded { proc: Some(proc.into()), reason: reason.clone() })
+            }
+            Self::EndJob { number, nspace } => {
+                What::EndJob(v1::EndJob { number: *number, nspace: nspace.to_string() })
+            }
+            Self::KeepRecord { nspace, why } => {
+                What::KeepRecord(v1::KeepRecord { nspace: nspace.to_string(), why: why.clone() })
+            }
+            Self::Notify(event) => What::Notify(event.into()),
+            Self::Deliver { source, channels, data, info } => What::Deliver(v1::Deliver {
+                source: Some(source.into()),
+                channels: channels.bits().into(),
+                data: data.clone(),
+                info: infos_form(info.iter()),
+            }),
+            Self::Launch { nspace, apps, procs } => {
+                let procs = procs.iter().map(|proc| v1::LaunchProc {
+                    rank: proc.rank.to_raw(),
+                    app: u32::try_from(proc.app).unwrap_or(u32::MAX),
+                    cwd: proc.cwd.clone(),
+                    takes_stdin: proc.takes_stdin,
+                    binding: proc.bound.as_ref().map(|bound| binding_form(Some(bound))),
+                });
+                What::Launch(v1::Launch {
+                    nspace: nspace.to_string(),
+                    apps: apps.iter().map(Into::into).collect(),
+                    procs: procs.collect(),
+                })
+            }
+            Self::Signal { procs, signal } => {
+                What::Signal(v1::Signal { procs: procs_form(procs), signal: *signal })
+            }
+            Self::Terminate(procs) => What::Terminate(v1::Procs { procs: procs_form(procs) }),
+            Self::PushStdin { procs, data, is_end } => What::PushStdin(v1::PushStdin {
+                procs: procs_form(procs),
+                data: data.clone(),
+                is_end: *is_end,
+            }),
+            Self::WhichEnded(procs) => What::WhichEnded(v1::Procs { procs: procs_form(procs) }),
+            Self::Bind { nspace, policy, here, all } => {
+                let [map_by, rank_by, bind_to] = policy.spelled();
+                let (nspace, is_required) = (nspace.to_string(), policy.is_required);
+                What::Bind(v1::Bind { nspace, map_by, rank_by, bind_to, is_required, here: *here, all: *all })
+            }
+        };
+        v1::Order { what: Some(what) }
+    }
+
+    pub(super) fn read(form: v1::Order) -> Option<Self> {
+        use v1::order::What;
+        let nspace = |name: String| Nspace::new(name).ok();
+        Some(match form.what? {
+            What::RegisterJob(job) => Self::RegisterJob {
+                number: job.number,
+                nspace: nspace(job.nspace)?,
+                infos: infos_in(job.infos)?,
+                ranks: job.ranks.into_iter().map(Rank::from_raw).collect(),
+                in_session: job.in_session,
+            },
+            What::Knows(name) => Self::Knows(nspace(name)?),
+            What::SetUp(set_up) => {
+                Self::SetUp { nspace: nspace(set_up.nspace)?, infos: infos_in(set_up.infos)? }
+            }
+            What::WorkDir(number) => Self::WorkDir(number),
+            What::ProcEnded(ended) => {
+                Self::ProcEnded { proc: ended.proc?.try_into().ok()?, reason: ended.reason }
+            }
+            What::EndJob(end) => Self::EndJob { number: end.number, nspace: nspace(end.nspace)? },
+            What::KeepRecord(keep) => Self::KeepRecord { nspace: nspace(keep.nspace)?, why: keep.why },
+            What::Notify(event) => Self::Notify(event.try_into().ok()?),
+            What::Deliver(deliver) => Self::Deliver {
+                source: deliver.source?.try_into().ok()?,
+                channels: IofChannels::from_bits_retain(deliver.channels.try_into().ok()?),
+                data: deliver.data,
+                info: infos_in(deliver.info)?.into(),
+            },
+            What::Launch(launch) => {
+                let proc = |proc: v1::LaunchProc| {
+                    Some(ProcToLaunch {
+                        rank: Rank::from_raw(proc.rank),
+                        app: usize::try_from(proc.app).ok()?,
+                        cwd: proc.cwd,
+                        takes_stdin: proc.takes_stdin,
+                        bound: binding_in(proc.binding.unwrap_or_default())?,
+                    })
+                };
+                Self::Launch {
+                    nspace: nspace(launch.nspace)?,
+                    apps: launch.apps.into_iter().map(|app| app.try_into().ok()).collect::<Option<_>>()?,
+                    procs: launch.procs.into_iter().map(proc).collect::<Option<_>>()?,
+                }
+            }
+            What::Signal(signal) => Self::Signal { procs: procs_in(signal.procs)?, signal: signal.signal },
+            What::Terminate(procs) => Self::Terminate(procs_in(procs.procs)?),
+            What::PushStdin(push) => {
+                Self::PushStdin { procs: procs_in(push.procs)?, data: push.data, is_end: push.is_end }
+            }
+            What::WhichEnded(procs) => Self::WhichEnded(procs_in(procs.procs)?),
+            What::Bind(bind) => Self::Bind {
+                policy: policy_in(&bind)?,
+                nspace: nspace(bind.nspace)?,
+                here: bind.here,
+                all: bind.all,
+            },
+        })
+    }
+}
+
+impl News {
+    /// The process on whose behalf it is told, if it is told for one.
+    pub(super) const fn caller(&self) -> Option<&User> {
+        match self {
+            Self::PullEnded { caller, .. } => Some(caller),
+            _ => None,
+        }
+    }
+
+    pub(super) fn form(&self) -> v1::News {
+        use v1::news::What;
+        let what = match self {
+            Self::Connected(proc) => What::Connected(proc.into()),
+            Self::Finalized(proc) => What::Finalized(proc.into()),
+            Self::Lost { proc, order } => What::Lost(v1::LostProc { proc: Some(proc.into()), order: *order }),
+            Self::Reports { nspace, reports } => What::Reports(v1::Reports {
+                nspace: nspace.to_string(),
+                reports: reports.iter().map(report_form).collect(),
+            }),
+            Self::PullEnded { pull, .. } => What::PullEnded((&Request::IofPull(pull.clone())).into()),
+        };
+        v1::News { what: Some(what) }
+    }
+
+    pub(super) fn read(form: v1::News, caller: impl FnOnce() -> Option<User>) -> Option<Self> {
+        use v1::news::What;
+        Some(match form.what? {
+            What::Connected(proc) => Self::Connected(proc.try_into().ok()?),
+            What::Finalized(proc) => Self::Finalized(proc.try_into().ok()?),
+            What::Lost(lost) => Self::Lost { proc: lost.proc?.try_into().ok()?, order: lost.order },
+            What::Reports(v1::Reports { nspace, reports }) => {
+                let nspace = Nspace::new(nspace).ok()?;
+                let read = |report| report_in(&nspace, report);
+                let reports = reports.into_iter().map(read).collect::<Option<_>>()?;
+                Self::Reports { nspace, reports }
+            }
+            What::PullEnded(body) => {
+                let Some(Request::IofPull(pull)) = request_in(Some(body)) else { return None };
+                Self::PullEnded { caller: caller()?, pull }
+            }
+        })
+    }
+}
+
+fn report_form(report: &LaunchReport) -> v1::Report {
+    use v1::report::What;
+    let (proc, what) = match report {
+        LaunchReport::Started { proc, pid, executable } => {
+            (proc, What::Started(v1::StartedProc { pid: *pid, executable: executable.clone() }))
+        }
+        LaunchReport::Output { proc, channel: OutputChannel::Stdout, data } => {
+            (proc, What::Stdout(data.clone()))
+        }
+        LaunchReport::Output { proc, channel: OutputChannel::Stderr, data } => {
+            (proc, What::Stderr(data.clone()))
+        }
+        LaunchReport::Ended { proc, exit: ProcExit::Code(code) } => (proc, What::ExitCode(*code)),
+        LaunchReport::Ended { proc, exit: ProcExit::Signal(signal) } => (proc, What::ExitSignal(*signal)),
+    };
+    v1::Report { rank: proc.rank.to_raw(), what: Some(what) }
+}
+
+fn report_in(nspace: &Nspace, report: v1::Report) -> Option<LaunchReport> {
+    use v1::report::What;
+    let proc = ProcId::new(nspace.clone(), Rank::from_raw(report.rank));
+    let output = |proc, channel, data| LaunchReport::Output { proc, channel, data };
+    Some(match report.what? {
+        What::Started(v1::StartedProc { pid, executable }) => LaunchReport::Started { proc, pid, executable },
+        What::Stdout(data) => output(proc, OutputChannel::Stdout, data),
+        What::Stderr(data) => output(proc, OutputChannel::Stderr, data),
+        What::ExitCode(code) => LaunchReport::Ended { proc, exit: ProcExit::Code(code) },
+        What::ExitSignal(signal) => LaunchReport::Ended { proc, exit: ProcExit::Signal(signal) },
+    })
+}
+
+impl Told {
+    pub(super) fn form(&self) -> v1::Told {
+        v1::Told {
+            yes: self.yes,
+            text: self.text.clone(),
+            procs: procs_form(&self.procs),
+            bindings: self.bound.iter().map(|bound| binding_form(bound.as_ref())).collect(),
+        }
+    }
+
+    pub(super) fn read(form: v1::Told) -> Option<Self> {
+        let bound = form.bindings.into_iter().map(binding_in).collect::<Option<_>>()?;
+        Some(Self { yes: form.yes, text: form.text, procs: procs_in(form.procs)?, bound })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{DataRange, Status, keys};
+
+    use super::*;
+
+    fn nspace() -> Nspace {
+        Nspace::new("job").unwrap()
+    }
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId::new(nspace(), Rank::from_raw(rank))
+    }
+
+    fn bound() -> Bound {
+        let processors = "0-2,8".parse().unwrap();
+        Bound { processors, place: "cores 0-3".into(), locality: "SK0:CR0-3".into(), is_exclusive: true }
+    }
+
+    #[test]
+    fn orders_arrive_as_they_were_given() {
+        let info = || Info::required(&keys::JOB_SIZE, 4_u32);
+        let mut app = App::new("./a", 2).args(["x"]);
+        app.cwd = Some("/d".into());
+        app.env.push("A=b".into());
+        app.info.push(info());
+        let launch = |rank, cwd: Option<&str>| ProcToLaunch {
+            rank: Rank::from_raw(rank),
+            app: 0,
+            cwd: cwd.map(Into::into),
+            takes_stdin: cwd.is_some(),
+            bound: cwd.is_some().then(bound),
+        };
+        let mut event = Event::new(Status::ERR_PROC_ABORTED, proc(1));
+        event.range = DataRange::CUSTOM;
+        event.info.push(info());
+        let ranks = vec![Rank::from_raw(3), Rank::from_raw(1)];
+        let required = BindingPolicy { is_required: true, overload: true, ..BindingPolicy::default() };
+        let required = required.map_by("l3cache:pe=2:nooversubscribe").unwrap().rank_by("fill").unwrap();
+        let required = required.bind_to("hwthread").unwrap();
+        for order in [
+            Order::RegisterJob {
+                number: 7,
+                nspace: nspace(),
+                infos: vec![info()],
+                ranks,
+                in_session: vec![1],
+            },
+            Order::Knows(nspace()),
+            Order::SetUp { nspace: nspace(), infos: vec![info()] },
+            Order::WorkDir(7),
+            Order::ProcEnded { proc: proc(2), reason: "exit code 3".into() },
+            Order::EndJob { number: 7, nspace: nspace() },
+            Order::KeepRecord { nspace: nspace(), why: "it failed".into() },
+            Order::Notify(event),
+            Order::Deliver {
+                source: proc(0),
+                channels: IofChannels::STDERR,
+                data: "line".into(),
+                info: vec![info()].into(),
+            },
+            Order::Launch {
+                nspace: nspace(),
+                apps: vec![app],
+                procs: vec![launch(0, None), launch(5, Some("/w"))],
+            },
+            Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
+            Order::Terminate(vec![proc(1)]),
+            Order::PushStdin { procs: vec![proc(0)], data: "input".into(), is_end: true },
+            Order::WhichEnded(vec![proc(4)]),
+            Order::Bind { nspace: nspace(), policy: BindingPolicy::default(), here: 2, all: 9 },
+            Order::Bind { nspace: nspace(), policy: required, here: 1, all: 1 },
+        ] {
+            assert_eq!(Order::read(order.form()), Some(order));
+        }
+        assert_eq!(Order::read(v1::Order::default()), None);
+    }
+
+    #[test]
+    fn news_arrive_as_they_were_told() {
+        let user = User::new(proc(1), 7, Some(8));
+        let output =
+            |channel, data: &'static str| LaunchReport::Output { proc: proc(1), channel, data: data.into() };
+        let ended = |exit| LaunchReport::Ended { proc: proc(2), exit };
+        let reports = vec![
+            LaunchReport::Started { proc: proc(0), pid: 4711, executable: "/bin/a".into() },
+            output(OutputChannel::Stdout, "out"),
+            output(OutputChannel::Stderr, ""),
+            ended(ProcExit::Code(3)),
+            ended(ProcExit::Signal(9)),
+        ];
+        for news in [
+            News::Connected(proc(1)),
+            News::Finalized(proc(2)),
+            News::Lost { proc: proc(3), order: 9 },
+            News::Reports { nspace: nspace(), reports },
+            News::PullEnded { caller: user.clone(), pull: IofPull::new(vec![proc(0)], IofChannels::STDOUT) },
+        ] {
+            assert_eq!(News::read(news.form(), || Some(user.clone())), Some(news));
+        }
+        let told = Told {
+            yes: true,
+            text: Some("/f".into()),
+            procs: vec![proc(1)],
+            bound: vec![Some(bound()), None],
+        };
+        assert_eq!(Told::read(told.form()), Some(told));
+    }
+}

@@ -1,0 +1,112 @@
+//! What the head does on behalf of its members.
+
+use pmix_server::UpcallContext;
+use pmix_server::host::{IofPullRequest, QueryRequest, Upcall};
+use pmix_types::message::{Failure, QueryReply, Reply, Request, SpawnReply};
+use pmix_types::{ProcId, Status};
+
+use crate::internode::News;
+use crate::jobs::Control;
+use crate::services::{Head, Services};
+use crate::user::User;
+
+/// Carries out for a process of a member what concerns jobs. `None` for requests that any host carries out for another.
+pub(crate) async fn carry_out_for(
+    services: &Services,
+    from: &str,
+    caller: &User,
+    request: &Request,
+) -> Option<Result<Reply, Failure>> {
+    services.head.as_ref()?;
+    let cx = &context(caller);
+    let admit = |upcall, named: &[ProcId]| services.gate.admit(upcall, caller, named).map_err(Failure::from);
+    Some(match request.clone() {
+        Request::Abort(abort) => match admit(Upcall::Abort, &abort.procs) {
+            Ok(()) => done(services.jobs.abort(cx, &abort).await),
+            Err(failure) => Err(failure),
+        },
+        Request::Spawn(spawn) => {
+            let spawned = services.jobs.spawn_from(from, cx, spawn).await;
+            spawned.map(|nspace| Reply::Spawn(SpawnReply::new(nspace))).map_err(Failure::from)
+        }
+        Request::JobControl(control) => {
+            let here = services.table.those_here(&control.targets);
+            match admit(Upcall::JobControl, &here) {
+                Ok(()) => {
+                    services.controller.control(cx, control).await.map(Reply::Info).map_err(Failure::from)
+                }
+                Err(failure) => Err(failure),
+            }
+        }
+        Request::Query(queries) => {
+            let answered = services.queries.answer(caller, QueryRequest::new(queries)).await;
+            let reply = |results: pmix_server::host::QueryResults| {
+                Reply::Query(QueryReply::new(results.status, results.results))
+            };
+            answered.map(reply).map_err(Failure::from)
+        }
+        Request::Allocate(allocate) => {
+            services.allocator.carry_out(cx, allocate).map(Reply::Info).map_err(Failure::from)
+        }
+        Request::IofPull(pull) => match admit(Upcall::IofPull, &pull.procs) {
+            Ok(()) => done(services.forwarder.change_forwarding(from, cx, IofPullRequest::new(pull, true))),
+            Err(failure) => Err(failure),
+        },
+        Request::IofPush(push) => match admit(Upcall::PushStdin, &push.targets) {
+            Ok(()) => done(services.forwarder.take_input(push).await),
+            Err(failure) => Err(failure),
+        },
+        _ => return None,
+    })
+}
+
+/// Hears the news of a member.
+pub(crate) async fn hear(services: &Services, from: &str, news: News) -> Result<Reply, Failure> {
+    let Some(Head { launcher, .. }) = &services.head else {
+        return Err(Failure::new(Status::ERR_NOT_SUPPORTED, "this node is no head"));
+    };
+    let tell = |proc: ProcId, control: Control| {
+        let table = &services.table;
+        let is_there = table.entries().get(&proc.nspace).map(|job| {
+            let row = usize::try_from(proc.rank.to_raw()).ok().and_then(|rank| job.table.get(rank));
+            row.and_then(|row| row.hostname.as_deref()) == Some(from)
+        });
+        let Some(is_there) = is_there else {
+            return Err(Failure::new(Status::ERR_NOT_FOUND, format!("{} does not run here", proc.nspace)));
+        };
+        if !is_there {
+            let message = format!("{proc} does not run on node {from}");
+            return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        table.tell(&proc.nspace, control);
+        Ok(Reply::Done)
+    };
+    match news {
+        News::Connected(proc) => tell(proc.clone(), Control::Connected(proc.rank)),
+        News::Finalized(proc) => tell(proc.clone(), Control::Finalized(proc.rank)),
+        News::Lost { proc, order } => {
+            services.published.forget_lost(&proc);
+            tell(proc.clone(), Control::Lost { rank: proc.rank, order })
+        }
+        News::Reports { nspace, reports } => {
+            if launcher.take_reports(from, &nspace, reports).await {
+                return Ok(Reply::Done);
+            }
+            Err(Failure::new(Status::ERR_NOT_FOUND, format!("{nspace} does not run on node {from}")))
+        }
+        News::PullEnded { caller, pull } => {
+            let request = IofPullRequest::new(pull, false);
+            done(services.forwarder.change_forwarding(from, &context(&caller), request))
+        }
+    }
+}
+
+fn done(result: pmix_server::host::HostResult<()>) -> Result<Reply, Failure> {
+    result.map(|()| Reply::Done).map_err(Failure::from)
+}
+
+fn context(caller: &User) -> UpcallContext {
+    let mut cx = UpcallContext::new(caller.proc.clone(), caller.uid);
+    cx.gid = caller.gid;
+    cx
+}

@@ -1,0 +1,203 @@
+//! The orders of the head, carried out by a node.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pmix_types::job::JobSpec;
+use pmix_types::message::{Failure, Reply};
+use pmix_types::{App, Nspace, ProcId, Status};
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+
+use crate::binding::BindRequest;
+use crate::internode::{News, Order, PeerReply, PeerRequest, ProcToLaunch, Site, Told, decode_reply};
+use crate::jobs::{LocalNode, MAX_PROCS, Node, NodeJob, StartError, change_first};
+use crate::services::Services;
+use crate::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+
+/// Reports of a job that may wait for the head, and how many go to it at a time.
+const REPORTS: usize = 256;
+const AT_A_TIME: usize = 64;
+
+/// Carries out an order of the head, which alone may give one.
+pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Result<PeerReply, Failure> {
+    if services.site.head() != Some(from) {
+        let message = format!("node {} takes no orders from node {from}", services.site.node());
+        return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+    }
+    let node = &services.node;
+    let done = PeerReply::Reply(Reply::Done);
+    let told = match order {
+        Order::RegisterJob { number, nspace, infos, ranks, in_session } => {
+            let here = ranks.into_iter().map(|rank| ProcId::new(nspace.clone(), rank)).collect();
+            let spec = infos.into_iter().fold(JobSpec::new(nspace), JobSpec::raw);
+            let job = NodeJob { spec, here, in_session };
+            node.register_job(number, job, None).await.map_err(failure)?;
+            return Ok(done);
+        }
+        Order::Knows(nspace) => Told { yes: node.knows(&nspace).await, ..Told::default() },
+        Order::SetUp { nspace, infos } => {
+            node.set_up_local(&nspace, infos).await.map_err(Failure::from)?;
+            return Ok(done);
+        }
+        Order::WorkDir(number) => {
+            let path = node.work_dir(number, None).await.map_err(Failure::from)?;
+            Told { text: Some(path), ..Told::default() }
+        }
+        Order::ProcEnded { proc, reason } => {
+            node.proc_ended(&proc, reason).await;
+            return Ok(done);
+        }
+        Order::EndJob { number, nspace } => {
+            node.end_job(number, &nspace).await;
+            return Ok(done);
+        }
+        Order::KeepRecord { nspace, why } => {
+            let file = node.keep_record(&nspace, &why).await;
+            Told { text: file.map(|file| file.to_string_lossy().into_owned()), ..Told::default() }
+        }
+        Order::Notify(event) => {
+            node.notify(&event).await;
+            return Ok(done);
+        }
+        Order::Deliver { source, channels, data, info } => {
+            node.deliver(&source, channels, data, info).await;
+            return Ok(done);
+        }
+        Order::Launch { nspace, apps, procs } => {
+            launch(services, from, nspace, apps, procs).await.map_err(failure)?;
+            return Ok(done);
+        }
+        Order::Signal { procs, signal } => {
+            services.launcher.signal(&procs, signal).await.map_err(|error| of_launch(&error))?;
+            return Ok(done);
+        }
+        Order::Terminate(procs) => {
+            services.launcher.terminate(&procs).await.map_err(|error| of_launch(&error))?;
+            return Ok(done);
+        }
+        Order::PushStdin { procs, data, is_end } => {
+            let pushed = services.launcher.push_stdin(&procs, data, is_end).await;
+            pushed.map_err(|error| of_launch(&error))?;
+            return Ok(done);
+        }
+        Order::Bind { nspace, policy, here, all } => {
+            let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+            if here > all || count(here) > MAX_PROCS {
+                let message = format!("{nspace}: {here} of {all} processes cannot be bound");
+                return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+            }
+            let job = BindRequest { all: count(all), ..BindRequest::new(nspace, policy, Vec::new()) };
+            let bound = services.launcher.bind(&job.on(node.name(), count(here))).await;
+            Told { bound: bound.map_err(Failure::from)?, ..Told::default() }
+        }
+        Order::WhichEnded(procs) => {
+            Told { procs: services.launcher.which_ended(&procs).await, ..Told::default() }
+        }
+    };
+    Ok(PeerReply::Told(told))
+}
+
+/// Registers the processes of a job here, and starts them.
+async fn launch(
+    services: &Services,
+    head: &str,
+    nspace: Nspace,
+    apps: Vec<App>,
+    procs: Vec<ProcToLaunch>,
+) -> Result<(), StartError> {
+    let node = &services.node;
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let mut job = LaunchJob::new(nspace.clone(), apps);
+    let mut changed = BTreeSet::new();
+    for ProcToLaunch { rank, app, cwd, takes_stdin, bound } in procs {
+        let proc = ProcId::new(nspace.clone(), rank);
+        let environment = node.register_proc(&proc, uid, gid).await?;
+        if let Some(app) = changed.insert(app).then(|| job.apps.get_mut(app)).flatten() {
+            change_first(app, environment.changes);
+        }
+        let mut launched = LaunchProc::new(rank, node.name().to_owned(), app, environment.variables);
+        launched.defaults = environment.defaults;
+        launched.pmi1 = environment.pmi1;
+        launched.cwd = cwd;
+        launched.takes_stdin = takes_stdin;
+        launched.bound = bound;
+        job.procs.push(launched);
+    }
+    let procs = job.procs.iter().map(|proc| ProcId::new(nspace.clone(), proc.rank)).collect();
+    let (sender, reports) = mpsc::channel(REPORTS);
+    services.launcher.launch(job, sender).await?;
+    let part = Part { nspace, procs, launcher: services.launcher.clone() };
+    tokio::spawn(report(node.clone(), services.site.clone(), head.to_owned(), part, reports));
+    Ok(())
+}
+
+/// The processes of a job that run here.
+struct Part {
+    nspace: Nspace,
+    procs: Vec<ProcId>,
+    launcher: Arc<dyn Launcher>,
+}
+
+impl Part {
+    /// Kills them: the head has given the job up, perhaps before they were started.
+    async fn kill(&self) {
+        tracing::info!(nspace = %self.nspace, "the head does not know the job; its processes are killed");
+        if let Err(error) = self.launcher.signal(&self.procs, Signal::KILL.as_raw()).await {
+            tracing::warn!(nspace = %self.nspace, %error, "processes that the head does not know go on");
+        }
+    }
+}
+
+/// Sends the head what the launcher reports, in batches. The next one waits until the head has taken the last, so that a
+/// reader who is slow slows the processes that write, and nobody else.
+async fn report(
+    node: Arc<LocalNode>,
+    site: Arc<Site>,
+    head: String,
+    part: Part,
+    mut reports: mpsc::Receiver<LaunchReport>,
+) {
+    let mut batch = Vec::with_capacity(AT_A_TIME);
+    let mut is_unknown = false;
+    while reports.recv_many(&mut batch, AT_A_TIME).await > 0 {
+        for report in &batch {
+            if let LaunchReport::Started { proc, pid, .. } = report {
+                node.proc_started(proc, *pid).await;
+            }
+        }
+        let reports = std::mem::take(&mut batch);
+        let news = PeerRequest::News(News::Reports { nspace: part.nspace.clone(), reports });
+        match site.tell(&head, &news).await.map(decode_reply) {
+            Err(error) => {
+                tracing::debug!(nspace = %part.nspace, %error, "the head is gone; its job ends with it");
+            }
+            Ok(Err(failure)) if failure.status == Status::ERR_NOT_FOUND => {
+                if !std::mem::replace(&mut is_unknown, true) {
+                    part.kill().await;
+                }
+            }
+            Ok(Err(failure)) => {
+                tracing::warn!(nspace = %part.nspace, %failure, "the head does not take reports of a job");
+            }
+            Ok(Ok(_)) => {}
+        }
+    }
+}
+
+fn failure(error: StartError) -> Failure {
+    match &error {
+        // whose parts the head puts together again
+        StartError::Launch(error) => of_launch(error),
+        error => Failure::new(error.status(), error.to_string()),
+    }
+}
+
+/// The process that it concerns, and the reason alone.
+fn of_launch(error: &LaunchError) -> Failure {
+    Failure::new(error.status, error.reason.clone()).with_procs(vec![error.proc.clone()])
+}
+
+#[cfg(test)]
+#[path = "member_tests.rs"]
+mod tests;

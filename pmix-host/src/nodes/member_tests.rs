@@ -1,0 +1,84 @@
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_types::Rank;
+
+use super::*;
+use crate::internode::encode_reply;
+use crate::jobs::{JobTable, RecordFiles};
+use crate::publish::Publishing;
+use crate::{Exchange, MemoryExchange, ProcExit, Responder};
+
+/// Notes what is sent to processes.
+#[derive(Debug, Default)]
+struct Noting(Mutex<Vec<(Vec<ProcId>, i32)>>);
+
+#[async_trait]
+impl Launcher for Noting {
+    fn nodes(&self) -> Vec<String> {
+        vec!["n1".into()]
+    }
+
+    async fn launch(&self, _: LaunchJob, _: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
+        self.0.lock().unwrap().push((procs.to_vec(), signal));
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        Ok(())
+    }
+}
+
+/// A head that answers every report alike.
+struct Answering(Result<PeerReply, Failure>);
+
+#[async_trait]
+impl Responder for Answering {
+    async fn respond(&self, _: &str, _: Bytes) -> Bytes {
+        encode_reply(&self.0)
+    }
+}
+
+/// What has been sent to the processes of a job whose head answers so to two batches of reports.
+async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)> {
+    let exchanges: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
+    let [head, own] = exchanges;
+    head.serve(Arc::new(Answering(answer)));
+    let site = Arc::new(Site::new(Arc::new(own)));
+    let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
+    let node = Arc::new(LocalNode::new(site.clone(), published, Arc::<RecordFiles>::default()));
+    let launcher = Arc::<Noting>::default();
+    let procs: Vec<_> =
+        (0..2).map(|rank| ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))).collect();
+    let part = Part { nspace: "job".parse().unwrap(), procs: procs.clone(), launcher: launcher.clone() };
+    let (sender, reports) = mpsc::channel(1);
+    let reporting = tokio::spawn(report(node, site, "n0".to_owned(), part, reports));
+    for proc in procs {
+        sender.send(LaunchReport::Ended { proc, exit: ProcExit::Code(0) }).await.unwrap();
+    }
+    drop(sender);
+    reporting.await.unwrap();
+    let mut sent = launcher.0.lock().unwrap();
+    std::mem::take(&mut *sent)
+}
+
+/// Such as one that the head has given up before this node had started its part.
+#[tokio::test]
+async fn the_processes_of_a_job_that_the_head_does_not_know_are_killed_once() {
+    let unknown = Failure::new(Status::ERR_NOT_FOUND, "job does not run on node n1");
+    let sent = sent_when(Err(unknown)).await;
+    let [(procs, 9)] = &*sent else { panic!("{sent:?}") };
+    assert_eq!(procs.len(), 2);
+}
+
+#[tokio::test]
+async fn reports_that_the_head_takes_or_cannot_take_now_kill_nothing() {
+    for answer in [Ok(PeerReply::Reply(Reply::Done)), Err(Failure::from(Status::ERR_OUT_OF_RESOURCE))] {
+        assert_eq!(sent_when(answer).await, []);
+    }
+}

@@ -1,0 +1,176 @@
+//! Who is let in, by connections that no daemon would make.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Versions, frame::Content};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::ClientConfig;
+use tonic::Code;
+
+use super::super::daemon::{Client, connect_to};
+use super::super::trust::Identity;
+use super::super::{brief, version};
+use super::*;
+
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The door of a session with a head and a node `n1`.
+struct Fixture {
+    authority: Arc<Authority>,
+    door: Door,
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let authority = Arc::new(Authority::new().unwrap());
+        let names = vec!["head".to_owned(), "n1".to_owned()];
+        let (net, _losses) = Net::new(0, names.clone());
+        let (door, arrivals) = Door::open(authority.clone(), net, names).await.unwrap();
+        Self { authority, door, arrivals }
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.door.port()))
+    }
+
+    async fn client(&self, config: Arc<ClientConfig>) -> Client {
+        connect_to(self.address(), config, SILENCE).await.unwrap()
+    }
+
+    /// A daemon of the node with a certificate of the session.
+    async fn enrolled(&self) -> Client {
+        let identity = Identity::new(self.authority.certificate()).unwrap();
+        let daemon = Daemon { node: "n1".into(), incarnation: 1 };
+        let token = self.authority.token(daemon.clone()).unwrap();
+        let certificate = self.authority.enrol(daemon, &token, &identity.point()).unwrap();
+        self.client(identity.config(certificate).unwrap()).await
+    }
+
+    /// That a daemon is let in.
+    async fn lets_in(&self) {
+        let mut welcomed = self
+            .enrolled()
+            .await
+            .join(says(hello(version::spoken(version::OWN))))
+            .await
+            .unwrap()
+            .into_inner();
+        let first = welcomed.message().await.unwrap().unwrap();
+        assert!(matches!(first.content, Some(Content::Welcome(Welcome { version: version::OWN, .. }))));
+    }
+}
+
+fn hello(versions: Versions) -> Content {
+    Content::Hello(Hello { versions: Some(versions), machine: "m".into(), processors: 1 })
+}
+
+fn says(content: Content) -> impl Stream<Item = Frame> + Send + 'static {
+    tokio_stream::iter([Frame { content: Some(content) }]).chain(tokio_stream::pending())
+}
+
+fn older() -> Versions {
+    Versions { oldest: 0, newest: 0, implementation: "pmix-rs 0.0.1".into() }
+}
+
+#[tokio::test]
+async fn an_older_version_is_refused_in_one_line_that_names_both() {
+    let mut fixture = Fixture::new().await;
+    let identity = Identity::new(fixture.authority.certificate()).unwrap();
+    let token = fixture.authority.token(Daemon { node: "n1".into(), incarnation: 1 }).unwrap();
+    let enrolment = Enrolment {
+        versions: Some(older()),
+        node: "n1".into(),
+        incarnation: 1,
+        token,
+        public_key: identity.point().into(),
+    };
+    let mut client = fixture.client(identity.first_config().unwrap()).await;
+    let told = client.enrol(enrolment).await.unwrap_err();
+    let line = "pmix-rs 0.0.1 speaks pmix.host.v1 in the minor versions 0 to 0, pmix-rs ";
+    assert!(told.message().starts_with(line) && !told.message().contains('\n'), "{told:?}");
+    // whoever waits for it hears the same
+    let Some(Arrival::Refused { node, reason }) = fixture.arrivals.recv().await else { panic!() };
+    assert_eq!((node.as_str(), reason.as_str()), ("n1", told.message()));
+    let told = fixture.enrolled().await.join(says(hello(older()))).await.unwrap_err();
+    assert!(told.message().starts_with(line), "{told:?}");
+    fixture.lets_in().await;
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_session_is_refused_with_the_reason_on_both_sides() {
+    let fixture = Fixture::new().await;
+    let other = Authority::new().unwrap();
+    let identity = Identity::new(fixture.authority.certificate()).unwrap();
+    let daemon = Daemon { node: "n1".into(), incarnation: 1 };
+    let token = other.token(daemon.clone()).unwrap();
+    let certificate = other.enrol(daemon, &token, &identity.point()).unwrap();
+    let config = identity.config(certificate).unwrap();
+    // the head is checked first, so the handshake may be over on this side before the head refuses
+    let refused = match connect_to(fixture.address(), config, SILENCE).await {
+        Err(error) => error.to_string(),
+        Ok(mut client) => brief(&client.join(says(hello(version::spoken(1)))).await.unwrap_err()),
+    };
+    assert!(
+        refused.contains("CertificateUnknown")
+            || refused.contains("UnknownCA")
+            || refused.contains("DecryptError"),
+        "{refused}"
+    );
+    fixture.lets_in().await;
+}
+
+#[tokio::test]
+async fn a_connection_without_certificate_can_only_enrol() {
+    let fixture = Fixture::new().await;
+    let identity = Identity::new(fixture.authority.certificate()).unwrap();
+    let mut client = fixture.client(identity.first_config().unwrap()).await;
+    let told = client.join(says(hello(version::spoken(1)))).await.unwrap_err();
+    assert_eq!(told.code(), Code::Unauthenticated);
+    // and that with few bytes
+    let enrolment = Enrolment { token: "x".repeat(MAX_ENROLMENT), ..Enrolment::default() };
+    assert_eq!(client.enrol(enrolment).await.unwrap_err().code(), Code::OutOfRange);
+    fixture.lets_in().await;
+}
+
+#[tokio::test]
+async fn a_node_has_one_daemon_which_begins_with_a_hello() {
+    let fixture = Fixture::new().await;
+    let told = fixture.enrolled().await.join(says(Content::Leave(Leave::default()))).await.unwrap_err();
+    assert_eq!(told.code(), Code::InvalidArgument);
+    let mut first = fixture.enrolled().await;
+    let mut welcomed = first.join(says(hello(version::spoken(1)))).await.unwrap().into_inner();
+    assert!(welcomed.message().await.unwrap().is_some());
+    let told = fixture.enrolled().await.join(says(hello(version::spoken(1)))).await.unwrap_err();
+    assert_eq!(told.code(), Code::AlreadyExists);
+}
+
+#[tokio::test]
+async fn garbage_ends_its_connection_and_the_door_stays_open() {
+    let fixture = Fixture::new().await;
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64 << 10], b"\x16\x03\x01\xff\xff"] {
+        let mut stream = TcpStream::connect(fixture.address()).await.unwrap();
+        // it may be refused before all of it is written
+        let _ = stream.write_all(garbage).await;
+        let _ = stream.shutdown().await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    }
+    fixture.lets_in().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_connects_and_says_nothing_is_disconnected_and_too_many_of_them_at_once() {
+    let fixture = Fixture::new().await;
+    let mut silent = Vec::new();
+    for _ in 0..=MAX_STRANGERS {
+        silent.push(TcpStream::connect(fixture.address()).await.unwrap());
+    }
+    let began = Instant::now();
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+    }
+    assert!(began.elapsed() >= HELLO_WITHIN && began.elapsed() < 2 * HELLO_WITHIN, "{:?}", began.elapsed());
+    fixture.lets_in().await;
+}

@@ -1,0 +1,172 @@
+//! The hosts that a job is to run on: `--host` and `--hostfile`, in the grammar of Open MPI and PRRTE.
+
+use std::fs;
+use std::path::Path;
+
+/// A longer file is no file of hosts.
+const MAX_HOSTFILE: usize = 16 << 20;
+/// Most hosts of a session: the head has a connection with each.
+const MAX_HOSTS: usize = 1024;
+
+/// A host, and how many processes of a job it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) slots: u32,
+}
+
+/// Hosts in the order in which they are filled, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostList(Vec<Host>);
+
+impl HostList {
+    pub(crate) fn hosts(&self) -> &[Host] {
+        &self.0
+    }
+
+    /// The number of slots of all of them.
+    pub(crate) fn slots(&self) -> u64 {
+        self.0.iter().map(|host| u64::from(host.slots)).sum()
+    }
+
+    /// `a:4,b,c`: names with the number of slots, 1 by default. A host that is named again has more slots.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut list = Self::default();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let (name, slots) = match word.split_once(':') {
+                None => (word, 1),
+                Some((name, number)) => (name, count(number).map_err(|why| format!("{word}: {why}"))?),
+            };
+            list.add(name, slots)?;
+        }
+        list.or_empty()
+    }
+
+    /// A file with a host a line: `name slots=N max_slots=N`, and comments after `#`.
+    ///
+    /// # Errors
+    /// The file and the line that cannot be read.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let about = |why: &str| format!("{}: {why}", path.display());
+        let size = fs::metadata(path).map_err(|error| about(&error.to_string()))?.len();
+        if size > MAX_HOSTFILE as u64 {
+            return Err(about("too large for a file of hosts"));
+        }
+        let text = fs::read_to_string(path).map_err(|error| about(&error.to_string()))?;
+        Self::parse_file(&text).map_err(|why| about(&why))
+    }
+
+    fn parse_file(text: &str) -> Result<Self, String> {
+        let mut list = Self::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let Some(name) = words.next() else { continue };
+            let at = |why: String| format!("line {number}: {why}");
+            let (mut slots, mut most) = (None, None);
+            for word in words {
+                let place = match word.split_once('=') {
+                    Some(("slots" | "cpu" | "count", _)) => &mut slots,
+                    Some(("max_slots" | "max-slots" | "cpu_max" | "count_max", _)) => &mut most,
+                    _ => return Err(at(format!("`{word}` is not slots=N or max_slots=N"))),
+                };
+                let number = word.split_once('=').map_or("", |(_, number)| number);
+                *place = Some(count(number).map_err(|why| at(format!("{word}: {why}")))?);
+            }
+            let slots = slots.or(most).unwrap_or(1);
+            if most.is_some_and(|most| most < slots) {
+                return Err(at(format!("{name} has more slots than its max_slots")));
+            }
+            list.add(name, slots).map_err(at)?;
+        }
+        list.or_empty()
+    }
+
+    /// Those of this list that another one names, with the slots that it gives them.
+    pub(crate) fn narrowed(self, to: &Self) -> Result<Self, String> {
+        match to.0.iter().find(|wanted| !self.0.iter().any(|host| host.name == wanted.name)) {
+            Some(stranger) => Err(format!("{} is not in the file of hosts", stranger.name)),
+            None => Ok(to.clone()),
+        }
+    }
+
+    fn add(&mut self, name: &str, slots: u32) -> Result<(), String> {
+        // it is an argument of ssh
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) {
+            return Err(format!("`{}` is not the name of a host", pmix_types::escaped(name)));
+        }
+        if let Some(host) = self.0.iter_mut().find(|host| host.name == name) {
+            host.slots = host.slots.checked_add(slots).ok_or_else(|| format!("{name} has too many slots"))?;
+            return Ok(());
+        }
+        if self.0.len() >= MAX_HOSTS {
+            return Err(format!("there are more than {MAX_HOSTS} hosts"));
+        }
+        self.0.push(Host { name: name.to_owned(), slots });
+        Ok(())
+    }
+
+    fn or_empty(self) -> Result<Self, String> {
+        if self.0.is_empty() { Err("no host is named".into()) } else { Ok(self) }
+    }
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("a host needs at least one slot".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("`{}` is not a number of slots", pmix_types::escaped(text))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(list: Result<HostList, String>) -> Result<Vec<(String, u32)>, String> {
+        list.map(|list| list.0.into_iter().map(|host| (host.name, host.slots)).collect())
+    }
+
+    fn named(list: &[(&str, u32)]) -> Result<Vec<(String, u32)>, String> {
+        Ok(list.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect())
+    }
+
+    #[test]
+    fn hosts_have_the_slots_that_are_given_and_one_by_default() {
+        assert_eq!(hosts(HostList::parse("a:4, b,a,c.d-e:2")), named(&[("a", 5), ("b", 1), ("c.d-e", 2)]));
+        for (text, why) in [
+            ("", "no host is named"),
+            ("a:0", "a:0: a host needs at least one slot"),
+            ("a:x", "a:x: `x` is not a number of slots"),
+            ("-oProxyCommand=x", "`-oProxyCommand=x` is not the name of a host"),
+            ("a b", "`a b` is not the name of a host"),
+        ] {
+            assert_eq!(hosts(HostList::parse(text)), Err(why.into()));
+        }
+        assert!(HostList::parse(&(0..=MAX_HOSTS).map(|n| format!("n{n},")).collect::<String>()).is_err());
+    }
+
+    #[test]
+    fn a_file_has_a_host_a_line_with_slots_and_comments() {
+        let text = "# all\nn0 slots=4\n\n  n1 max_slots=8 slots=2 # two\nn2\nn3 max-slots=3\n";
+        assert_eq!(hosts(HostList::parse_file(text)), named(&[("n0", 4), ("n1", 2), ("n2", 1), ("n3", 3)]));
+        for (text, why) in [
+            ("a\nb slots=x", "line 2: slots=x: `x` is not a number of slots"),
+            ("a user=b", "line 1: `user=b` is not slots=N or max_slots=N"),
+            ("a slots=3 max_slots=2", "line 1: a has more slots than its max_slots"),
+            ("# none", "no host is named"),
+        ] {
+            assert_eq!(hosts(HostList::parse_file(text)), Err(why.into()));
+        }
+    }
+
+    #[test]
+    fn names_choose_among_those_of_a_file() {
+        let file = HostList::parse("a:4,b:4").unwrap();
+        let wanted = HostList::parse("b:2").unwrap();
+        assert_eq!(file.clone().narrowed(&wanted), Ok(wanted));
+        let stranger = HostList::parse("c").unwrap();
+        assert_eq!(file.narrowed(&stranger), Err("c is not in the file of hosts".into()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The one line that a starter hands a daemon on its standard input: never in arguments or the environment, which others
+//! can read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pmix_host::Records;
+use pmix_server::{NativeWire, Pmi1Wire};
+use serde::{Deserialize, Serialize};
+
+/// Longest line.
+pub(crate) const MAX_START_LINE: usize = 64 << 10;
+
+/// What a daemon is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Addresses of the head, of which one can be reached.
+    pub(crate) heads: Vec<SocketAddr>,
+    /// The certificate of the session's authority, in base64 of DER.
+    pub(crate) authority: String,
+    pub(crate) node: String,
+    pub(crate) incarnation: u64,
+    pub(crate) token: String,
+    /// Milliseconds that processes have to end before they are killed.
+    pub(crate) grace: u64,
+    /// Milliseconds without a sign of the head after which the daemon ends.
+    pub(crate) head_grace: u64,
+    /// The directory for what the server has on record when a job fails; none if it is missing.
+    pub(crate) record: Option<String>,
+    pub(crate) native: Native,
+    pub(crate) pmi1: bool,
+}
+
+/// Which programs of the C library are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Native {
+    Off,
+    On,
+    OpenMpi4,
+}
+
+impl From<NativeWire> for Native {
+    fn from(wire: NativeWire) -> Self {
+        match wire {
+            NativeWire::Off => Self::Off,
+            NativeWire::WithOpenMpi4 => Self::OpenMpi4,
+            _ => Self::On,
+        }
+    }
+}
+
+impl Line {
+    /// Its text, with the newline.
+    pub(crate) fn text(&self) -> String {
+        // a structure of plain fields can always be written
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// # Errors
+    /// What is wrong with it, without its text: it holds a secret.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("standard input has no line for it: pmixrun starts this program".into());
+        }
+        let wrong = |error: serde_json::Error| {
+            format!("the line on standard input is not one of pmixrun ({:?})", error.classify())
+        };
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    pub(crate) fn encode_authority(der: &[u8]) -> String {
+        STANDARD.encode(der)
+    }
+
+    /// # Errors
+    /// It is not base64.
+    pub(crate) fn authority(&self) -> Result<Vec<u8>, String> {
+        STANDARD.decode(&self.authority).map_err(|_| "the certificate of the session cannot be read".into())
+    }
+
+    pub(crate) const fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace)
+    }
+
+    pub(crate) const fn head_grace(&self) -> Duration {
+        Duration::from_millis(self.head_grace)
+    }
+
+    pub(crate) fn records(&self) -> Records {
+        self.record.as_ref().map_or(Records::Off, |directory| Records::Directory(directory.into()))
+    }
+
+    pub(crate) const fn native(&self) -> NativeWire {
+        match self.native {
+            Native::Off => NativeWire::Off,
+            Native::On => NativeWire::On,
+            Native::OpenMpi4 => NativeWire::WithOpenMpi4,
+        }
+    }
+
+    pub(crate) const fn pmi1(&self) -> Pmi1Wire {
+        if self.pmi1 { Pmi1Wire::Inherited } else { Pmi1Wire::Off }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_and_what_is_wrong_with_it_does_not_tell_the_token() {
+        let line = Line {
+            heads: vec!["10.0.0.1:7".parse().unwrap(), "[::1]:7".parse().unwrap()],
+            authority: Line::encode_authority(&[1, 2, 3]),
+            node: "n1\n".into(),
+            incarnation: 1,
+            token: "secret".into(),
+            grace: 5000,
+            head_grace: 30_000,
+            record: Some("/records".into()),
+            native: Native::OpenMpi4,
+            pmi1: true,
+        };
+        let text = line.text();
+        assert_eq!(text.matches('\n').count(), 1);
+        assert_eq!(Line::read(&text).unwrap(), line);
+        assert_eq!(line.authority().unwrap(), [1, 2, 3]);
+        for wrong in [&text[..text.len() - 9], "\n", "secret\n"] {
+            let error = Line::read(wrong).unwrap_err();
+            assert!(!error.contains("secret") && !error.contains('\n'), "{error}");
+        }
+    }
+}

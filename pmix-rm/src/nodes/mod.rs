@@ -1,0 +1,59 @@
+//! Several nodes: `pmixrun` is their head, and each has a daemon, `pmixd`, with the server of the node.
+//!
+//! `start.rs` starts the daemons by ssh and hands each the line of `line.rs`; `trust.rs` and `door.rs` let them in, `net.rs`
+//! is the exchange between all hosts, `gather.rs` its operations without I/O. `session.rs` puts these together for
+//! `pmixrun`, `daemon.rs` for `pmixd`.
+
+mod daemon;
+mod door;
+mod gather;
+mod hostlist;
+mod line;
+mod link;
+mod net;
+mod session;
+mod start;
+mod trust;
+mod version;
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_tcp_user_timeout;
+use tokio::net::TcpStream;
+
+pub(crate) use daemon::run as run_daemon;
+pub(crate) use hostlist::HostList;
+pub(crate) use session::{Event, How, Session};
+pub(crate) use start::Agent;
+
+/// Bytes of a frame between head and daemon.
+const MAX_FRAME: usize = 256 << 20;
+/// Bytes that may be on their way on a connection.
+const WINDOW: u32 = 4 << 20;
+
+/// Locks a table. A panic elsewhere leaves these tables whole: each lock holds one change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a connection whose other side has not acknowledged anything for so long.
+fn bound_silence(stream: &TcpStream, limit: Duration) -> io::Result<()> {
+    let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    Ok(set_tcp_user_timeout(stream, millis)?)
+}
+
+/// Why a call has failed, in one line.
+fn brief(status: &tonic::Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = if text.is_empty() { more } else { format!("{text}: {more}") };
+        }
+        cause = error.source();
+    }
+    pmix_types::escaped(&text).to_string()
+}

@@ -1,0 +1,421 @@
+//! The exchange between the head and its nodes, at either end. Nodes are connected with their head alone, which passes on
+//! what they send each other.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_host::{Exchange, ExchangeError, Responder};
+use pmix_proto::nodes::{self, Frame, frame::Content};
+use tokio::sync::{mpsc, oneshot};
+
+use super::gather::{Act, Gathering, MAX_GATHERED, Outcome, Part, Place};
+use super::link::{Link, Unsent};
+use super::lock;
+
+/// Requests of one node that this one has not answered; further ones fail.
+const MAX_ASKED: usize = 16_384;
+
+/// One end of the exchange. All clones are the same end.
+#[derive(Clone)]
+pub(super) struct Net(Arc<Inner>);
+
+struct Inner {
+    me: Place,
+    /// The names of all nodes by their places: the head comes first.
+    names: Vec<String>,
+    gathering: Mutex<Gathering>,
+    /// Callers here of operations that are not complete.
+    callers: Mutex<HashMap<String, oneshot::Sender<Outcome>>>,
+    asked: Mutex<Asked>,
+    /// How many requests of each node are being answered.
+    answering: Mutex<BTreeMap<Place, usize>>,
+    responder: OnceLock<Arc<dyn Responder>>,
+    links: Mutex<BTreeMap<Place, Link>>,
+    /// Nodes that have not connected with this one yet.
+    expected: Mutex<BTreeSet<Place>>,
+    losses: mpsc::UnboundedSender<Loss>,
+}
+
+/// Requests from here that are not answered.
+#[derive(Default)]
+struct Asked {
+    last: u64,
+    waiting: HashMap<u64, (Place, oneshot::Sender<Result<Bytes, String>>)>,
+}
+
+/// A node that is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) node: String,
+    pub(super) reason: String,
+}
+
+impl Net {
+    /// The end of the node `me` among these, of which the head is the first. Losses of connections are reported.
+    pub(super) fn new(me: Place, names: Vec<String>) -> (Self, mpsc::UnboundedReceiver<Loss>) {
+        let (losses, lost) = mpsc::unbounded_channel();
+        // all nodes are children of the head
+        let gathering = Gathering::new(me, names.len(), usize::MAX);
+        let expected = if me == 0 { (1..names.len()).collect() } else { BTreeSet::from([0]) };
+        let inner = Inner {
+            me,
+            expected: Mutex::new(expected),
+            names,
+            gathering: Mutex::new(gathering),
+            callers: Mutex::default(),
+            asked: Mutex::default(),
+            answering: Mutex::default(),
+            responder: OnceLock::new(),
+            links: Mutex::default(),
+            losses,
+        };
+        (Self(Arc::new(inner)), lost)
+    }
+
+    pub(super) fn place(&self, name: &str) -> Option<Place> {
+        self.0.names.iter().position(|known| known == name)
+    }
+
+    fn name(&self, place: Place) -> &str {
+        self.0.names.get(place).map_or("", String::as_str)
+    }
+
+    /// Takes the connection to a node, unless there has been one, or the session is over.
+    pub(super) fn connect(&self, place: Place, link: Link) -> bool {
+        let mut links = lock(&self.0.links);
+        let is_expected = lock(&self.0.expected).remove(&place);
+        if is_expected {
+            links.insert(place, link);
+        }
+        is_expected
+    }
+
+    /// Lets no other node connect.
+    pub(super) fn close(&self) {
+        lock(&self.0.expected).clear();
+    }
+
+    /// Sends a frame to all nodes that this one is connected with.
+    pub(super) async fn send_all(&self, content: Content) {
+        let places: Vec<_> = lock(&self.0.links).keys().copied().collect();
+        for place in places {
+            self.send(place, content.clone()).await;
+        }
+    }
+
+    /// The connection to a node has ended, or the node does not read: it is lost, and so is what waits for it.
+    pub(super) fn lose(&self, place: Place, reason: &str) {
+        if lock(&self.0.links).remove(&place).is_none() {
+            return;
+        }
+        let through = |to: Place| self.0.me != 0 || to == place;
+        let mut asked = lock(&self.0.asked);
+        let gone: Vec<_> =
+            asked.waiting.iter().filter(|(_, (to, _))| through(*to)).map(|(id, _)| *id).collect();
+        for id in gone {
+            if let Some((_, answer)) = asked.waiting.remove(&id) {
+                let _ = answer.send(Err(self.name(place).to_owned()));
+            }
+        }
+        drop(asked);
+        if self.0.me == 0 {
+            let acts = lock(&self.0.gathering).lose(place);
+            self.carry_later(acts);
+        } else {
+            for (_, caller) in lock(&self.0.callers).drain() {
+                let _ = caller.send(Outcome::Lost(place));
+            }
+        }
+        let loss = Loss { node: self.name(place).to_owned(), reason: reason.to_owned() };
+        let _ = self.0.losses.send(loss);
+    }
+
+    /// Sends a frame towards a node; false if it cannot be reached.
+    async fn send(&self, to: Place, content: Content) -> bool {
+        let next = if self.0.me == 0 { to } else { 0 };
+        let Some(link) = lock(&self.0.links).get(&next).cloned() else { return false };
+        match link.send(Frame { content: Some(content) }).await {
+            Ok(()) => true,
+            Err(Unsent::Closed) => false,
+            Err(Unsent::Full) => {
+                self.lose(next, &format!("it has read nothing for {} s", super::link::PATIENCE.as_secs()));
+                false
+            }
+        }
+    }
+
+    /// Handles a frame of a node that this one is connected with.
+    pub(super) async fn take(&self, from: Place, content: Content) {
+        if !lock(&self.0.links).contains_key(&from) {
+            // what one says that is lost comes too late
+            return;
+        }
+        match content {
+            Content::Ask(ask) => self.take_ask(from, ask).await,
+            Content::Answer(nodes::Answer { id, result }) => {
+                let Some((_, answer)) = lock(&self.0.asked).waiting.remove(&id) else { return };
+                let result = match result {
+                    Some(nodes::answer::Result::Reply(reply)) => Ok(reply),
+                    Some(nodes::answer::Result::Unreachable(node)) => Err(node),
+                    None => Err(self.name(from).to_owned()),
+                };
+                let _ = answer.send(result);
+            }
+            Content::Part(part) => {
+                let Some(part) = self.part_in(from, part) else {
+                    tracing::warn!(node = self.name(from), "a part of an operation makes no sense");
+                    return;
+                };
+                let acts = lock(&self.0.gathering).take(part);
+                self.carry(acts).await;
+            }
+            Content::Outcome(outcome) if from == 0 => {
+                let Some((operation, nodes, outcome)) = self.outcome_in(outcome) else {
+                    tracing::warn!("the outcome of an operation makes no sense");
+                    return;
+                };
+                let acts = lock(&self.0.gathering).outcome(&operation, &nodes, outcome);
+                self.carry(acts).await;
+            }
+            _ => tracing::warn!(node = self.name(from), "a node has sent what it must not send"),
+        }
+    }
+
+    async fn take_ask(&self, from: Place, ask: nodes::Ask) {
+        let nodes::Ask { id, from: asker, to, request } = ask;
+        // nobody but the head asks for another
+        let asker = if self.0.me == 0 { self.name(from).to_owned() } else { asker };
+        let is_too_much = {
+            let mut answering = lock(&self.0.answering);
+            let under_way = answering.entry(from).or_default();
+            let is_too_much = *under_way >= MAX_ASKED;
+            *under_way += usize::from(!is_too_much);
+            is_too_much
+        };
+        if is_too_much {
+            let result = Some(nodes::answer::Result::Unreachable(to));
+            self.send(from, Content::Answer(nodes::Answer { id, result })).await;
+            return;
+        }
+        let net = self.clone();
+        let mut work = Box::pin(async move {
+            let answered = match net.place(&to) {
+                Some(place) => net.ask(&asker, place, request).await,
+                None => Err(to),
+            };
+            let result = Some(match answered.and_then(|reply| net.small_enough(reply)) {
+                Ok(reply) => nodes::answer::Result::Reply(reply),
+                Err(node) => nodes::answer::Result::Unreachable(node),
+            });
+            net.send(from, Content::Answer(nodes::Answer { id, result })).await;
+            if let Some(under_way) = lock(&net.0.answering).get_mut(&from) {
+                *under_way -= 1;
+            }
+        });
+        // begun in the order in which they came: what a node tells first is heard first
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
+            tokio::spawn(work);
+        }
+    }
+
+    /// Asks a node on behalf of another one, or of this one; a failure is the node that cannot be reached.
+    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Result<Bytes, String> {
+        if to == self.0.me {
+            let responder = self.0.responder.get().ok_or_else(|| self.name(to).to_owned())?;
+            return Ok(responder.respond(from, request).await);
+        }
+        let request = self.small_enough(request)?;
+        let (answer, answered) = oneshot::channel();
+        let id = {
+            let mut asked = lock(&self.0.asked);
+            asked.last += 1;
+            let id = asked.last;
+            asked.waiting.insert(id, (to, answer));
+            id
+        };
+        let _waiting = Waiting { net: self, id };
+        let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), request };
+        if !self.send(to, Content::Ask(ask)).await {
+            return Err(self.name(to).to_owned());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.name(to).to_owned()))
+    }
+
+    /// What a message has room for; a failure is this node, which does not reach the other one with it.
+    fn small_enough(&self, bytes: Bytes) -> Result<Bytes, String> {
+        if bytes.len() <= MAX_GATHERED {
+            return Ok(bytes);
+        }
+        tracing::warn!(bytes = bytes.len(), limit = MAX_GATHERED, "a message to another node is too large");
+        Err(self.name(self.0.me).to_owned())
+    }
+
+    async fn carry(&self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Up(part) => {
+                    self.send(0, Content::Part(self.part_form(part))).await;
+                }
+                Act::Down { to, operation, nodes, outcome } => {
+                    let form = self.outcome_form(operation, &nodes, outcome);
+                    self.send(to, Content::Outcome(form)).await;
+                }
+                Act::Ready { operation, outcome } => {
+                    if let Some(caller) = lock(&self.0.callers).remove(&operation) {
+                        let _ = caller.send(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    fn carry_later(&self, acts: Vec<Act>) {
+        if !acts.is_empty() {
+            let net = self.clone();
+            tokio::spawn(async move { net.carry(acts).await });
+        }
+    }
+
+    fn places(&self, names: &[String]) -> Result<Vec<Place>, String> {
+        names.iter().map(|name| self.place(name).ok_or_else(|| name.clone())).collect()
+    }
+
+    fn names_of(&self, places: &[Place]) -> Vec<String> {
+        places.iter().map(|place| self.name(*place).to_owned()).collect()
+    }
+
+    fn part_form(&self, part: Part) -> nodes::Part {
+        let Part { operation, nodes, data, given_up } = part;
+        let index = |place: Place| nodes.iter().position(|node| *node == place).unwrap_or_default();
+        let data = data.into_iter().map(|(place, data)| nodes::NodeData {
+            node: u32::try_from(index(place)).unwrap_or(u32::MAX),
+            data,
+        });
+        nodes::Part {
+            operation,
+            data: data.collect(),
+            given_up: given_up.map(|place| self.name(place).to_owned()),
+            nodes: self.names_of(&nodes),
+        }
+    }
+
+    /// The part of a node, which speaks for nobody else.
+    fn part_in(&self, from: Place, form: nodes::Part) -> Option<Part> {
+        let nodes = self.places(&form.nodes).ok()?;
+        let read = |data: nodes::NodeData| {
+            let place = *nodes.get(usize::try_from(data.node).ok()?)?;
+            (place == from).then_some((place, data.data))
+        };
+        let data = form.data.into_iter().map(read).collect::<Option<_>>()?;
+        let given_up = form.given_up.map(|name| self.place(&name).filter(|place| *place == from));
+        let given_up = match given_up {
+            Some(None) => return None,
+            Some(place) => place,
+            None => None,
+        };
+        nodes.contains(&from).then_some(Part { operation: form.operation, nodes, data, given_up })
+    }
+
+    fn outcome_form(&self, operation: String, nodes: &[Place], outcome: Outcome) -> nodes::Outcome {
+        use nodes::outcome::Result;
+        let result = match outcome {
+            Outcome::Complete(data) => Result::Data(nodes::AllData { data }),
+            Outcome::GivenUp(place) => Result::GivenUp(self.name(place).to_owned()),
+            Outcome::Lost(place) => Result::Lost(self.name(place).to_owned()),
+        };
+        nodes::Outcome { operation, nodes: self.names_of(nodes), result: Some(result) }
+    }
+
+    fn outcome_in(&self, form: nodes::Outcome) -> Option<(String, Vec<Place>, Outcome)> {
+        use nodes::outcome::Result;
+        let nodes = self.places(&form.nodes).ok()?;
+        let outcome = match form.result? {
+            Result::Data(all) if all.data.len() == nodes.len() => Outcome::Complete(all.data),
+            Result::Data(_) => return None,
+            Result::GivenUp(name) => Outcome::GivenUp(self.place(&name)?),
+            Result::Lost(name) => Outcome::Lost(self.place(&name)?),
+        };
+        Some((form.operation, nodes, outcome))
+    }
+}
+
+/// A request that is not answered yet; forgotten when nobody waits for the answer.
+struct Waiting<'a> {
+    net: &'a Net,
+    id: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(&self.net.0.asked).waiting.remove(&self.id);
+    }
+}
+
+/// A caller here that has entered an operation; it gives the operation up unless it has heard how it ended.
+struct Entered<'a> {
+    net: &'a Net,
+    operation: &'a str,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if lock(&self.net.0.callers).remove(self.operation).is_some() {
+            let acts = lock(&self.net.0.gathering).give_up(self.operation);
+            self.net.carry_later(acts);
+        }
+    }
+}
+
+#[async_trait]
+impl Exchange for Net {
+    fn node(&self) -> &str {
+        self.name(self.0.me)
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.names.clone()
+    }
+
+    async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        let places = self.places(nodes).map_err(|node| ExchangeError::Unreachable { node })?;
+        if self.0.me != 0 && !lock(&self.0.links).contains_key(&0) {
+            return Err(ExchangeError::Unreachable { node: self.name(0).to_owned() });
+        }
+        let (caller, outcome) = oneshot::channel();
+        lock(&self.0.callers).insert(operation.to_owned(), caller);
+        let _entered = Entered { net: self, operation };
+        let acts = lock(&self.0.gathering).enter(operation, &places, data);
+        self.carry(acts).await;
+        match outcome.await {
+            Ok(Outcome::Complete(data)) => Ok(data),
+            Ok(Outcome::GivenUp(place)) => {
+                Err(ExchangeError::Abandoned { node: self.name(place).to_owned() })
+            }
+            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_owned() }),
+            Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
+        }
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        let unreachable = |node: String| ExchangeError::Unreachable { node };
+        let place = self.place(node).ok_or_else(|| unreachable(node.to_owned()))?;
+        self.ask(self.name(self.0.me), place, request).await.map_err(unreachable)
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        // the first one counts
+        let _ = self.0.responder.set(responder);
+    }
+}
+
+#[cfg(test)]
+#[path = "net_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! A head and its nodes, connected by links alone.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_stream::StreamExt;
+
+use super::*;
+
+/// A head `h` with two nodes, and the losses that the head has heard of.
+fn connected() -> (Vec<Net>, mpsc::UnboundedReceiver<Loss>) {
+    let names = ["h", "a", "b"].map(str::to_owned).to_vec();
+    let (ends, mut losses): (Vec<_>, Vec<_>) = (0..3).map(|me| Net::new(me, names.clone())).unzip();
+    for place in 1..3 {
+        for (from, to) in [(0, place), (place, 0)] {
+            let (link, mut frames) = Link::new();
+            assert!(ends[from].connect(to, link));
+            let hearer = ends[to].clone();
+            tokio::spawn(async move {
+                while let Some(frame) = frames.next().await {
+                    hearer.take(from, frame.content.unwrap()).await;
+                }
+            });
+        }
+    }
+    (ends, losses.swap_remove(0))
+}
+
+/// Answers with its name and who has asked, once there is a permit.
+struct Named(String, Arc<Semaphore>);
+
+#[async_trait]
+impl Responder for Named {
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes {
+        self.1.acquire().await.unwrap().forget();
+        format!("{} to {from}: {}", self.0, String::from_utf8_lossy(&request)).into()
+    }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn each_node_reaches_each_other_through_the_head() {
+    let (ends, _losses) = connected();
+    let permits = Arc::new(Semaphore::new(100));
+    for end in &ends {
+        end.serve(Arc::new(Named(end.node().to_owned(), permits.clone())));
+    }
+    for from in &ends {
+        for to in &ends {
+            let answer = from.fetch(to.node(), "x".into()).await.unwrap();
+            assert_eq!(answer, format!("{} to {}: x", to.node(), from.node()));
+        }
+        assert!(from.fetch("nowhere", Bytes::new()).await.unwrap_err().to_string().contains("nowhere"));
+    }
+}
+
+#[tokio::test]
+async fn all_nodes_get_what_all_give_and_one_that_gives_up_ends_it_for_all() {
+    let (ends, _losses) = connected();
+    let all = names(&["b", "h", "a"]);
+    let gather = |end: usize, operation| {
+        let own = Bytes::from(ends[end].node().to_owned());
+        ends[end].all_gather(operation, &all, own)
+    };
+    let (h, a, b) = tokio::join!(gather(0, "op 1"), gather(1, "op 1"), gather(2, "op 1"));
+    for parts in [h, a, b] {
+        assert_eq!(parts.unwrap(), ["b", "h", "a"]);
+    }
+    let given_up = tokio::time::timeout(Duration::from_millis(1), gather(1, "op 2"));
+    let (given_up, h) = tokio::join!(given_up, gather(0, "op 2"));
+    assert!(given_up.is_err());
+    // and for one that comes late
+    for result in [h, gather(2, "op 2").await] {
+        assert!(matches!(&result, Err(ExchangeError::Abandoned { node }) if node == "a"), "{result:?}");
+    }
+    let some = names(&["a", "b"]);
+    let (a, b) = tokio::join!(
+        ends[1].all_gather("op 3", &some, "1".into()),
+        ends[2].all_gather("op 3", &some, "2".into())
+    );
+    assert_eq!((a.unwrap(), b.unwrap()), (vec!["1".into(), "2".into()], vec!["1".into(), "2".into()]));
+}
+
+#[tokio::test]
+async fn what_waits_for_a_node_that_is_lost_fails_and_names_it() {
+    let (ends, mut losses) = connected();
+    ends[1].serve(Arc::new(Named("a".into(), Arc::new(Semaphore::new(0)))));
+    let all = names(&["h", "a", "b"]);
+    let lose = async {
+        while lock(&ends[0].0.asked).waiting.len() < 2 || lock(&ends[0].0.callers).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        ends[0].lose(1, "it was cut off");
+    };
+    let (own, other, h, b, ()) = tokio::join!(
+        ends[0].fetch("a", Bytes::new()),
+        ends[2].fetch("a", Bytes::new()),
+        ends[0].all_gather("op", &all, Bytes::new()),
+        ends[2].all_gather("op", &all, Bytes::new()),
+        lose
+    );
+    for failed in [own.map(|_| ()), other.map(|_| ()), h.map(|_| ()), b.map(|_| ())] {
+        assert!(matches!(failed, Err(ExchangeError::Unreachable { node }) if node == "a"));
+    }
+    assert_eq!(losses.recv().await, Some(Loss { node: "a".into(), reason: "it was cut off".into() }));
+    // what comes later fails at once, and the others go on
+    assert!(ends[2].all_gather("later", &all, Bytes::new()).await.is_err());
+    let rest = names(&["h", "b"]);
+    let (h, b) = tokio::join!(
+        ends[0].all_gather("rest", &rest, Bytes::new()),
+        ends[2].all_gather("rest", &rest, Bytes::new())
+    );
+    assert!(h.is_ok() && b.is_ok());
+}
+
+#[tokio::test]
+async fn a_node_speaks_for_no_other() {
+    let (ends, _losses) = connected();
+    let all = names(&["h", "a", "b"]);
+    let data = |node| vec![nodes::NodeData { node, data: "forged".into() }];
+    let part = |operation: &str, data, given_up: Option<&str>| {
+        Content::Part(nodes::Part {
+            operation: operation.into(),
+            nodes: all.clone(),
+            data,
+            given_up: given_up.map(Into::into),
+        })
+    };
+    for forged in [part("op", data(2), None), part("op", Vec::new(), Some("b")), part("op", data(9), None)] {
+        ends[0].take(1, forged).await;
+    }
+    // nor for the head
+    let outcome = nodes::Outcome {
+        operation: "op".into(),
+        nodes: all.clone(),
+        result: Some(nodes::outcome::Result::GivenUp("h".into())),
+    };
+    ends[0].take(1, Content::Outcome(outcome)).await;
+    let gather = |end: usize| ends[end].all_gather("op", &all, Bytes::from(ends[end].node().to_owned()));
+    let (h, a, b) = tokio::join!(gather(0), gather(1), gather(2));
+    for parts in [h, a, b] {
+        assert_eq!(parts.unwrap(), ["h", "a", "b"]);
+    }
+}
+
+#[tokio::test]
+async fn requests_of_a_node_that_are_not_answered_are_bounded() {
+    let (ends, _losses) = connected();
+    let permits = Arc::new(Semaphore::new(0));
+    ends[0].serve(Arc::new(Named("h".into(), permits.clone())));
+    let ask = |id| Content::Ask(nodes::Ask { id, from: "a".into(), to: "h".into(), request: Bytes::new() });
+    for id in 0..MAX_ASKED as u64 {
+        ends[0].take(1, ask(id)).await;
+    }
+    assert!(ends[1].fetch("h", Bytes::new()).await.is_err());
+    permits.add_permits(MAX_ASKED + 1);
+    while lock(&ends[0].0.answering).get(&1).is_some_and(|under_way| *under_way > 0) {
+        tokio::task::yield_now().await;
+    }
+    ends[1].fetch("h", Bytes::new()).await.unwrap();
+}

@@ -1,0 +1,263 @@
+//! Who may speak: an authority for one session, whose key stays in the memory of the head.
+//!
+//! Each daemon has a token that is good for one enrolment of its node and incarnation. With it the head signs the key that
+//! the daemon has made, and knows the daemon by that certificate afterwards.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use constant_time_eq::constant_time_eq;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm,
+};
+use thiserror::Error;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::lock;
+
+/// The name that the certificate of the head has.
+pub(super) const HEAD: &str = "head.pmix.invalid";
+/// Bytes of a token.
+const TOKEN: usize = 32;
+/// Bytes of an uncompressed point on P-256.
+const POINT: usize = 65;
+
+/// A daemon: the node it is for, and how many there have been for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Daemon {
+    pub(super) node: String,
+    pub(super) incarnation: u64,
+}
+
+/// The authority of a session.
+pub(super) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    tokens: Mutex<HashMap<Daemon, Token>>,
+    /// Whose certificates it has signed.
+    signed: Mutex<HashMap<Vec<u8>, Daemon>>,
+}
+
+enum Token {
+    Fresh(String),
+    Used,
+}
+
+/// Why a daemon is not enrolled.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum Refusal {
+    #[error("no daemon number {} of node {} is expected", .0.incarnation, pmix_types::escaped(&.0.node))]
+    Unknown(Daemon),
+    #[error("the token is not that of daemon number {} of node {}", .0.incarnation, .0.node)]
+    WrongToken(Daemon),
+    #[error("the token of daemon number {} of node {} has been used", .0.incarnation, .0.node)]
+    UsedToken(Daemon),
+    #[error("the key of node {0} cannot be read")]
+    BadKey(String),
+}
+
+/// What cannot be made or used of keys and certificates.
+#[derive(Debug, Error)]
+pub(super) enum TrustError {
+    #[error("cannot make keys and certificates: {0}")]
+    Certificate(#[from] rcgen::Error),
+    #[error("cannot set TLS up: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    #[error("cannot set TLS up: {0}")]
+    Verifier(#[from] tokio_rustls::rustls::server::VerifierBuilderError),
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+/// A point that a daemon has sent.
+struct Point(Vec<u8>);
+
+impl PublicKeyData for Point {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn named(name: &str, usage: ExtendedKeyUsagePurpose) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![usage];
+    Ok(params)
+}
+
+impl Authority {
+    pub(super) fn new() -> Result<Self, TrustError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "a session of pmixrun");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let certificate = params.self_signed(&key)?.der().clone();
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+            tokens: Mutex::default(),
+            signed: Mutex::default(),
+        })
+    }
+
+    /// Its certificate, in DER.
+    pub(super) fn certificate(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// A token for a daemon that is to be started.
+    pub(super) fn token(&self, daemon: Daemon) -> Result<String, TrustError> {
+        let mut bytes = [0; TOKEN];
+        getrandom::fill(&mut bytes)?;
+        let token = bytes.iter().fold(String::new(), |mut text, byte| {
+            // writing to a string cannot fail
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        lock(&self.tokens).insert(daemon, Token::Fresh(token.clone()));
+        Ok(token)
+    }
+
+    /// Signs the key of a daemon that shows its token, once.
+    pub(super) fn enrol(&self, daemon: Daemon, token: &str, point: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let mut tokens = lock(&self.tokens);
+        let expected = tokens.get_mut(&daemon).ok_or_else(|| Refusal::Unknown(daemon.clone()))?;
+        match expected {
+            Token::Used => return Err(Refusal::UsedToken(daemon)),
+            Token::Fresh(expected) if !constant_time_eq(expected.as_bytes(), token.as_bytes()) => {
+                return Err(Refusal::WrongToken(daemon));
+            }
+            Token::Fresh(_) => {}
+        }
+        let bad = |_| Refusal::BadKey(daemon.node.clone());
+        if point.len() != POINT || point.first() != Some(&4) {
+            return Err(Refusal::BadKey(daemon.node));
+        }
+        let params = named("daemon.pmix.invalid", ExtendedKeyUsagePurpose::ClientAuth).map_err(bad)?;
+        let certificate = params.signed_by(&Point(point.to_vec()), &self.issuer).map_err(bad)?;
+        *expected = Token::Used;
+        lock(&self.signed).insert(certificate.der().to_vec(), daemon);
+        Ok(certificate.der().to_vec())
+    }
+
+    /// Whether this is the token of a daemon that has not used it.
+    pub(super) fn has_token(&self, daemon: &Daemon, token: &str) -> bool {
+        let tokens = lock(&self.tokens);
+        matches!(tokens.get(daemon), Some(Token::Fresh(own)) if constant_time_eq(own.as_bytes(), token.as_bytes()))
+    }
+
+    /// The daemon that has this certificate.
+    pub(super) fn daemon_of(&self, certificate: &[u8]) -> Option<Daemon> {
+        lock(&self.signed).get(certificate).cloned()
+    }
+
+    /// What the head accepts: anybody without a certificate, who can only be enrolled, and those whose key it has signed.
+    pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TrustError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let own = named(HEAD, ExtendedKeyUsagePurpose::ServerAuth)?.signed_by(&key, &self.issuer)?;
+        let roots = Arc::new(roots(self.certificate.clone())?);
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(clients.allow_unauthenticated().build()?)
+            .with_single_cert(vec![own.der().clone()], private(&key))?;
+        Ok(Arc::new(config))
+    }
+}
+
+fn roots(certificate: CertificateDer<'static>) -> Result<RootCertStore, TrustError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate)?;
+    Ok(roots)
+}
+
+fn private(key: &KeyPair) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()))
+}
+
+/// What a daemon has to prove its identity.
+pub(super) struct Identity {
+    key: KeyPair,
+    authority: CertificateDer<'static>,
+}
+
+impl Identity {
+    /// A new key, in the session of this authority.
+    pub(super) fn new(authority: &[u8]) -> Result<Self, TrustError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        Ok(Self { key, authority: CertificateDer::from(authority.to_vec()) })
+    }
+
+    /// What the head is to sign.
+    pub(super) fn point(&self) -> Vec<u8> {
+        self.key.public_key_raw().to_vec()
+    }
+
+    /// How a daemon connects that has no certificate yet.
+    pub(super) fn first_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        Ok(Arc::new(self.builder()?.with_no_client_auth()))
+    }
+
+    /// How it connects with its certificate.
+    pub(super) fn config(&self, certificate: Vec<u8>) -> Result<Arc<ClientConfig>, TrustError> {
+        let chain = vec![CertificateDer::from(certificate)];
+        Ok(Arc::new(self.builder()?.with_client_auth_cert(chain, private(&self.key))?))
+    }
+
+    fn builder(
+        &self,
+    ) -> Result<
+        tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::client::WantsClientCert>,
+        TrustError,
+    > {
+        let builder =
+            ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        Ok(builder.with_root_certificates(roots(self.authority.clone())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn daemon(node: &str, incarnation: u64) -> Daemon {
+        Daemon { node: node.into(), incarnation }
+    }
+
+    #[test]
+    fn a_token_is_good_for_one_enrolment_of_its_own_daemon() {
+        let authority = Authority::new().unwrap();
+        let key = Identity::new(authority.certificate()).unwrap().point();
+        let token = authority.token(daemon("n1", 1)).unwrap();
+        let other = authority.token(daemon("n2", 1)).unwrap();
+        let enrol = |daemon: &Daemon, token: &str| authority.enrol(daemon.clone(), token, &key);
+        let n1 = daemon("n1", 1);
+        for (wrong, refusal) in [
+            (enrol(&n1, &other), Refusal::WrongToken(n1.clone())),
+            (enrol(&n1, ""), Refusal::WrongToken(n1.clone())),
+            (enrol(&daemon("n1", 2), &token), Refusal::Unknown(daemon("n1", 2))),
+            (enrol(&daemon("x", 1), &token), Refusal::Unknown(daemon("x", 1))),
+            (authority.enrol(n1.clone(), &token, &[4; 64]), Refusal::BadKey("n1".into())),
+        ] {
+            assert_eq!(wrong.unwrap_err(), refusal);
+        }
+        let certificate = enrol(&n1, &token).unwrap();
+        assert_eq!(authority.daemon_of(&certificate), Some(n1.clone()));
+        assert_eq!(enrol(&n1, &token).unwrap_err(), Refusal::UsedToken(n1));
+    }
+}

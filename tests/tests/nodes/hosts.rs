@@ -1,0 +1,91 @@
+//! On hosts that are reached by ssh.
+
+use std::path::Path;
+use std::process::Command;
+
+use pmix_tests::{Hosts, Peer, example, program, run};
+
+fn pmixrun_on(hosts: &Hosts, host: usize, args: &[&str]) -> Command {
+    let mut command = hosts.command(host, program("pmix-rm", "pmixrun"));
+    command.args(["--timeout", "100"]).args(args).env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none");
+    pmix_tests::allow_root(&mut command);
+    command
+}
+
+/// No daemon, guardian or rank is left on any host.
+fn assert_nothing_is_left(hosts: &Hosts, program: &Path) {
+    let name = program.file_name().unwrap().to_str().unwrap();
+    for host in 0..hosts.count() {
+        let (_, out, _) = run({
+            let mut ps = hosts.command(host, "ps");
+            ps.args(["-eo", "args"]);
+            ps
+        });
+        let left: Vec<_> = out.lines().filter(|line| line.contains("pmixd") || line.contains(name)).collect();
+        assert_eq!(left, [""; 0], "host n{host}");
+        let (code, out, _) = run({
+            let mut find = hosts.command(host, "find");
+            find.args(["/tmp", "/dev/shm", "-mindepth", "1"]);
+            // the sources, and what was built of them, may be there themselves
+            let sources = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+            let built = pmix_tests::program("pmix-rm", "pmixd");
+            for own in [sources, built.parent()] {
+                find.arg("-path").arg(own.unwrap()).args(["-prune", "-o"]);
+            }
+            find.args(["-name", "*pmix*", "-print"]);
+            find
+        });
+        assert_eq!((code, out.as_str()), (Some(0), ""), "host n{host}");
+    }
+}
+
+#[test]
+fn the_ring_closes_over_four_hosts_by_ssh() {
+    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    let ring = example("ring");
+    program("pmix-rm", "pmixd");
+    let mut command = pmixrun_on(&hosts, 0, &["--host", "n0:2,n1:2,n2:2,n3:2"]);
+    command.arg(&ring);
+    let (code, out, err) = run(command);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}{err}");
+    for rank in 0..8 {
+        let line = format!("rank {rank} of 8 on n{}: values right, publish right", rank / 2);
+        assert!(out.contains(&line), "{line}\n{out}");
+    }
+    assert!(out.contains("spawn right"), "{out}");
+    assert_nothing_is_left(&hosts, &ring);
+}
+
+fn mpi_over_four_hosts(peer: Peer) {
+    let Some(suite) = peer.program("mpi_suite") else { return };
+    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    program("pmix-rm", "pmixd");
+    let mut command = pmixrun_on(&hosts, 0, &["--tag-output", "--host", "n0:2,n1:2,n2:2,n3:2"]);
+    command.arg(&suite).arg("8");
+    let (code, out, err) = run(command);
+    assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
+    assert!(out.contains("[0] PASS"), "{peer:?}: {out}{err}");
+    assert!(out.contains("[0] ranks sharing memory with rank 0: 2\n"), "{peer:?}: {out}{err}");
+    assert_nothing_is_left(&hosts, &suite);
+}
+
+#[test]
+fn a_program_of_open_mpi_4_runs_over_four_hosts() {
+    mpi_over_four_hosts(Peer::OpenMpi);
+}
+
+#[test]
+fn a_program_of_open_mpi_5_runs_over_four_hosts() {
+    mpi_over_four_hosts(Peer::OpenMpi5);
+}
+
+#[test]
+fn a_host_that_ssh_does_not_reach_is_named_with_the_last_line_of_ssh() {
+    let Some(hosts) = Hosts::with_ssh(2) else { return };
+    program("pmix-rm", "pmixd");
+    let (code, out, err) = run(pmixrun_on(&hosts, 0, &["--host", "n1,nowhere", "true"]));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("node nowhere: ssh ended with exit code 255; its last line: "), "{err}");
+    assert!(err.contains("nowhere: ") && err.to_lowercase().contains("resolve"), "{err}");
+    assert_nothing_is_left(&hosts, Path::new("true"));
+}

@@ -1,0 +1,190 @@
+//! What jobs do over several daemons.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use pmix_tests::{example, processes_of, program, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{here, nothing_is_left};
+
+#[test]
+fn the_ring_closes_over_daemons_that_are_not_on_the_host_of_the_head() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = here(dir.path(), "a:2,b:2,c:2,d:2", &[]);
+    command.arg(example("ring"));
+    let (code, out, err) = run(command);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}{err}");
+    for (rank, node) in (0..8).zip(["a", "a", "b", "b", "c", "c", "d", "d"]) {
+        let line = format!("rank {rank} of 8 on {node}: values right, publish right");
+        assert!(out.contains(&line), "{line}\n{out}");
+    }
+    assert!(out.contains("spawn right"), "{out}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn hosts_are_filled_in_their_order_up_to_their_slots() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.hosts");
+    std::fs::write(&file, "b slots=2\na slots=1 # one\nc\n").unwrap();
+    let tell = ["sh", "-c", "echo $PMIX_RANK $PMIX_HOSTNAME"];
+    let sorted = |out: &str| {
+        let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let by = |args: &[&str]| {
+        let mut command =
+            pmix_tests::pmixrun(dir.path(), &["--hostfile", file.to_str().unwrap(), "--launch-agent"]);
+        command.arg(super::agent(dir.path(), "exec \"$@\"")).args(args).args(tell);
+        run(command)
+    };
+    let (code, out, err) = by(&[]);
+    assert_eq!((code, sorted(&out)), (Some(0), ["0 b", "1 b", "2 a", "3 c"].map(Into::into).into()), "{err}");
+    let (code, out, err) = by(&["--map-by", "node", "-n", "3"]);
+    assert_eq!((code, sorted(&out)), (Some(0), ["0 b", "1 a", "2 c"].map(Into::into).into()), "{err}");
+    let (code, out, err) = by(&["-n", "5"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("5 processes are to run on b, a, c, which have 4 slots"), "{err}");
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_rank_that_failed_wherever_it_ran() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, err) =
+        run(here(dir.path(), "a,b,c", &["sh", "-c", "test $PMIX_RANK != 2 || exit 7; exec sleep 600"]));
+    assert_eq!(code, Some(7), "{err}");
+    assert!(err.contains("rank 2 (sh) on c failed: exit code 7"), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_program_that_is_missing_is_named_with_its_node_and_nothing_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(here(dir.path(), "a,b", &["./no-such-program"]));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("(./no-such-program) on ") && err.contains("rank "), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn input_goes_to_the_rank_that_reads_it_on_another_node() {
+    let dir = tempfile::tempdir().unwrap();
+    for (stdin, expected) in
+        [("0", "0.line\n1.\n"), ("1", "0.\n1.line\n"), ("all", "0.line\n1.line\n"), ("none", "0.\n1.\n")]
+    {
+        let mut command =
+            here(dir.path(), "a,b", &["--stdin", stdin, "sh", "-c", "read it; echo $PMIX_RANK.$it"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"line\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let mut lines: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().split_inclusive('\n').collect();
+        lines.sort_unstable();
+        assert_eq!(lines.concat(), expected, "--stdin {stdin}");
+    }
+}
+
+/// The most memory that a process has had, in KiB.
+fn peak(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_reader_that_is_slow_slows_the_writer_and_costs_head_and_daemon_little_memory() {
+    const WRITTEN: usize = 256 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let script = "test $PMIX_RANK = 0 || exit 0; dd if=/dev/zero bs=1M count=256 2>/dev/null; exec sleep 600";
+    let mut command = here(dir.path(), "a,b", &["sh", "-c", script]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    // all but what lies between the writer and here
+    for _ in 0..WRITTEN / buffer.len() / 2 {
+        stdout.read_exact(&mut buffer).unwrap();
+    }
+    let mine = processes_of(dir.path())
+        .into_iter()
+        .filter(|(_, line)| line.contains("/pmixd") || line.contains("/pmixrun --timeout"));
+    let peaks: Vec<_> = mine.map(|(pid, line)| (peak(pid), line)).collect();
+    assert!(peaks.len() >= 3, "{peaks:?}");
+    assert!(peaks.iter().all(|(kib, _)| *kib < 100 << 10), "{peaks:?}");
+    for _ in 0..WRITTEN / buffer.len() / 2 {
+        stdout.read_exact(&mut buffer).unwrap();
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    child.wait().unwrap();
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn programs_of_the_conformance_kit_find_over_daemons_what_they_find_on_one_node() {
+    let dir = tempfile::tempdir().unwrap();
+    for wire in ["grpc", "native"] {
+        let mut command = Command::new(program("pmix-rm", "pmix-check"));
+        let launcher = here(dir.path(), "a:2,b:2", &["-n", "4"]);
+        command.args(["--wire", wire, "--"]).arg(launcher.get_program()).args(launcher.get_args());
+        command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let (code, out, err) = run(command);
+        let told: Vec<_> = out.lines().filter(|line| !line.starts_with("pass ")).collect();
+        assert_eq!(code, Some(0), "{wire}: {told:#?}{err}");
+        let last = out.lines().last().unwrap_or_default();
+        assert!(last.contains(" passed, 0 failed, "), "{wire}: {told:#?}");
+        // each in processes of several nodes
+        for rules in [
+            "FEN-06", "GRP-01", "PUB-03", "SPN-01", "JCT-01", "ABT-01", "IOF-04", "EVT-11", "DMX-01",
+            "LOG-01",
+        ] {
+            let is_passed = |line: &str| line.starts_with("pass ") && line.contains(rules);
+            assert!(out.lines().any(is_passed), "{wire}: {rules}: {told:#?}");
+        }
+    }
+    nothing_is_left(dir.path());
+}
+
+/// The rank, its host, and where it may run as the kernel has it.
+const PLACE: [&str; 3] = [
+    "sh",
+    "-c",
+    "echo $PMIX_RANK $PMIX_HOSTNAME $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)",
+];
+
+#[test]
+fn ranks_are_bound_on_each_host_by_its_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = |args: &[&str]| {
+        let (code, out, err) = run(here(dir.path(), "a,b", &[args, &PLACE].concat()));
+        assert_eq!(code, Some(0), "{err}");
+        let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
+        lines.sort();
+        (lines, err)
+    };
+    let (bound, report) = places(&["--bind-to", "core", "--report-bindings"]);
+    let (free, nothing) = places(&["--bind-to", "none"]);
+    let (default, _) = places(&[]);
+    assert_eq!(nothing, "");
+    assert_eq!(bound, default, "two ranks are bound to cores, as on one host");
+    for (rank, node) in [(0, "a"), (1, "b")] {
+        let processors = bound[rank].strip_prefix(&format!("{rank} {node} ")).unwrap();
+        assert!(!processors.is_empty() && free[rank].starts_with(&format!("{rank} {node} ")));
+        let line = format!("rank {rank} on {node} is bound to core 0 (processors {processors})");
+        assert!(report.contains(&line), "{line}: {report}");
+    }
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert_ne!(bound, free);
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_host_that_cannot_bind_its_ranks_is_named_and_none_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let crowded = format!("a,b:{}", std::thread::available_parallelism().unwrap().get() + 1);
+    let (code, out, err) = run(here(dir.path(), &crowded, &[&["--bind-to", "core"], &PLACE[..]].concat()));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("node b") && err.contains("not enough processors to bind"), "{err}");
+    nothing_is_left(dir.path());
+}
