@@ -187,13 +187,19 @@ async fn iof_03a_redirected_output_is_given_back_when_the_tool_is_killed() {
     let mut command = Command::new(program("pmix-tool", "pmix"));
     command.args(["output", "echo:0", "--redirect", "--rank", "--uri", rig.node.handle().uri()]);
     let mut thief = Running::start(command);
-    let stolen = loop {
+    let stolen = 'thief: loop {
         say(&mut input, "line\n").await;
-        tokio::select! {
-            stolen = thief.line() => break stolen.unwrap(),
-            chunk = next(&mut copy) => assert!(chunk.data.ends_with(b"line\n")),
-            // an owner that does not read holds the job up, and there may be many lines before the thief is there
-            said = owner_sees(&mut echo, OutputChannel::Stdout) => assert!(said.unwrap().ends_with("line\n")),
+        loop {
+            tokio::select! {
+                biased;
+                // first what the owner has: nobody reads it otherwise, and before the thief is there, it may be much
+                said = owner_sees(&mut echo, OutputChannel::Stdout) => assert!(said.unwrap().ends_with("line\n")),
+                stolen = thief.line() => break 'thief stolen.unwrap(),
+                chunk = next(&mut copy) => {
+                    assert!(chunk.data.ends_with(b"line\n"));
+                    break;
+                }
+            }
         }
     };
     assert_eq!(stolen, "[0]<stdout>: line");
