@@ -282,6 +282,7 @@ fn how(plan: &Plan, records: &RecordPlace) -> How {
         within: start.within,
         grace: plan.grace,
         head_grace: start.head_grace,
+        host_grace: start.host_grace,
         record: match records.records() {
             Records::Directory(directory) => directory.into_os_string().into_string().ok(),
             _ => None,

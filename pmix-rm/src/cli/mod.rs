@@ -70,6 +70,7 @@ pub(crate) struct DaemonStart {
     pub(crate) daemon: Option<PathBuf>,
     pub(crate) within: Duration,
     pub(crate) head_grace: Duration,
+    pub(crate) host_grace: Duration,
 }
 
 /// How verbose `pmixrun` is.
@@ -156,7 +157,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             app.cwd = Some(whole.unwrap_or(named));
         }
     }
-    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace"];
+    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace", "host_grace"];
     if hosts.is_none()
         && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
     {
@@ -178,6 +179,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         daemon,
         start_timeout,
         head_grace,
+        host_grace,
         ..
     } = setting;
     let plan = Plan {
@@ -199,7 +201,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         json,
         vnodes,
         hosts,
-        start: DaemonStart { agent: launch_agent, daemon, within: start_timeout, head_grace },
+        start: DaemonStart { agent: launch_agent, daemon, within: start_timeout, head_grace, host_grace },
         native: native.into(),
         pmi1: pmi1.into(),
         store,

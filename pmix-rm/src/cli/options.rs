@@ -190,6 +190,12 @@ pub(super) struct Setting {
     )]
     pub(super) head_grace: Duration,
 
+    /// Seconds after which a host is lost, and the job with it, if pmixrun hears nothing from it
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "20", value_parser = parse_timeout
+    )]
+    pub(super) host_grace: Duration,
+
     /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
     /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]

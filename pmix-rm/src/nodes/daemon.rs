@@ -34,8 +34,6 @@ use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a connection may take before another address is tried beside it.
 const SLOW: Duration = Duration::from_millis(300);
-/// How often a silent head is asked whether it is there.
-const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the daemon until its head is gone or says that the session is over.
 pub(crate) fn run() -> ExitCode {
@@ -193,7 +191,7 @@ async fn join(line: &Line) -> Result<Joined, String> {
         machine: machine.name,
         processors: machine.processors,
     };
-    let (link, waiting): (Link, Frames) = Link::new();
+    let (link, waiting): (Link, Frames) = Link::new(line.head_grace());
     let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
     let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
     match frames.message().await.map_err(|status| refused(&status))? {
@@ -268,7 +266,7 @@ pub(super) async fn connect_to(
     let stream = TlsConnector::from(config).connect(ServerName::try_from(HEAD)?, stream).await?;
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
+        .keep_alive_interval(super::ping_every(silence))
         .keep_alive_timeout(silence)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(WINDOW)

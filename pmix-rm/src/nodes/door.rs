@@ -21,7 +21,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::gather::Place;
-use super::link::{Link, PATIENCE};
+use super::link::Link;
 use super::net::Net;
 use super::trust::{Authority, Daemon, TrustError};
 use super::{MAX_FRAME, lock, version};
@@ -39,8 +39,6 @@ const MAX_REFUSALS_LOGGED: usize = 50;
 /// A connection has ended, and not because of what it said.
 const GONE: [io::ErrorKind; 3] =
     [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
-/// How often a silent daemon is asked whether it is there.
-const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// What happens at the door.
 #[derive(Debug)]
@@ -61,6 +59,8 @@ struct Shared {
     authority: Arc<Authority>,
     net: Net,
     names: Vec<String>,
+    /// How long a daemon may be silent.
+    silence: Duration,
     arrivals: mpsc::UnboundedSender<Arrival>,
     strangers: AtomicUsize,
     refusals: AtomicUsize,
@@ -77,6 +77,7 @@ impl Door {
         authority: Arc<Authority>,
         net: Net,
         names: Vec<String>,
+        silence: Duration,
     ) -> io::Result<(Self, mpsc::UnboundedReceiver<Arrival>)> {
         let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
             Ok(listener) => listener,
@@ -90,6 +91,7 @@ impl Door {
             authority,
             net,
             names,
+            silence,
             arrivals,
             strangers: AtomicUsize::new(0),
             refusals: AtomicUsize::new(0),
@@ -170,7 +172,7 @@ async fn serve(
     stranger: Stranger,
 ) {
     let _ = stream.set_nodelay(true);
-    if let Err(error) = super::bound_silence(&stream, PATIENCE) {
+    if let Err(error) = super::bound_silence(&stream, shared.silence) {
         tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT");
     }
     let stream = match tokio::time::timeout(HELLO_WITHIN, tls.accept(stream)).await {
@@ -197,8 +199,8 @@ async fn serve(
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PATIENCE)
+        .keep_alive_interval(super::ping_every(shared.silence))
+        .keep_alive_timeout(shared.silence)
         .max_concurrent_streams(4)
         .initial_stream_window_size(super::WINDOW)
         .initial_connection_window_size(super::WINDOW);
@@ -279,7 +281,7 @@ impl Nodes for Service {
         let Some(place) = place else {
             return Err(self.refuse(node, Status::permission_denied, "it is no node of this session".into()));
         };
-        let (link, waiting) = Link::new();
+        let (link, waiting) = Link::new(self.shared.silence);
         let names = self.shared.names.clone();
         let head = names.first().cloned().unwrap_or_default();
         let welcome = Content::Welcome(Welcome { version, nodes: names, head });

@@ -28,7 +28,8 @@ impl Fixture {
         let authority = Arc::new(Authority::new().unwrap());
         let names = vec!["head".to_owned(), "n1".to_owned()];
         let (net, _losses) = Net::new(0, names.clone());
-        let (door, arrivals) = Door::open(authority.clone(), net, names).await.unwrap();
+        let (door, arrivals) =
+            Door::open(authority.clone(), net, names, Duration::from_secs(20)).await.unwrap();
         Self { authority, door, arrivals }
     }
 

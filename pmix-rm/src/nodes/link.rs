@@ -13,14 +13,13 @@ use tokio_stream::Stream;
 const MAX_QUEUED: usize = 64 << 20;
 /// Bytes that a frame counts beside its data.
 const OVERHEAD: usize = 256;
-/// How long a node may take to read anything while there is no room. Then it counts as lost.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends frames to a node.
 #[derive(Clone)]
 pub(super) struct Link {
     frames: mpsc::UnboundedSender<(Frame, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
+    patience: Duration,
 }
 
 /// Why a frame was not sent.
@@ -36,9 +35,14 @@ pub(super) enum Unsent {
 pub(super) struct Frames(mpsc::UnboundedReceiver<(Frame, OwnedSemaphorePermit)>);
 
 impl Link {
-    pub(super) fn new() -> (Self, Frames) {
+    /// A link to a node that counts as lost when it has read nothing for so long while there is no room.
+    pub(super) fn new(patience: Duration) -> (Self, Frames) {
         let (frames, waiting) = mpsc::unbounded_channel();
-        (Self { frames, room: Arc::new(Semaphore::new(MAX_QUEUED)) }, Frames(waiting))
+        (Self { frames, room: Arc::new(Semaphore::new(MAX_QUEUED)), patience }, Frames(waiting))
+    }
+
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Sends a frame once there is room. Frames are sent in the order in which their senders come.
@@ -46,7 +50,7 @@ impl Link {
         let size = prost::Message::encoded_len(&frame).saturating_add(OVERHEAD).min(MAX_QUEUED);
         let permits = u32::try_from(size).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(permits);
-        let room = tokio::time::timeout(PATIENCE, room).await.map_err(|_| Unsent::Full)?;
+        let room = tokio::time::timeout(self.patience, room).await.map_err(|_| Unsent::Full)?;
         let room = room.map_err(|_| Unsent::Closed)?;
         self.frames.send((frame, room)).map_err(|_| Unsent::Closed)
     }
@@ -74,7 +78,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_never_reads_is_sent_a_bounded_number_of_bytes() {
-        let (link, mut frames) = Link::new();
+        let (link, mut frames) = Link::new(Duration::from_secs(20));
         let mut sent = 0;
         while link.send(of(8 << 20)).await.is_ok() {
             sent += 1;
@@ -89,7 +93,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_frame_that_is_larger_than_all_room_goes_alone() {
-        let (link, mut frames) = Link::new();
+        let (link, mut frames) = Link::new(Duration::from_secs(20));
         link.send(of(MAX_QUEUED + 1)).await.unwrap();
         assert_eq!(link.send(of(1)).await, Err(Unsent::Full));
         assert!(frames.next().await.is_some());

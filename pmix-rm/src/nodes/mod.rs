@@ -38,6 +38,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often a silent side is asked whether it is there, if it may be silent for so long.
+fn ping_every(silence: Duration) -> Duration {
+    Duration::from_secs(5).min(silence / 4)
+}
+
 /// Ends a connection whose other side has not acknowledged anything for so long.
 fn bound_silence(stream: &TcpStream, limit: Duration) -> io::Result<()> {
     let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);

@@ -141,7 +141,7 @@ impl Net {
             Ok(()) => true,
             Err(Unsent::Closed) => false,
             Err(Unsent::Full) => {
-                self.lose(next, &format!("it has read nothing for {} s", super::link::PATIENCE.as_secs()));
+                self.lose(next, &format!("it has read nothing for {} s", link.patience().as_secs_f64()));
                 false
             }
         }

@@ -13,7 +13,7 @@ fn connected() -> (Vec<Net>, mpsc::UnboundedReceiver<Loss>) {
     let (ends, mut losses): (Vec<_>, Vec<_>) = (0..3).map(|me| Net::new(me, names.clone())).unzip();
     for place in 1..3 {
         for (from, to) in [(0, place), (place, 0)] {
-            let (link, mut frames) = Link::new();
+            let (link, mut frames) = Link::new(Duration::from_secs(20));
             assert!(ends[from].connect(to, link));
             let hearer = ends[to].clone();
             tokio::spawn(async move {

@@ -38,6 +38,8 @@ pub(crate) struct How {
     pub(crate) grace: Duration,
     /// How long a daemon goes on without a sign of its head.
     pub(crate) head_grace: Duration,
+    /// How long the head goes on without a sign of a daemon.
+    pub(crate) host_grace: Duration,
     /// The directory for the records of servers; `None` for none.
     pub(crate) record: Option<String>,
     pub(crate) native: NativeWire,
@@ -87,7 +89,7 @@ impl Session {
         let authority = Authority::new().map_err(|error| error.to_string())?;
         let authority = Arc::new(authority);
         let (net, losses) = Net::new(0, names.clone());
-        let opened = Door::open(authority.clone(), net.clone(), names.clone()).await;
+        let opened = Door::open(authority.clone(), net.clone(), names.clone(), how.host_grace).await;
         let (door, arrivals) =
             opened.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
         let heads = addresses(door.port());
