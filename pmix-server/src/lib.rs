@@ -129,5 +129,5 @@ pub use pmix_topology as topology;
 pub use pmix_types as types;
 pub use removal::remove_tree;
 pub use server::{Server, ServerBuilder};
-pub use session_dir::SessionDirError;
+pub use session_dir::{SessionDirError, remove_session_dir};
 pub use wire::{NativeWire, Pmi1Wire};

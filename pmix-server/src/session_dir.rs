@@ -75,7 +75,6 @@ pmix_types::statuses! {
 #[derive(Debug)]
 pub(crate) struct SessionDir {
     path: PathBuf,
-    base: PathBuf,
     /// A copy of the rendezvous file elsewhere.
     copy: Option<ContactFile>,
     /// Holds the lock.
@@ -136,7 +135,7 @@ impl SessionDir {
             Ok(lock)
         });
         match lock {
-            Ok(lock) => Ok(Self { path, base: base.into(), copy: None, _lock: lock }),
+            Ok(lock) => Ok(Self { path, copy: None, _lock: lock }),
             Err(error) => {
                 // not remove_tree, which needs descriptors: the lack of them may be the error
                 let _ = fs::remove_file(path.join(LOCK));
@@ -237,24 +236,33 @@ impl Drop for SessionDir {
     fn drop(&mut self) {
         // the address first, so that nobody goes there any more
         self.copy = None;
-        // without descriptors, remove_dir_all still removes a shallow directory
-        let removed = remove_with_others(&self.path).or_else(|error| match error.raw_os_error() {
-            Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
-                fs::remove_dir_all(&self.path)
-            }
-            _ => Err(error),
-        });
-        if let Err(error) = removed {
+        if let Err(error) = remove_session_dir(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the session directory");
         }
+    }
+}
+
+/// Removes the [directory of a server](crate::ServerHandle::session_dir) that has ended, as it does itself if it can: with all that is below, and, if it was the
+/// last one of its user, the directory of these.
+///
+/// # Errors
+/// As [`remove_tree`](crate::remove_tree). It is no error if the directory is not there.
+pub fn remove_session_dir(path: &Path) -> io::Result<()> {
+    // without descriptors, remove_dir_all still removes a shallow directory
+    let removed = remove_with_others(path).or_else(|error| match error.raw_os_error() {
+        Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => fs::remove_dir_all(path),
+        _ => Err(error),
+    });
+    if let Some(base) = path.parent() {
         // a starting server would hold the gate
-        if let Ok(gate) = open_lock(&self.base.join(GATE))
+        if let Ok(gate) = open_lock(&base.join(GATE))
             && gate.try_lock().is_ok()
-            && is_at(&gate, &self.base.join(GATE))
+            && is_at(&gate, &base.join(GATE))
         {
-            leave(&self.base, &gate);
+            leave(base, &gate);
         }
     }
+    removed
 }
 
 /// Removes the gate, which the caller holds, and the directory if it is empty: the last server of a user leaves nothing
@@ -358,13 +366,12 @@ fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirErro
 }
 
 fn open_lock(path: &Path) -> Result<File, SessionDirError> {
-    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(nofollow)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
         .open(path);
     file.map_err(SessionDirError::io(path, "cannot open it"))
 }
@@ -438,6 +445,21 @@ mod tests {
         drop(dir);
         assert!(second.path().exists());
         drop(second);
+        assert!(!base(root.path()).exists());
+    }
+
+    #[test]
+    fn who_removes_the_directory_of_a_dead_server_leaves_as_little_as_that_would() {
+        let root = tempfile::tempdir().unwrap();
+        let [dead, other] = [(); 2].map(|()| create(root.path(), "n0", false).unwrap());
+        let [dead, other] = [dead, other].map(|dir| {
+            let path = dir.path().to_owned();
+            std::mem::forget(dir);
+            path
+        });
+        remove_session_dir(&dead).unwrap();
+        assert!(!dead.exists() && other.exists());
+        remove_session_dir(&other).unwrap();
         assert!(!base(root.path()).exists());
     }
 

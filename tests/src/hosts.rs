@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -7,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::peers::{mention, on_path};
@@ -21,6 +23,7 @@ use crate::programs::directory;
 #[derive(Debug)]
 pub struct Hosts {
     hosts: Vec<Host>,
+    has_ssh: bool,
     switch: Child,
     munged: Option<Child>,
     dir: TempDir,
@@ -32,6 +35,8 @@ struct Host {
     outer: Child,
     /// The first process, as it is called outside.
     first: u32,
+    /// What is on it of its own.
+    own: BTreeSet<String>,
 }
 
 /// Readies a host's files; arguments are its name, the common directory, and what is to be seen below `/tmp`.
@@ -87,18 +92,113 @@ impl Hosts {
     /// If `PMIX_REQUIRE_PEERS` is set and a program is missing, or if sshd does not start.
     pub fn with_ssh(count: usize) -> Option<Self> {
         let server = on_path("sshd", "apt-get install openssh-server")?;
-        let hosts = Self::start(count)?;
+        let mut hosts = Self::start(count)?;
         hosts.make_keys();
-        for host in 0..count {
-            let config = hosts.dir.path().join("ssh/sshd_config");
-            hosts.serve(host, Command::new(&server).arg("-D").arg("-f").arg(config));
-        }
-        hosts.until("sshd", || {
-            (0..count).all(|host| {
-                hosts.command(0, "ssh").args([&name(host), "true"]).output().unwrap().status.success()
-            })
-        });
+        hosts.has_ssh = true;
+        (0..count).for_each(|host| hosts.serve_ssh(host, &server));
+        (0..count).for_each(|host| hosts.until_reached(host));
         Some(hosts)
+    }
+
+    fn serve_ssh(&self, host: usize, server: &Path) {
+        let config = self.dir.path().join("ssh/sshd_config");
+        self.serve(host, Command::new(server).arg("-D").arg("-f").arg(config));
+    }
+
+    /// Waits until there is a way by `ssh` from the first host to this one, and remembers what is on it.
+    fn until_reached(&mut self, host: usize) {
+        let is_reached =
+            || self.command(0, "ssh").args([&name(host), "true"]).output().unwrap().status.success();
+        self.until("sshd", is_reached);
+        self.hosts[host].own = self.all_on(host);
+    }
+
+    /// Takes a host off the network without a word: what it sends and what is sent to it is lost. Its processes go on.
+    pub fn cut(&self, host: usize) {
+        self.on_switch(&["set", &port(host), "nomaster"]);
+    }
+
+    /// Takes a host that was cut off back.
+    pub fn mend(&self, host: usize) {
+        self.on_switch(&["set", &port(host), "master", "br0"]);
+    }
+
+    /// Ends all processes of a host at once. Their connections are closed, unless it has been cut off before.
+    pub fn kill(&mut self, host: usize) {
+        let Host { outer, first, .. } = &mut self.hosts[host];
+        let first = Pid::from_raw(i32::try_from(*first).unwrap()).unwrap();
+        kill_process(first, Signal::KILL).unwrap();
+        // it waits for the first process, with which all others have ended
+        outer.wait().unwrap();
+    }
+
+    /// Starts a host that was killed, with nothing in its own directories, and its sshd.
+    ///
+    /// # Panics
+    /// If it was not killed.
+    pub fn start_again(&mut self, host: usize) {
+        let unshare = on_path("unshare", "apt-get install util-linux").unwrap();
+        // with the last process of its network it goes by itself, but later
+        drop(self.switch_command(&["del", &port(host)]).output());
+        self.hosts[host] = self.new_host(&unshare, host);
+        if self.has_ssh {
+            let server = on_path("sshd", "apt-get install openssh-server").unwrap();
+            self.serve_ssh(host, &server);
+            self.until_reached(host);
+        }
+    }
+
+    /// What is on a host beside its own: processes, files in its own directories, mounts, sockets that listen or are connected.
+    /// What `sshd` has there is its own.
+    pub fn left_on(&self, host: usize) -> Vec<String> {
+        self.all_on(host).difference(&self.hosts[host].own).cloned().collect()
+    }
+
+    fn all_on(&self, host: usize) -> BTreeSet<String> {
+        let seen = |path: &str| PathBuf::from(format!("/proc/{}/{path}", self.hosts[host].first));
+        let mut found = BTreeSet::new();
+        for (pid, line) in self.processes_on(host) {
+            if !line.contains("sshd") {
+                found.insert(format!("process {pid}: {line}"));
+            }
+        }
+        for dir in ["tmp", "run", "dev/shm"] {
+            let entries = fs::read_dir(seen("root").join(dir)).unwrap().flatten();
+            found.extend(entries.map(|entry| format!("/{dir}/{}", entry.file_name().to_string_lossy())));
+        }
+        let text = |path| fs::read_to_string(seen(path)).unwrap();
+        found.extend(text("mounts").lines().map(|line| format!("mount {line}")));
+        for family in ["net/tcp", "net/tcp6"] {
+            for line in text(family).lines().skip(1) {
+                let words: Vec<_> = line.split_whitespace().take(4).collect();
+                let [_, local, remote, state] = words[..] else { panic!("{line}") };
+                let is_of_ssh = [local, remote].iter().any(|end| end.ends_with(":0016"));
+                if ["01", "0A"].contains(&state) && !is_of_ssh {
+                    found.insert(format!("socket {local} {remote}"));
+                }
+            }
+        }
+        let of_unix = text("net/unix");
+        let paths = of_unix.lines().filter_map(|line| line.split_whitespace().nth(7));
+        found.extend(paths.map(|path| format!("socket {path}")));
+        found
+    }
+
+    /// The processes of a host, as they are called outside, with their command lines.
+    pub fn processes_on(&self, host: usize) -> Vec<(i32, String)> {
+        let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let own = space(&self.hosts[host].first.to_string());
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            let Ok(number) = pid.parse() else { continue };
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            // one that has ended and is not taken note of has none
+            if own.is_some() && space(&pid) == own && !line.is_empty() {
+                found.push((number, String::from_utf8_lossy(&line).replace('\0', " ")));
+            }
+        }
+        found
     }
 
     fn start(count: usize) -> Option<Self> {
@@ -123,31 +223,47 @@ impl Hosts {
         fs::create_dir(dir.path().join("bin")).unwrap();
         let bridge = "ip link add br0 type bridge; ip link set br0 up; echo ready; exec sleep infinity";
         let switch = started(Command::new(&unshare).args(["-n", "sh", "-euc", bridge]));
-        let mut hosts = Self { hosts: Vec::new(), switch, munged: None, dir };
+        let mut hosts = Self { hosts: Vec::new(), has_ssh: false, switch, munged: None, dir };
         for host in 0..count {
-            hosts.add(&unshare, host);
+            let host = hosts.new_host(&unshare, host);
+            hosts.hosts.push(host);
         }
         Some(hosts)
     }
 
-    fn add(&mut self, unshare: &Path, host: usize) {
+    fn switch_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.switch.id().to_string(), "-n", "ip", "link"]).args(arguments);
+        command
+    }
+
+    fn on_switch(&self, arguments: &[&str]) {
+        must(&mut self.switch_command(arguments));
+    }
+
+    fn new_host(&self, unshare: &Path, host: usize) -> Host {
         let mut command = Command::new(unshare);
         command.args(["-n", "-u", "-m", "-p", "-f", "--mount-proc", "--kill-child=KILL", "sh", "-euc"]);
+        // it complains when its first process is killed
+        command.stderr(fs::File::create(self.log(host, OsStr::new("unshare"))).unwrap());
         let outer =
             started(command.args([READY_HOST, "host", &name(host)]).arg(self.dir.path()).arg(directory()));
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.id())).unwrap();
         let first: u32 = children.trim().parse().unwrap();
-        let switch = self.switch.id().to_string();
-        let on_switch = |arguments: &[&str]| {
+        let (port, inside) = (port(host), first.to_string());
+        // the same address after a new start, as the others remember it
+        let address_inside = format!("02:00:00:77:00:{:02x}", host + 1);
+        let inside_words = ["peer", "name", "eth0", "address", &address_inside, "netns", &inside];
+        self.on_switch(&[&["add", &port, "type", "veth"], &inside_words[..]].concat());
+        self.on_switch(&["set", &port, "master", "br0", "up"]);
+        let inside = || {
             let mut command = Command::new("nsenter");
-            must(command.args(["-t", &switch, "-n", "ip", "link"]).args(arguments));
+            command.args(["-t", &first.to_string(), "-n", "ip"]);
+            command
         };
-        let (port, inside) = (format!("v{host}"), first.to_string());
-        on_switch(&["add", &port, "type", "veth", "peer", "name", "eth0", "netns", &inside]);
-        on_switch(&["set", &port, "master", "br0", "up"]);
-        self.hosts.push(Host { outer, first });
-        must(self.command(host, "ip").args(["addr", "add", &format!("{}/24", address(host)), "dev", "eth0"]));
-        must(self.command(host, "ip").args(["link", "set", "eth0", "up"]));
+        must(inside().args(["addr", "add", &format!("{}/24", address(host)), "dev", "eth0"]));
+        must(inside().args(["link", "set", "eth0", "up"]));
+        Host { outer, first, own: BTreeSet::new() }
     }
 
     /// A command that runs a program on a host, with nothing of PMIx in its environment.
@@ -267,6 +383,11 @@ impl Drop for Hosts {
 
 fn name(host: usize) -> String {
     format!("n{host}")
+}
+
+/// Its end of the switch.
+fn port(host: usize) -> String {
+    format!("v{host}")
 }
 
 fn address(host: usize) -> String {

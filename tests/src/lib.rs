@@ -49,7 +49,9 @@ pub use native::{NativeSession, native_address, native_connect, native_stream, n
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
 pub use peers::{Peer, allow_root, on_path, pmixrun, run, skipped};
 pub use pmi1::Pmi1Session;
-pub use programs::{Running, example, operation_program, pid_of, processes_of, program, rank_program, stop};
+pub use programs::{
+    Running, example, operation_program, phase_program, pid_of, processes_of, program, rank_program, stop,
+};
 pub use raw::{RawSession, forged, hoard, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
 pub use server::TestServer;

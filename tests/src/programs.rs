@@ -24,6 +24,11 @@ pub fn operation_program() -> PathBuf {
     built("pmix-test-operation")
 }
 
+/// The program that stays in a phase until something goes wrong; cargo builds it with the tests.
+pub fn phase_program() -> PathBuf {
+    built("pmix-test-phase")
+}
+
 /// A program of another package.
 ///
 /// Cargo builds only the programs of the package under test, so the first caller has the package built, in the

@@ -147,7 +147,7 @@ impl Guardian {
         signal == Signal::CONT || process::IGNORED.contains(&signal.as_raw())
     }
 
-    /// Makes it remove a directory if the launcher ends without [`finish`](Self::finish).
+    /// Makes it remove the directory of a server if the launcher ends without [`finish`](Self::finish).
     ///
     /// # Errors
     /// The guardian is gone.

@@ -247,7 +247,7 @@ fn remove_within(limit: Duration, dirs: Vec<PathBuf>) {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         for dir in dirs {
-            if let Err(error) = pmix_server::remove_tree(&dir) {
+            if let Err(error) = pmix_server::remove_session_dir(&dir) {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove a directory of a dead launcher");
             }
         }

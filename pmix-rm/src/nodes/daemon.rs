@@ -30,14 +30,14 @@ use super::{MAX_FRAME, WINDOW, bound_silence, brief, version};
 use crate::signals::{Received, Signals};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 
-/// How long the head may take to let a daemon in.
+/// How long the line on standard input may take, and then the head to let a daemon in.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a connection may take before another address is tried beside it.
 const SLOW: Duration = Duration::from_millis(300);
 
 /// Runs the daemon until its head is gone or says that the session is over.
 pub(crate) fn run() -> ExitCode {
-    let line = match read_line(io::stdin()) {
+    let line = match read_line(io::stdin(), PATIENCE) {
         Ok(line) => line,
         Err(problem) => {
             tracing::error!("{problem}");
@@ -63,12 +63,17 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Reads the line of the starter.
-fn read_line(from: impl Read) -> Result<Line, String> {
-    let mut text = Vec::new();
-    let read = BufReader::new(from.take(MAX_START_LINE as u64)).read_until(b'\n', &mut text);
-    read.map_err(|error| format!("cannot read standard input: {error}"))?;
-    Line::read(&String::from_utf8_lossy(&text))
+/// Reads the line of the starter, which may have been cut off meanwhile.
+fn read_line(from: impl Read + Send + 'static, within: Duration) -> Result<Line, String> {
+    let (sender, line) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = BufReader::new(from.take(MAX_START_LINE as u64)).read_until(b'\n', &mut text);
+        let read = read.map_err(|error| format!("cannot read standard input: {error}"));
+        let _ = sender.send(read.and_then(|_| Line::read(&String::from_utf8_lossy(&text))));
+    });
+    let late = |_| format!("standard input has had no line for it within {} s", within.as_secs_f64());
+    line.recv_timeout(within).map_err(late)?
 }
 
 async fn serve(line: &Line) -> Result<(), String> {
@@ -280,4 +285,16 @@ pub(super) async fn connect_to(
     });
     let client = NodesClient::with_origin(Channel(sender), Uri::from_static("https://head.pmix.invalid"));
     Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_whose_line_does_not_come_does_not_stay() {
+        let (nothing, _starter) = io::pipe().unwrap();
+        let error = read_line(nothing, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error, "standard input has had no line for it within 0.02 s");
+    }
 }

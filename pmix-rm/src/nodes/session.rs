@@ -23,7 +23,7 @@ use super::trust::{Authority, Daemon};
 const AT_A_TIME: usize = 64;
 /// Lines of daemons that wait to be shown.
 const MAX_LINES: usize = 256;
-/// How long the last line of a daemon may take that was lost while it started.
+/// How long the last line of a daemon that is lost may take, and its starter to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long daemons may take to end, beyond the grace of their processes.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -52,9 +52,11 @@ pub(crate) struct Session {
     /// Daemons that come too late are refused with a reason while this is here.
     _door: Door,
     members: Vec<Member>,
-    starters: Vec<Starting>,
+    starters: Vec<(String, Starting)>,
     said: mpsc::Receiver<Said>,
     losses: mpsc::UnboundedReceiver<Loss>,
+    /// Nodes whose daemons are told nothing any more.
+    lost: BTreeSet<String>,
     grace: Duration,
 }
 
@@ -118,6 +120,7 @@ impl Session {
             starters: Vec::new(),
             said,
             losses,
+            lost: BTreeSet::new(),
             grace: how.grace,
         };
         let gathered = tokio::select! {
@@ -165,7 +168,8 @@ impl Session {
                 && let Some((node, line)) = lines.pop_front()
             {
                 let starting = agent.start(&node, line, said.clone()).await;
-                self.starters.push(starting.map_err(|error| format!("node {node}: {error}"))?);
+                let starting = starting.map_err(|error| format!("node {node}: {error}"))?;
+                self.starters.push((node.clone(), starting));
                 awaited.insert(node);
             }
             if awaited.is_empty() {
@@ -187,6 +191,7 @@ impl Session {
                     Said::Ended { node, how } => return Err(with_last(&last, &node, &how)),
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
+                    self.lost.insert(node.clone());
                     // why it has ended may be on its way
                     let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&node, &mut last)).await;
                     return Err(with_last(&last, &node, &reason));
@@ -194,6 +199,7 @@ impl Session {
                 () = tokio::time::sleep_until(deadline) => {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
                     let late: Vec<_> = awaited.iter().map(|node| with_last(&last, node, &what)).collect();
+                    self.lost.append(&mut awaited);
                     return Err(late.join("\n"));
                 }
             }
@@ -233,7 +239,10 @@ impl Session {
                     // its connection tells more
                     Said::Ended { node, how } => tracing::debug!(node, how, "a starter has ended"),
                 },
-                Some(Loss { node, reason }) = self.losses.recv() => return Event::Lost { node, reason },
+                Some(Loss { node, reason }) = self.losses.recv() => {
+                    self.lost.insert(node.clone());
+                    return Event::Lost { node, reason };
+                }
                 else => std::future::pending().await,
             }
         }
@@ -250,8 +259,12 @@ impl Session {
                 tracing::debug!(?said, "a daemon ends");
             }
         };
-        let finish =
-            futures::future::join_all(self.starters.into_iter().map(|starting| starting.finish(within)));
+        let (starters, lost) = (self.starters, self.lost);
+        let finish = starters.into_iter().map(|(node, starting)| {
+            // one of a host that is cut off has nothing to wait for
+            starting.finish(if lost.contains(&node) { LAST_WORDS } else { within })
+        });
+        let finish = futures::future::join_all(finish);
         tokio::select! {
             _ = finish => {}
             () = async { drain.await; std::future::pending().await } => {}

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod door;
+mod faults;
 mod hosts;
 mod jobs;
 mod loss;
