@@ -221,9 +221,17 @@ impl Run {
         // other hosts may take long, and what has been started ends with their daemons
         let has_others = self.session.is_some();
         let job = tokio::select! {
-            job = self.host.start_job(start) => job.map_err(|error| why_not(&error))?,
-            () = signals.interrupted(), if has_others => return Err("interrupted while the job was starting".to_owned()),
+            job = self.host.start_job(start) => job.map_err(|error| why_not(&error)),
+            () = signals.interrupted(), if has_others => Err("interrupted while the job was starting".to_owned()),
         };
+        if job.is_err()
+            && let Some(session) = &mut self.session
+        {
+            for (node, reason) in session.lost_meanwhile() {
+                console.tell(format_args!("node {node} is lost: {reason}"));
+            }
+        }
+        let job = job?;
         if let Some(starter) = &mut self.starter {
             starter.has_launched(&nspace);
         }

@@ -9,10 +9,11 @@ use futures::future::join_all;
 use pmix_server::Presence;
 use pmix_server::host::{FenceRequest, HostError, HostResult, UpcallContext};
 use pmix_types::message::Failure;
-use pmix_types::{DataArray, DataType, Directives, Key, ProcId, Status, keys};
+use pmix_types::{DataArray, DataType, Directives, Key, ProcId, Rank, Status, keys};
 use tokio::time::Instant;
 
 use super::bootstrap::Bootstraps;
+use super::connect::{Jobs, ranks_of};
 use super::rounds::Rounds;
 use crate::ExchangeError;
 use crate::internode::{
@@ -111,9 +112,13 @@ impl Collectives {
             biased;
             gathered = self.0.site.all_gather(&name, &nodes, part) => gathered,
             () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
-            () = self.ask_after(awaited) => return Err(Status::ERROR.into()),
+            () = self.ask_after(&awaited) => return Err(Status::ERROR.into()),
         };
-        let parts = nodes.iter().zip(gathered.map_err(exchange_failure)?);
+        let gathered = match gathered {
+            Ok(gathered) => gathered,
+            Err(error) => return Err(self.with_those_lost(&awaited.operation.procs, error).await),
+        };
+        let parts = nodes.iter().zip(gathered);
         parts
             .map(|(node, part)| decode_part(part).map_err(|failure| failed_on(kind, node, failure)))
             .collect()
@@ -121,14 +126,29 @@ impl Collectives {
 
     /// Tells the other nodes of an operation that takes long: where all participants have ended before, nobody else does.
     /// Never ready.
-    async fn ask_after(&self, awaited: Awaited) {
+    async fn ask_after(&self, awaited: &Awaited) {
         tokio::time::sleep_until(Instant::now() + LONG).await;
         let own = self.0.site.node();
         let others: Vec<String> = awaited.nodes.iter().filter(|node| *node != own).cloned().collect();
-        let request = PeerRequest::Awaited(awaited);
+        let request = PeerRequest::Awaited(awaited.clone());
         // a node that is gone fails the operation itself
         join_all(others.iter().map(|node| self.0.site.tell(node, &request))).await;
         std::future::pending().await
+    }
+
+    /// Why parts were not exchanged: a node that is gone, with the participants there.
+    async fn with_those_lost(&self, participants: &[ProcId], error: ExchangeError) -> HostError {
+        let gone = match &error {
+            ExchangeError::Unreachable { node } => {
+                procs_on(node, participants, &self.jobs_here(participants).await.unwrap_or_default())
+            }
+            _ => Vec::new(),
+        };
+        if gone.is_empty() {
+            return exchange_failure(error);
+        }
+        let message = format!("{error}; it ran {}", spelled(&gone));
+        HostError::new(Status::ERR_UNREACH, message).with_procs(gone).with_source(error)
     }
 
     /// Makes sure that this node gives its part of an operation that another one waits for, also when no process here can.
@@ -220,6 +240,17 @@ fn failed_on(kind: Kind, node: &str, failure: Failure) -> HostError {
     };
     let why = if failure.message.is_empty() { failure.status.to_string() } else { failure.message };
     HostError::new(status, format!("the {kind} failed on node {node}: {why}")).with_procs(failure.procs)
+}
+
+/// Those of these processes that run on a node.
+fn procs_on(node: &str, procs: &[ProcId], jobs: &Jobs) -> Vec<ProcId> {
+    let mut there = Vec::new();
+    for (nspace, ranks) in ranks_of(procs, jobs) {
+        let Some(job) = jobs.get(nspace) else { continue };
+        let is_there = |rank: &Rank| job.hostname_of(*rank).as_deref() == Some(node);
+        there.extend(ranks.iter().filter(is_there).map(|rank| ProcId::new(nspace.clone(), rank)));
+    }
+    there
 }
 
 fn exchange_failure(error: ExchangeError) -> HostError {

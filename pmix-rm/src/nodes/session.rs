@@ -229,6 +229,14 @@ impl Session {
         self.members.clone()
     }
 
+    /// The nodes whose loss [`next`](Self::next) has not told, with reasons.
+    pub(crate) fn lost_meanwhile(&mut self) -> Vec<(String, String)> {
+        let lost = std::iter::from_fn(|| self.losses.try_recv().ok());
+        let lost: Vec<_> = lost.map(|Loss { node, reason }| (node, reason)).collect();
+        self.lost.extend(lost.iter().map(|(node, _)| node.clone()));
+        lost
+    }
+
     /// The next event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Event {
         loop {

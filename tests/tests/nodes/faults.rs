@@ -146,7 +146,9 @@ impl Round {
         let said = job.said();
         let lost: Vec<_> = (1..HOSTS).filter(|host| self.host == 0 || *host == self.host).collect();
         if self.phase == "start" && status.code() == Some(1) {
-            let names = |host: &usize| said.contains(&format!("node n{host}: "));
+            let names = |host: &usize| {
+                [": ", " is lost: "].iter().any(|after| said.contains(&format!("node n{host}{after}")))
+            };
             return assert!(lost.iter().any(names), "{self}: {said}");
         }
         assert_eq!(status.code(), Some(137), "{self}: {said}");
@@ -162,8 +164,8 @@ impl Round {
             return;
         }
         let declared = job.when(" is lost: ").unwrap();
-        for rank in (0..HOSTS).filter(|rank| !lost.contains(rank) && !(self.is_absent && *rank == self.host))
-        {
+        let waits = |rank: &usize| !(lost.contains(rank) || self.is_absent && *rank == self.host);
+        for rank in (0..HOSTS).filter(waits) {
             let outcome = format!("outcome {rank} ");
             let Some(answered) = job.when(&outcome) else {
                 panic!("{self}: rank {rank} is not answered\n{said}")
@@ -171,9 +173,21 @@ impl Round {
             let late = answered.saturating_duration_since(declared);
             assert!(late < PROMPT, "{self}: rank {rank} is answered {late:?} after the loss\n{said}");
             let line = job.line(&outcome);
-            let names =
-                |host: &usize| line.contains(&format!("n{host}")) || line.contains(&format!(":{host}"));
-            assert!(lost.iter().any(names), "{self}: neither node nor rank is named: {line}");
+            // a spawn has no rank yet; the peer that a get names may have ended because it was answered itself
+            let is_named = |host: &usize| match self.phase {
+                "get" => {
+                    let has_ended = |other: &usize| {
+                        job.when(&format!("outcome {other} ")).is_some_and(|when| when <= answered)
+                    };
+                    line.contains(&format!("node n{host}"))
+                        || (0..HOSTS)
+                            .filter(|other| *other != rank && has_ended(other))
+                            .any(|other| line.contains(&format!(":{other} has ended")))
+                }
+                "spawn" => line.contains(&format!("node n{host}")),
+                _ => line.contains(&format!("node n{host}")) && line.contains(&format!(":{host}")),
+            };
+            assert!(lost.iter().any(is_named), "{self}: node and rank are not named: {line}");
         }
     }
 }
