@@ -12,6 +12,7 @@ use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Status};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::remote::order_within;
 use crate::binding::{BindRequest, Bound};
@@ -100,7 +101,7 @@ impl NodesLauncher {
                     LaunchReport::Started { proc, .. } | LaunchReport::Output { proc, .. } => (proc, false),
                 };
                 if !own.contains(proc) {
-                    tracing::warn!(node = from, %proc, "a node reports of a process that it has not started");
+                    tracing::warn!(node = from, %proc, "a node reports on a process that does not run there");
                     continue;
                 }
                 if is_end {
@@ -272,11 +273,18 @@ struct Undo {
     procs: Vec<ProcId>,
 }
 
+impl Undo {
+    /// Begins, and goes on if nobody waits for its end.
+    fn begin(&mut self) -> JoinHandle<()> {
+        let (launcher, procs) = (self.launcher.clone(), std::mem::take(&mut self.procs));
+        tokio::spawn(async move { launcher.undo(&procs).await })
+    }
+}
+
 impl Drop for Undo {
     fn drop(&mut self) {
         if !self.procs.is_empty() {
-            let (launcher, procs) = (self.launcher.clone(), std::mem::take(&mut self.procs));
-            tokio::spawn(async move { launcher.undo(&procs).await });
+            self.begin();
         }
     }
 }
@@ -349,10 +357,10 @@ impl Launcher for NodesLauncher {
         };
         let (here, elsewhere) = tokio::join!(here, elsewhere);
         let started = elsewhere.into_iter().fold(here, Result::and);
-        let procs = std::mem::take(&mut undo.procs);
         if started.is_err() {
-            self.undo(&procs).await;
+            let _ = undo.begin().await;
         }
+        undo.procs.clear();
         started
     }
 

@@ -102,7 +102,7 @@ pub struct Ask {
 pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    #[prost(oneof = "answer::Result", tags = "2, 3")]
+    #[prost(oneof = "answer::Result", tags = "2, 3, 4")]
     pub result: ::core::option::Option<answer::Result>,
 }
 /// Nested message and enum types in `Answer`.
@@ -114,6 +114,9 @@ pub mod answer {
         /// The node that cannot be reached.
         #[prost(string, tag = "3")]
         Unreachable(::prost::alloc::string::String),
+        /// Why a node that can be reached has no answer.
+        #[prost(string, tag = "4")]
+        Failed(::prost::alloc::string::String),
     }
 }
 /// What a node, and those below it, give to an operation of several.

@@ -158,8 +158,8 @@ pub(super) struct Setting {
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
-    /// Run on these hosts, each with a number of slots (1 if not given), which are filled in this order: a:4,b. All slots are used
-    /// if -n is not given. A daemon, pmixd, is started by ssh on each of them except this host
+    /// Run on these hosts, filled in the given order, each with its number of slots after a colon (1 if not given): a:4,b. Without -n,
+    /// all slots are used. A daemon, pmixd, is started by ssh on each host except this one
     #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with_all = ["vnodes", "store"])]
     pub(super) host: Option<HostList>,
 
@@ -178,7 +178,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "PROGRAM")]
     pub(super) daemon: Option<PathBuf>,
 
-    /// Seconds that all daemons together have to start
+    /// Seconds within which all daemons must be ready
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = parse_timeout
     )]
@@ -218,7 +218,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
     pub(super) native: Native,
 
-    /// Whether programs of MPICH and its relatives (MVAPICH, Intel MPI) are served, which are started through PMI-1
+    /// Whether to serve programs of MPICH and its relatives (MVAPICH, Intel MPI), which start through PMI-1
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Pmi1::On)]
     pub(super) pmi1: Pmi1,
 

@@ -72,7 +72,7 @@ fn read_line(from: impl Read + Send + 'static, within: Duration) -> Result<Line,
         let read = read.map_err(|error| format!("cannot read standard input: {error}"));
         let _ = sender.send(read.and_then(|_| Line::read(&String::from_utf8_lossy(&text))));
     });
-    let late = |_| format!("standard input has had no line for it within {} s", within.as_secs_f64());
+    let late = |_| format!("no start line has arrived on standard input within {} s", within.as_secs_f64());
     line.recv_timeout(within).map_err(late)?
 }
 
@@ -121,7 +121,9 @@ async fn hear(net: Net, mut frames: Streaming<Frame>, leave: mpsc::Sender<()>) {
                 return;
             }
             Ok(Some(Frame { content: Some(content) })) => net.take(0, content).await,
-            Ok(Some(Frame { content: None })) => break "it has sent what makes no sense".to_owned(),
+            Ok(Some(Frame { content: None })) => {
+                break "it has sent a message that cannot be read".to_owned();
+            }
             Ok(None) => break "it has closed the connection".to_owned(),
             Err(status) => break brief(&status),
         }
@@ -295,6 +297,6 @@ mod tests {
     fn a_daemon_whose_line_does_not_come_does_not_stay() {
         let (nothing, _starter) = io::pipe().unwrap();
         let error = read_line(nothing, Duration::from_millis(20)).unwrap_err();
-        assert_eq!(error, "standard input has had no line for it within 0.02 s");
+        assert_eq!(error, "no start line has arrived on standard input within 0.02 s");
     }
 }

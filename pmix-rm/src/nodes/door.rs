@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub(super) enum Arrival {
 pub(super) struct Door {
     task: JoinHandle<()>,
     port: u16,
+    #[cfg(test)]
+    shared: Arc<Shared>,
 }
 
 struct Shared {
@@ -97,8 +99,14 @@ impl Door {
             refusals: AtomicUsize::new(0),
             machines: Mutex::default(),
         });
-        let task = tokio::spawn(accept(listener, tls, shared));
-        Ok((Self { task, port }, arrived))
+        let task = tokio::spawn(accept(listener, tls, shared.clone()));
+        let door = Self {
+            task,
+            port,
+            #[cfg(test)]
+            shared,
+        };
+        Ok((door, arrived))
     }
 
     pub(super) const fn port(&self) -> u16 {
@@ -171,11 +179,12 @@ async fn serve(
     shared: Arc<Shared>,
     stranger: Stranger,
 ) {
+    let deadline = Instant::now() + HELLO_WITHIN;
     let _ = stream.set_nodelay(true);
     if let Err(error) = super::bound_silence(&stream, shared.silence) {
         tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT");
     }
-    let stream = match tokio::time::timeout(HELLO_WITHIN, tls.accept(stream)).await {
+    let stream = match tokio::time::timeout_at(deadline, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         // a daemon that has reached this head at another of its addresses
         Ok(Err(error)) if GONE.contains(&error.kind()) => {
@@ -187,8 +196,8 @@ async fn serve(
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let daemon = certificate.and_then(|certificate| shared.authority.daemon_of(certificate));
     let is_known = daemon.is_some();
-    let proven = Arc::new(AtomicBool::new(false));
-    let service = Service { shared: shared.clone(), address, daemon, proven: proven.clone() };
+    let stranger = Arc::new(Mutex::new(Some(stranger)));
+    let service = Service { shared: shared.clone(), address, daemon, stranger: stranger.clone() };
     let limit = if is_known { MAX_FRAME } else { MAX_ENROLMENT };
     let service =
         NodesServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(MAX_FRAME);
@@ -207,11 +216,10 @@ async fn serve(
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = tokio::time::sleep_until(Instant::now() + HELLO_WITHIN) => {
-            if !proven.load(Ordering::Relaxed) {
+        () = tokio::time::sleep_until(deadline) => {
+            if lock(&stranger).is_some() {
                 return shared.refused(address, "it has not proved its identity in time");
             }
-            drop(stranger);
             serving.await
         }
     };
@@ -226,12 +234,12 @@ struct Service {
     address: SocketAddr,
     /// Whose certificate it has shown.
     daemon: Option<Daemon>,
-    /// It has been let in.
-    proven: Arc<AtomicBool>,
+    /// Its place among the strangers, until it is let in.
+    stranger: Arc<Mutex<Option<Stranger>>>,
 }
 
 impl Service {
-    /// Refuses the daemon of a node: it is told why, and so is whoever waits for it.
+    /// Refuses the daemon of a node: it is told why, and so is the log.
     fn refuse(&self, node: &str, status: fn(String) -> Status, reason: String) -> Status {
         self.shared.refused(self.address, &format!("node {}: {reason}", pmix_types::escaped(node)));
         status(reason)
@@ -293,7 +301,7 @@ impl Nodes for Service {
                 "the node has had a daemon, or the session is over".into(),
             ));
         }
-        self.proven.store(true, Ordering::Relaxed);
+        *lock(&self.stranger) = None;
         lock(&self.shared.machines).insert(place, Machine::new(hello.machine, hello.processors));
         tokio::spawn(hear(self.shared.clone(), place, node.clone(), frames));
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
@@ -309,7 +317,9 @@ async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Strea
                 let _ = shared.arrivals.send(Arrival::Ready { node: node.clone(), machine });
             }
             Ok(Some(Frame { content: Some(content) })) => shared.net.take(place, content).await,
-            Ok(Some(Frame { content: None })) => break "it has sent what makes no sense".to_owned(),
+            Ok(Some(Frame { content: None })) => {
+                break "it has sent a message that cannot be read".to_owned();
+            }
             Ok(None) => break "its daemon has ended".to_owned(),
             Err(status) => break format!("its connection has ended: {}", super::brief(&status)),
         }

@@ -149,6 +149,39 @@ async fn a_node_has_one_daemon_which_begins_with_a_hello() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_let_in_takes_no_place_of_strangers() {
+    let fixture = Fixture::new().await;
+    let strangers = || fixture.door.shared.strangers.load(Ordering::Relaxed);
+    let mut client = fixture.enrolled().await;
+    let mut welcomed = client.join(says(hello(version::spoken(1)))).await.unwrap().into_inner();
+    assert!(welcomed.message().await.unwrap().is_some());
+    assert_eq!(strangers(), 0);
+    // one that has not said hello has such a place
+    let _silent = fixture.enrolled().await;
+    assert_eq!(strangers(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_proves_nothing_after_the_handshake_is_disconnected_in_the_same_time() {
+    let fixture = Fixture::new().await;
+    let began = Instant::now();
+    let identity = Identity::new(fixture.authority.certificate()).unwrap();
+    let mut stream = TcpStream::connect(fixture.address()).await.unwrap();
+    // late, but in time for the handshake
+    tokio::time::sleep_until(began + HELLO_WITHIN / 2).await;
+    let tls = tokio_rustls::TlsConnector::from(identity.first_config().unwrap());
+    let name = tokio_rustls::rustls::pki_types::ServerName::try_from(super::super::trust::HEAD).unwrap();
+    let mut stream = tls.connect(name, &mut stream).await.unwrap();
+    while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
+    assert!(
+        began.elapsed() >= HELLO_WITHIN && began.elapsed() < HELLO_WITHIN * 5 / 4,
+        "{:?}",
+        began.elapsed()
+    );
+    fixture.lets_in().await;
+}
+
+#[tokio::test]
 async fn garbage_ends_its_connection_and_the_door_stays_open() {
     let fixture = Fixture::new().await;
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64 << 10], b"\x16\x03\x01\xff\xff"] {

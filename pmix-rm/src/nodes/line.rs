@@ -63,10 +63,13 @@ impl Line {
     /// What is wrong with it, without its text: it holds a secret.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err("standard input has no line for it: pmixrun starts this program".into());
+            return Err("there is no start line on standard input: pmixrun starts this program".into());
         }
         let wrong = |error: serde_json::Error| {
-            format!("the line on standard input is not one of pmixrun ({:?})", error.classify())
+            format!(
+                "the start line on standard input cannot be read ({:?}): it is not from pmixrun",
+                error.classify()
+            )
         };
         serde_json::from_str(text).map_err(wrong)
     }

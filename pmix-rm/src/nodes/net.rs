@@ -7,9 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::join_all;
 use pmix_host::{Exchange, ExchangeError, Responder};
 use pmix_proto::nodes::{self, Frame, frame::Content};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
 
 use super::gather::{Act, Gathering, MAX_GATHERED, Outcome, Part, Place};
 use super::link::{Link, Unsent};
@@ -43,7 +45,7 @@ struct Inner {
 #[derive(Default)]
 struct Asked {
     last: u64,
-    waiting: HashMap<u64, (Place, oneshot::Sender<Result<Bytes, String>>)>,
+    waiting: HashMap<u64, (Place, oneshot::Sender<Result<Bytes, ExchangeError>>)>,
 }
 
 /// A node that is lost.
@@ -101,9 +103,8 @@ impl Net {
     /// Sends a frame to all nodes that this one is connected with.
     pub(super) async fn send_all(&self, content: Content) {
         let places: Vec<_> = lock(&self.0.links).keys().copied().collect();
-        for place in places {
-            self.send(place, content.clone()).await;
-        }
+        // one that does not read keeps nobody waiting
+        join_all(places.into_iter().map(|place| self.send(place, content.clone()))).await;
     }
 
     /// The connection to a node has ended, or the node does not read: it is lost, and so is what waits for it.
@@ -117,13 +118,13 @@ impl Net {
             asked.waiting.iter().filter(|(_, (to, _))| through(*to)).map(|(id, _)| *id).collect();
         for id in gone {
             if let Some((_, answer)) = asked.waiting.remove(&id) {
-                let _ = answer.send(Err(self.name(place).to_owned()));
+                let _ = answer.send(Err(self.unreachable(place)));
             }
         }
         drop(asked);
         if self.0.me == 0 {
             let acts = lock(&self.0.gathering).lose(place);
-            self.carry_later(acts);
+            self.carry(acts);
         } else {
             for (_, caller) in lock(&self.0.callers).drain() {
                 let _ = caller.send(Outcome::Lost(place));
@@ -156,11 +157,14 @@ impl Net {
         match content {
             Content::Ask(ask) => self.take_ask(from, ask).await,
             Content::Answer(nodes::Answer { id, result }) => {
-                let Some((_, answer)) = lock(&self.0.asked).waiting.remove(&id) else { return };
+                let Some(answer) = self.asked_of(from, id) else { return };
                 let result = match result {
                     Some(nodes::answer::Result::Reply(reply)) => Ok(reply),
-                    Some(nodes::answer::Result::Unreachable(node)) => Err(node),
-                    None => Err(self.name(from).to_owned()),
+                    Some(nodes::answer::Result::Unreachable(node)) => {
+                        Err(ExchangeError::Unreachable { node })
+                    }
+                    Some(nodes::answer::Result::Failed(why)) => Err(ExchangeError::Other(why)),
+                    None => Err(self.unreachable(from)),
                 };
                 let _ = answer.send(result);
             }
@@ -170,7 +174,7 @@ impl Net {
                     return;
                 };
                 let acts = lock(&self.0.gathering).take(part);
-                self.carry(acts).await;
+                self.carry(acts);
             }
             Content::Outcome(outcome) if from == 0 => {
                 let Some((operation, nodes, outcome)) = self.outcome_in(outcome) else {
@@ -178,7 +182,7 @@ impl Net {
                     return;
                 };
                 let acts = lock(&self.0.gathering).outcome(&operation, &nodes, outcome);
-                self.carry(acts).await;
+                self.carry(acts);
             }
             _ => tracing::warn!(node = self.name(from), "a node has sent what it must not send"),
         }
@@ -196,38 +200,37 @@ impl Net {
             is_too_much
         };
         if is_too_much {
-            let result = Some(nodes::answer::Result::Unreachable(to));
+            let why = format!("node {to} has {MAX_ASKED} requests of node {asker} that are not answered");
+            let result = Some(nodes::answer::Result::Failed(why));
             self.send(from, Content::Answer(nodes::Answer { id, result })).await;
             return;
         }
         let net = self.clone();
-        let mut work = Box::pin(async move {
+        begin(async move {
             let answered = match net.place(&to) {
                 Some(place) => net.ask(&asker, place, request).await,
-                None => Err(to),
+                None => Err(ExchangeError::Unreachable { node: to }),
             };
-            let result = Some(match answered.and_then(|reply| net.small_enough(reply)) {
+            let result = Some(match answered.and_then(|reply| net.small_enough(reply, &asker)) {
                 Ok(reply) => nodes::answer::Result::Reply(reply),
-                Err(node) => nodes::answer::Result::Unreachable(node),
+                Err(ExchangeError::Unreachable { node }) => nodes::answer::Result::Unreachable(node),
+                Err(ExchangeError::Other(why)) => nodes::answer::Result::Failed(why),
+                Err(error) => nodes::answer::Result::Failed(error.to_string()),
             });
             net.send(from, Content::Answer(nodes::Answer { id, result })).await;
             if let Some(under_way) = lock(&net.0.answering).get_mut(&from) {
                 *under_way -= 1;
             }
         });
-        // begun in the order in which they came: what a node tells first is heard first
-        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
-            tokio::spawn(work);
-        }
     }
 
-    /// Asks a node on behalf of another one, or of this one; a failure is the node that cannot be reached.
-    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Result<Bytes, String> {
+    /// Asks a node on behalf of another one, or of this one.
+    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Result<Bytes, ExchangeError> {
         if to == self.0.me {
-            let responder = self.0.responder.get().ok_or_else(|| self.name(to).to_owned())?;
+            let responder = self.0.responder.get().ok_or_else(|| self.unreachable(to))?;
             return Ok(responder.respond(from, request).await);
         }
-        let request = self.small_enough(request)?;
+        let request = self.small_enough(request, self.name(to))?;
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut asked = lock(&self.0.asked);
@@ -239,43 +242,59 @@ impl Net {
         let _waiting = Waiting { net: self, id };
         let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), request };
         if !self.send(to, Content::Ask(ask)).await {
-            return Err(self.name(to).to_owned());
+            return Err(self.unreachable(to));
         }
-        answered.await.unwrap_or_else(|_| Err(self.name(to).to_owned()))
+        answered.await.unwrap_or_else(|_| Err(self.unreachable(to)))
     }
 
-    /// What a message has room for; a failure is this node, which does not reach the other one with it.
-    fn small_enough(&self, bytes: Bytes) -> Result<Bytes, String> {
-        if bytes.len() <= MAX_GATHERED {
+    /// Who waits for this answer of a node. The head hears each node itself, and no other one answers in its place.
+    fn asked_of(&self, from: Place, id: u64) -> Option<oneshot::Sender<Result<Bytes, ExchangeError>>> {
+        let waiting = &mut lock(&self.0.asked).waiting;
+        if self.0.me == 0 && waiting.get(&id).is_some_and(|(to, _)| *to != from) {
+            tracing::warn!(node = self.name(from), "a node has answered what another one was asked");
+            return None;
+        }
+        waiting.remove(&id).map(|(_, answer)| answer)
+    }
+
+    fn unreachable(&self, place: Place) -> ExchangeError {
+        ExchangeError::Unreachable { node: self.name(place).to_owned() }
+    }
+
+    /// What a message to a node has room for.
+    fn small_enough(&self, bytes: Bytes, to: &str) -> Result<Bytes, ExchangeError> {
+        let size = bytes.len();
+        if size <= MAX_GATHERED {
             return Ok(bytes);
         }
-        tracing::warn!(bytes = bytes.len(), limit = MAX_GATHERED, "a message to another node is too large");
-        Err(self.name(self.0.me).to_owned())
+        let me = self.name(self.0.me);
+        Err(ExchangeError::Other(format!(
+            "a message of {size} bytes from node {me} to node {to} is too large: at most {MAX_GATHERED} are sent"
+        )))
     }
 
-    async fn carry(&self, acts: Vec<Act>) {
+    /// A node that does not read keeps nobody else waiting. What goes to one node keeps its order.
+    fn carry(&self, acts: Vec<Act>) {
         for act in acts {
-            match act {
-                Act::Up(part) => {
-                    self.send(0, Content::Part(self.part_form(part))).await;
-                }
-                Act::Down { to, operation, nodes, outcome } => {
-                    let form = self.outcome_form(operation, &nodes, outcome);
-                    self.send(to, Content::Outcome(form)).await;
-                }
-                Act::Ready { operation, outcome } => {
-                    if let Some(caller) = lock(&self.0.callers).remove(&operation) {
-                        let _ = caller.send(outcome);
-                    }
-                }
-            }
+            let net = self.clone();
+            begin(async move { net.carry_out(act).await });
         }
     }
 
-    fn carry_later(&self, acts: Vec<Act>) {
-        if !acts.is_empty() {
-            let net = self.clone();
-            tokio::spawn(async move { net.carry(acts).await });
+    async fn carry_out(&self, act: Act) {
+        match act {
+            Act::Up(part) => {
+                self.send(0, Content::Part(self.part_form(part))).await;
+            }
+            Act::Down { to, operation, nodes, outcome } => {
+                let form = self.outcome_form(operation, &nodes, outcome);
+                self.send(to, Content::Outcome(form)).await;
+            }
+            Act::Ready { operation, outcome } => {
+                if let Some(caller) = lock(&self.0.callers).remove(&operation) {
+                    let _ = caller.send(outcome);
+                }
+            }
         }
     }
 
@@ -342,6 +361,16 @@ impl Net {
     }
 }
 
+/// Does what can be done at once, in the order in which frames come, and the rest beside what comes next.
+fn begin(work: impl Future<Output = ()> + Send + 'static) {
+    let mut work = Box::pin(work);
+    // a task whose turn is nearly over would otherwise put it off, behind what comes next
+    let first = std::pin::pin!(unconstrained(work.as_mut())).poll(&mut Context::from_waker(Waker::noop()));
+    if first == Poll::Pending {
+        tokio::spawn(work);
+    }
+}
+
 /// A request that is not answered yet; forgotten when nobody waits for the answer.
 struct Waiting<'a> {
     net: &'a Net,
@@ -364,7 +393,7 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if lock(&self.net.0.callers).remove(self.operation).is_some() {
             let acts = lock(&self.net.0.gathering).give_up(self.operation);
-            self.net.carry_later(acts);
+            self.net.carry(acts);
         }
     }
 }
@@ -393,7 +422,7 @@ impl Exchange for Net {
         lock(&self.0.callers).insert(operation.to_owned(), caller);
         let _entered = Entered { net: self, operation };
         let acts = lock(&self.0.gathering).enter(operation, &places, data);
-        self.carry(acts).await;
+        self.carry(acts);
         match outcome.await {
             Ok(Outcome::Complete(data)) => Ok(data),
             Ok(Outcome::GivenUp(place)) => {
@@ -405,9 +434,9 @@ impl Exchange for Net {
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        let unreachable = |node: String| ExchangeError::Unreachable { node };
-        let place = self.place(node).ok_or_else(|| unreachable(node.to_owned()))?;
-        self.ask(self.name(self.0.me), place, request).await.map_err(unreachable)
+        let unknown = || ExchangeError::Unreachable { node: node.to_owned() };
+        let place = self.place(node).ok_or_else(unknown)?;
+        self.ask(self.name(self.0.me), place, request).await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {

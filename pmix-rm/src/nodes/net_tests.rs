@@ -119,6 +119,8 @@ async fn what_waits_for_a_node_that_is_lost_fails_and_names_it() {
 #[tokio::test]
 async fn a_node_speaks_for_no_other() {
     let (ends, _losses) = connected();
+    let permits = Arc::new(Semaphore::new(0));
+    ends[2].serve(Arc::new(Named("b".into(), permits.clone())));
     let all = names(&["h", "a", "b"]);
     let data = |node| vec![nodes::NodeData { node, data: "forged".into() }];
     let part = |operation: &str, data, given_up: Option<&str>| {
@@ -132,6 +134,19 @@ async fn a_node_speaks_for_no_other() {
     for forged in [part("op", data(2), None), part("op", Vec::new(), Some("b")), part("op", data(9), None)] {
         ends[0].take(1, forged).await;
     }
+    // nor answers in its place
+    let asked = tokio::spawn({
+        let head = ends[0].clone();
+        async move { head.fetch("b", "x".into()).await }
+    });
+    while lock(&ends[0].0.asked).waiting.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let id = *lock(&ends[0].0.asked).waiting.keys().next().unwrap();
+    let result = Some(nodes::answer::Result::Reply("forged".into()));
+    ends[0].take(1, Content::Answer(nodes::Answer { id, result })).await;
+    permits.add_permits(1);
+    assert_eq!(asked.await.unwrap().unwrap(), "b to h: x");
     // nor for the head
     let outcome = nodes::Outcome {
         operation: "op".into(),
@@ -155,10 +170,57 @@ async fn requests_of_a_node_that_are_not_answered_are_bounded() {
     for id in 0..MAX_ASKED as u64 {
         ends[0].take(1, ask(id)).await;
     }
-    assert!(ends[1].fetch("h", Bytes::new()).await.is_err());
+    let error = ends[1].fetch("h", Bytes::new()).await.unwrap_err();
+    let why = "exchange: node h has 16384 requests of node a that are not answered";
+    assert_eq!(error.to_string(), why);
     permits.add_permits(MAX_ASKED + 1);
     while lock(&ends[0].0.answering).get(&1).is_some_and(|under_way| *under_way > 0) {
         tokio::task::yield_now().await;
     }
     ends[1].fetch("h", Bytes::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_says_so() {
+    let (ends, _losses) = connected();
+    let error = ends[1].fetch("b", vec![0; MAX_GATHERED + 1].into()).await.unwrap_err().to_string();
+    assert!(error.contains("201326593 bytes from node a to node b is too large"), "{error}");
+}
+
+/// A node `b` that never reads, beside one that does.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
+    let all = ["h", "a", "b"].map(str::to_owned).to_vec();
+    let (head, _losses) = Net::new(0, all.clone());
+    let [(a, mut read), (b, _unread)] = [(); 2].map(|()| Link::new(Duration::from_secs(20)));
+    // no room is left
+    for bytes in [1 << 20, 1 << 10, 0] {
+        while tokio::time::timeout(Duration::from_millis(1), b.send(leave(bytes))).await.is_ok() {}
+    }
+    assert!(head.connect(2, b) && head.connect(1, a));
+    let gather = head.all_gather("op", &all, "h".into());
+    let part = |place: u32, name: &str| {
+        let data = vec![nodes::NodeData { node: place, data: name.to_owned().into() }];
+        Content::Part(nodes::Part { operation: "op".into(), nodes: all.clone(), data, given_up: None })
+    };
+    let parts = async {
+        head.take(2, part(2, "b")).await;
+        head.take(1, part(1, "a")).await;
+    };
+    let began = tokio::time::Instant::now();
+    let heard = async {
+        let frame = read.next().await.unwrap();
+        assert!(matches!(frame.content, Some(Content::Outcome(_))), "{frame:?}");
+    };
+    tokio::select! {
+        ((), gathered) = async { tokio::join!(heard, gather) } => assert_eq!(gathered.unwrap(), ["h", "a", "b"]),
+        () = async { parts.await; std::future::pending().await } => {}
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    tokio::time::timeout(Duration::from_secs(21), head.send_all(leave(0).content.unwrap())).await.unwrap();
+    assert!(matches!(read.next().await.unwrap().content, Some(Content::Leave(_))));
+}
+
+fn leave(bytes: usize) -> Frame {
+    Frame { content: Some(Content::Leave(nodes::Leave { reason: "x".repeat(bytes) })) }
 }

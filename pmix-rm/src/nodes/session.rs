@@ -200,7 +200,7 @@ impl Session {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
                     let late: Vec<_> = awaited.iter().map(|node| with_last(&last, node, &what)).collect();
                     self.lost.append(&mut awaited);
-                    return Err(late.join("\n"));
+                    return Err(late.join("; "));
                 }
             }
         }

@@ -66,9 +66,9 @@ pub(super) enum Refusal {
 pub(super) enum TrustError {
     #[error("cannot make keys and certificates: {0}")]
     Certificate(#[from] rcgen::Error),
-    #[error("cannot set TLS up: {0}")]
+    #[error("cannot set up TLS: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    #[error("cannot set TLS up: {0}")]
+    #[error("cannot set up TLS: {0}")]
     Verifier(#[from] tokio_rustls::rustls::server::VerifierBuilderError),
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),

@@ -65,7 +65,7 @@ async fn daemons_whose_head_is_killed_end_their_ranks_and_themselves() {
 #[test]
 fn a_daemon_that_does_not_start_is_named_with_its_last_line_and_the_others_end() {
     let dir = tempfile::tempdir().unwrap();
-    let agent = "test $host != b || { echo 'no such disk' >&2; exit 3; }; exec \"$@\"";
+    let agent = "test $host = a || { echo 'no such disk' >&2; exit 3; }; exec \"$@\"";
     let (code, out, err) = run(with_agent(dir.path(), "a,b,c", agent, &["true"]));
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
@@ -78,12 +78,15 @@ fn a_daemon_that_does_not_start_is_named_with_its_last_line_and_the_others_end()
 #[test]
 fn a_daemon_that_hangs_is_named_when_the_time_to_start_is_over() {
     let dir = tempfile::tempdir().unwrap();
-    let agent = "test $host != b || { echo waiting for the tape >&2; exec sleep 600; }; exec \"$@\"";
+    let agent = "test $host = a || { echo waiting for the tape >&2; exec sleep 600; }; exec \"$@\"";
     let (code, out, err) =
-        run(with_agent(dir.path(), "a,b", agent, &["--start-timeout", "1", "--grace", "0", "true"]));
+        run(with_agent(dir.path(), "a,b,c", agent, &["--start-timeout", "1", "--grace", "0", "true"]));
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
-        err.contains("node b: its daemon was not ready within 1 s; its last line: waiting for the tape"),
+        err.contains(
+            "node b: its daemon was not ready within 1 s; its last line: waiting for the tape; \
+             node c: its daemon was not ready within 1 s; its last line: waiting for the tape\n"
+        ),
         "{err}"
     );
     assert!(!err.contains("node a"), "{err}");
