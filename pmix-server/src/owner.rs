@@ -18,6 +18,9 @@ use procfs::process::{FDTarget, Process};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+#[cfg(any(feature = "native-wire", test))]
+use crate::shares::Shares;
+
 /// Size of the buffer for one answer; the kernel's answer takes a few hundred bytes.
 const ANSWER: usize = 8 << 10;
 /// The kernel's notation for any socket with these addresses.
@@ -126,11 +129,29 @@ impl Owners {
     }
 }
 
-/// The process of this user that has a socket open, the youngest if there are several. `None` if `/proc` shows none, as
-/// for a process in a container. Blocks while it reads what the user's processes have open, the latest first, because the
-/// process has often just been started.
+/// Searches of [`holder_of`] for one user that run at a time. Each holds a thread, for as long as the user's processes have
+/// descriptors to be read.
 #[cfg(any(feature = "native-wire", test))]
-pub(crate) fn holder_of(inode: u32, uid: u32) -> Option<i32> {
+const MAX_SEARCHES: usize = 1;
+#[cfg(any(feature = "native-wire", test))]
+static SEARCHES: Shares<u32> = Shares::new(MAX_SEARCHES);
+
+/// The process of this user that has a socket open, the one with the highest pid if there are several. `None` if `/proc` shows
+/// none, as for a process in a container.
+#[cfg(any(feature = "native-wire", test))]
+pub(crate) async fn holder_of(inode: u32, uid: u32) -> Option<i32> {
+    let place = SEARCHES.of(&uid).acquire_owned().await.ok()?;
+    let search = move || {
+        let found = search(inode, uid);
+        drop(place);
+        found
+    };
+    tokio::task::spawn_blocking(search).await.ok().flatten()
+}
+
+/// Reads what the user's processes have open, the latest first, because the process has often just been started.
+#[cfg(any(feature = "native-wire", test))]
+fn search(inode: u32, uid: u32) -> Option<i32> {
     let named = std::fs::read_dir("/proc").ok()?.flatten();
     let mut pids: Vec<i32> = named.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pids.sort_unstable_by(|one, other| other.cmp(one));
@@ -258,17 +279,30 @@ mod tests {
         assert!(owners.uid_of(&connection).is_ok());
     }
 
-    #[test]
-    fn tol_12_the_process_at_the_other_end_is_found_while_it_is_there() {
+    #[tokio::test]
+    async fn tol_12_the_process_at_the_other_end_is_found_while_it_is_there() {
         let owners = Owners::open().unwrap();
         let (client, _accepted, connection) = pair(&listener());
         let (own, uid) =
             (rustix::process::getpid().as_raw_nonzero().get(), rustix::process::geteuid().as_raw());
         let inode = owners.inode_of(&connection).unwrap();
-        assert_eq!(holder_of(inode, uid), Some(own));
-        assert_eq!(holder_of(inode, uid + 1), None, "a process of another user");
+        assert_eq!(holder_of(inode, uid).await, Some(own));
+        assert_eq!(holder_of(inode, uid + 1).await, None, "a process of another user");
         drop(client);
-        assert_eq!((owners.inode_of(&connection), holder_of(inode, uid)), (None, None));
+        assert_eq!((owners.inode_of(&connection), holder_of(inode, uid).await), (None, None));
+    }
+
+    #[tokio::test]
+    async fn searches_for_the_processes_of_one_user_take_a_bounded_number_of_threads() {
+        let uid = 4_000_000_001;
+        let running = SEARCHES.of(&uid).acquire_many_owned(MAX_SEARCHES as u32).await.unwrap();
+        let mut waiting = std::pin::pin!(holder_of(1, uid));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        // another user does not wait for this one, and has no such processes either
+        assert_eq!(holder_of(1, uid + 1).await, None);
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        drop(running);
+        assert_eq!(waiting.await, None);
     }
 
     #[test]

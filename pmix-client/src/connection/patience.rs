@@ -17,7 +17,7 @@ use pmix_types::{Directives, Key, ProcId, Status, keys};
 
 use crate::error::Error;
 
-/// What a server may take beyond the limit of a request: to find out whom it lacks, and a second to read the request and to send the
+/// What a server may take beyond the limit of a request: to find out which participants are missing, and a second to read the request and to send the
 /// failure. The same for all servers: those of the C library, most of which run no clock for what their host answers, and ours, which
 /// may be spoken to as one of those.
 pub(crate) const SLACK: Duration = LATENESS.saturating_add(Duration::from_secs(1));

@@ -69,10 +69,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
     if reattaches {
         // it keeps its name when it attaches again (TOL-12), so the process must be known
         peer.pid = match shared.owners.inode_of(&sockets) {
-            Some(inode) => {
-                let found = tokio::task::spawn_blocking(move || holder_of(inode, uid)).await;
-                found.ok().flatten()
-            }
+            Some(inode) => holder_of(inode, uid).await,
             None => None,
         };
     }

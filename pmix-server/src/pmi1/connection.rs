@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::mapping::mapping;
 use super::reading::{End, Reading};
 use super::session::{NotLetIn, Session};
 use super::{Front, translate};
@@ -84,8 +83,12 @@ pub(super) async fn of_port(front: Arc<Front>, arrival: Arrival, owners: Arc<Own
     // requests count only if the connection is still open, so that its owner can be verified
     match owners.uid_of(&sockets) {
         Ok(still) if still == uid => guest.let_in(),
-        _ => {
-            let reason = format!("{proc} disconnected before it was let in");
+        Ok(other) => {
+            let reason = format!("its socket now belongs to uid {other}, no longer to uid {uid}");
+            return session.close(&reason).await;
+        }
+        Err(error) => {
+            let reason = format!("{proc} disconnected before it was let in: {error}");
             log_refusal(front.door.line(uid), uid, sockets.from, &reason);
             return session.close("").await;
         }
@@ -164,12 +167,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
 
     async fn end(self, end: &End) {
         if let End::Broken(reason) = end {
-            let uid = self.who.peer.map_or_else(|| rustix::process::geteuid().as_raw(), |peer| peer.uid);
-            warn_with!(self.front.door.line(uid), proc = %self.who.proc, reason, "closed a connection");
+            self.warn(&format!("closed a connection: {reason}"));
         }
         if let Some(session) = self.session {
             session.close(end.reason()).await;
         }
+    }
+
+    /// Logs something about the process, unless there has been too much about its user.
+    fn warn(&self, text: &str) {
+        let uid = self.who.peer.map_or_else(|| rustix::process::geteuid().as_raw(), |peer| peer.uid);
+        warn_with!(self.front.door.line(uid), proc = %self.who.proc, "{text}");
     }
 
     /// Writes an answer. A process that does not read it is disconnected after a while.
@@ -232,7 +240,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
                     _ => Err(Token::of_text("service_not_found")),
                 }))
             }
-            Ask::Spawn(spawn) => Response::Spawned(self.carry_out(translate::spawn(spawn)).await?.map(drop)),
+            Ask::Spawn(spawn) => {
+                let ignored = translate::ignored(&spawn);
+                if !ignored.is_empty() {
+                    self.warn(&format!("keys of a spawn are ignored: {ignored}"));
+                }
+                Response::Spawned(self.carry_out(translate::spawn(spawn)).await?.map(drop))
+            }
             about => match &self.session {
                 Some(session) => of_job(session, &about),
                 None => refused("init_first", "send init first"),
@@ -311,7 +325,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
             return Ok(Err(Token::of_text("no_such_kvsname")));
         };
         if key.as_str() == MAPPING {
-            return mapping(&session.job).map_or_else(not_found, |mapping| Ok(Ok(mapping)));
+            return self
+                .front
+                .mapping(&session.proc.nspace, &session.job)
+                .map_or_else(not_found, |mapping| Ok(Ok(mapping)));
         }
         let name = match translate::key(key) {
             Ok(name) => name,

@@ -20,8 +20,9 @@ mod translate;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pmix_pmi1::Token;
 use pmix_types::job::{JobData, NodeRef, Target};
 use pmix_types::{Nspace, ProcId, keys};
 use tokio::runtime::Handle;
@@ -33,6 +34,7 @@ use crate::inbox::Inbox;
 use crate::loopback::Loopback;
 use crate::owner::Owners;
 use crate::wire::Pmi1Wire;
+use mapping::mapping;
 pub use socket::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
 
 /// State that all connections of a server share.
@@ -48,11 +50,19 @@ pub(crate) struct Front {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Cancelled when a job is gone: those of its processes that have not connected hold nothing from then on.
-    jobs: BTreeMap<Nspace, CancellationToken>,
+    jobs: BTreeMap<Nspace, Job>,
     /// Processes that may use the port, by the numbers that their environment has.
     ids: BTreeMap<i32, Place>,
     last_id: i32,
+}
+
+/// A job with processes that may use this wire.
+#[derive(Debug, Default)]
+struct Job {
+    /// Cancelled when the job is gone: those of its processes that have not connected hold nothing from then on.
+    gone: CancellationToken,
+    /// The last [`mapping`] that was made, and of what: each process asks for it, and making it takes a look at each rank.
+    mapping: Option<(Weak<JobData>, Option<Token>)>,
 }
 
 /// A process that may use the port.
@@ -149,14 +159,14 @@ impl Front {
     fn forget(&self, nspace: &Nspace) {
         let mut state = self.lock();
         if let Some(job) = state.jobs.remove(nspace) {
-            job.cancel();
+            job.gone.cancel();
         }
         state.ids.retain(|_, place| place.proc.nspace != *nspace);
     }
 
     /// Serves a process at the other end of this socket.
     fn serve(self: &Arc<Self>, proc: ProcId, stream: UnixStream) {
-        let job = self.lock().jobs.entry(proc.nspace.clone()).or_default().clone();
+        let job = self.lock().jobs.entry(proc.nspace.clone()).or_default().gone.clone();
         self.runtime.spawn(connection::of_pair(self.clone(), proc, stream, job));
     }
 
@@ -189,8 +199,24 @@ impl Front {
             return Err(format!("{} is connected already", place.proc));
         }
         place.is_taken = true;
-        let job = jobs.entry(place.proc.nspace.clone()).or_default().clone();
+        let job = jobs.entry(place.proc.nspace.clone()).or_default().gone.clone();
         Ok((place.proc.clone(), job, Taken { front: self.clone(), id }))
+    }
+
+    /// The places of all ranks of a job, if they are known and short enough to be told. Made once as long as the data of the job
+    /// is the same.
+    fn mapping(&self, nspace: &Nspace, job: &Arc<JobData>) -> Option<Token> {
+        let as_made = |job: &Job| job.mapping.clone();
+        if let Some((of, made)) = self.lock().jobs.get(nspace).and_then(as_made)
+            && std::ptr::eq(of.as_ptr(), Arc::as_ptr(job))
+        {
+            return made;
+        }
+        let made = mapping(job);
+        if let Some(entry) = self.lock().jobs.get_mut(nspace) {
+            entry.mapping = Some((Arc::downgrade(job), made.clone()));
+        }
+        made
     }
 
     /// No lock is held for longer than it takes to look.

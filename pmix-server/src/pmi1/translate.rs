@@ -1,5 +1,7 @@
 //! Converts requests of PMI-1 to those of the engine, and replies back.
 
+use std::collections::BTreeSet;
+
 use pmix_pmi1::{KEYLEN_MAX, SpawnApp, SpawnRequest, Token, VALLEN_MAX};
 use pmix_types::job::{JobData, Target};
 use pmix_types::message::{
@@ -13,6 +15,8 @@ use crate::wire::Pmi1Wire;
 
 /// What the keys begin with under which names of services are published.
 const NAMES: &str = "pmi1.name.";
+/// Keys of a spawn that a message names as ignored.
+const IGNORED_NAMED: usize = 8;
 
 /// Why a request is not carried out, for the process.
 pub(super) fn reason(failure: &Failure) -> Token {
@@ -144,13 +148,23 @@ fn app(asked: SpawnApp) -> App {
             }
             "host" | "hosts" => app.directive(&keys::HOST, value),
             "hostfile" => app.directive(&keys::HOSTFILE, value),
-            _ => {
-                tracing::info!(key, "a key of a spawn is ignored");
-                app
-            }
+            _ => app,
         };
     }
     app
+}
+
+/// The first ones of the keys that [`app`] passes over.
+pub(super) fn ignored(asked: &SpawnRequest) -> String {
+    let keys = asked.apps.iter().flat_map(|app| &app.info).map(|(key, _)| key.as_str());
+    let ignored: BTreeSet<_> =
+        keys.filter(|key| !["wdir", "path", "host", "hosts", "hostfile"].contains(key)).collect();
+    let mut names: Vec<_> =
+        ignored.iter().take(IGNORED_NAMED).map(|key| pmix_types::escaped(key).to_string()).collect();
+    if ignored.len() > IGNORED_NAMED {
+        names.push(format!("{} more", ignored.len() - IGNORED_NAMED));
+    }
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -181,6 +195,19 @@ mod tests {
         for strange in [Value::from(1_u32), "a b".into(), "a\nb".into(), "v".repeat(1024).into()] {
             assert_eq!(told(strange), None);
         }
+    }
+
+    #[test]
+    fn a_few_of_the_keys_that_a_spawn_ignores_are_named() {
+        let mut asked = SpawnApp::new("worker", 1);
+        asked.info = ["wdir", "soft", "soft", "a\nb"].map(|key| (key.to_owned(), String::new())).to_vec();
+        assert_eq!(ignored(&SpawnRequest::new(vec![asked.clone()])), "a\\nb, soft");
+        asked.info = (0..1000).map(|key| (format!("k{key}"), String::new())).collect();
+        let named = ignored(&SpawnRequest::new(vec![asked.clone(), asked]));
+        assert!(
+            named.starts_with("k0, k1, ") && named.ends_with(", 992 more") && named.len() < 60,
+            "{named}"
+        );
     }
 
     #[test]

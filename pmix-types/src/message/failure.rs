@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use crate::{KeyName, KeyNameError, ProcId, Status, ValueError, escaped};
 
-/// How much later than its limit a request may fail whose participants are on several nodes: the server first asks the others whom
-/// it lacks and what those do, and fails the request without their words if they take longer. A process that gives up a silent
+/// How much later than its limit a request with participants on several nodes may fail: the server first asks the other nodes which
+/// participants are missing and what they are doing, and waits no longer than this for their answers. A process that gives up a silent
 /// server waits for longer than this, so that it gets the server's own answer where there is one.
 pub const LATENESS: Duration = Duration::from_secs(2);
 
