@@ -1,6 +1,6 @@
 //! Runs every target on its corpus and on changed inputs: for one second, for `PMIX_FUZZ_SECONDS` seconds, or for `PMIX_FUZZ_INPUTS`
-//! inputs. A search that was asked for starts elsewhere each time, or at `PMIX_FUZZ_SEED`; the second that is part of all tests always
-//! makes the same inputs.
+//! inputs. With one of these variables, each run uses a new seed, unless `PMIX_FUZZ_SEED` sets it; without them, all runs try the same
+//! inputs.
 
 #![allow(
     clippy::unwrap_used,

@@ -151,8 +151,8 @@ impl Server {
             let release =
                 release.map_or_else(|| "OpenPMIx 4".to_owned(), |release| format!("OpenPMIx {release}"));
             let message = format!(
-                "server {id} is one of {release}, as that of Open MPI 4's mpirun, which crashes with its jobs when a tool attaches; \
-                 tools attach to servers of OpenPMIx {ADMITS_TOOLS} or later"
+                "server {id} runs {release}, as Open MPI 4's mpirun does: it crashes, and its jobs with it, when a tool attaches; \
+                 tools attach only to servers of OpenPMIx {ADMITS_TOOLS} or later"
             );
             return Err(Error::failed("init", Failure::new(Status::ERR_NOT_SUPPORTED, message)));
         }

@@ -64,14 +64,15 @@
 //!
 //! If both are set and name the same server, the client speaks our own wire to it. If they name different servers, a launcher of
 //! OpenPMIx was started by a process of ours, and its server is used. With a server of OpenPMIx:
-//! - What its release does not serve fails with `ERR_NOT_SUPPORTED`, which names it: groups need 4.0, and leaders that
-//!   make one by bootstrap 5.0. Invitations to a group are carried by events, which any server delivers.
+//! - Operations that its release does not serve fail with `ERR_NOT_SUPPORTED` and a message that names the release: groups need 4.0,
+//!   groups made by bootstrap 5.0. Invitations to a group are carried by events, which any server delivers.
 //! - Failures have a status, but no processes responsible for it and little explanation.
 //! - A connected set has no namespace of its own ([`ConnectedSet::nspace`] is `None`), and neither has a group: this library replaces its
 //!   id by its members in requests, in the order of the caller's own list before release 5.
-//! - The server keeps what a fence has collected. The first get for a process fetches all that it has put, gets under way together are sent
-//!   together, and the next fence makes this library ask again.
-//! - Limits are kept by this library a quarter of a second after they have passed, as many servers keep none.
+//! - The server keeps what a fence has collected. The first get for a process fetches everything that it has put; concurrent gets are
+//!   sent together; after the next collecting fence, gets ask the server again.
+//! - Many of these servers keep no time limits. This library ends connects, disconnects and invitations at their limit, and other
+//!   calls 3 seconds after it.
 //! - Floating point values lose precision on the wire, which carries six decimals.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].

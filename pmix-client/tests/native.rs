@@ -349,7 +349,7 @@ async fn the_greeting_is_that_of_the_environment() {
     let greeted = async { Served::accept(&listener).await.1 };
     let (_, connect) = soon(async {
         tokio::select! {
-            _ = at(address).init() => panic!("nobody has let it in"),
+            _ = at(address).init() => panic!("init has returned before the server admitted the process"),
             connect = greeted => ((), connect),
         }
     })

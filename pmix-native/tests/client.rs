@@ -101,6 +101,40 @@ fn get_31_data_of_another_job_comes_with_its_description() {
 }
 
 #[test]
+fn evt_09_a_code_stays_at_the_server_while_it_is_asked_for_it_again() {
+    let status = |codes: &[i32]| codes.iter().copied().map(Status::from_raw).collect::<Vec<_>>();
+    for (held, asked, unknown) in [(&[-5][..], &[-5, -6][..], &[-6][..]), (&[], &[], &[])] {
+        let mut talk = Talk::started(V4);
+        // for all codes, two may ask before the first is answered
+        let pending = |talk: &mut Talk| {
+            talk.client.request(2, Request::RegisterEvents(RegisterEvents::new(status(asked))));
+            let (tag, Ask::RegisterEvents(ask)) = talk.asked() else { panic!("it does not ask") };
+            assert_eq!(ask.codes, status(unknown));
+            tag
+        };
+        let (first, tag) = if held.is_empty() {
+            talk.client.request(1, Request::RegisterEvents(RegisterEvents::new(Vec::new())));
+            let (first, _) = talk.asked();
+            let tag = pending(&mut talk);
+            talk.answer(first, Status::SUCCESS);
+            let Ok(Reply::Registered(number)) = talk.reply(1) else { panic!("it is not registered") };
+            (number, tag)
+        } else {
+            (talk.register(held), pending(&mut talk))
+        };
+        talk.client.request(3, Request::DeregisterEvents(first));
+        assert!(talk.reply(3).is_ok() && talk.frame().is_none(), "the other needs the code");
+        talk.answer(tag, Status::SUCCESS);
+        let Ok(Reply::Registered(second)) = talk.reply(2) else { panic!("it is not registered") };
+        talk.push(&Push::Event(Event::new(Status::from_raw(-5), proc(1))));
+        assert_eq!(talk.event().unwrap().0, [second]);
+        talk.client.request(4, Request::DeregisterEvents(second));
+        assert!(talk.reply(4).is_ok());
+        assert!(matches!(talk.asked(), (_, Ask::DeregisterEvents(codes)) if codes.len() == asked.len()));
+    }
+}
+
+#[test]
 fn evt_14_own_events_are_delivered_here_and_those_of_others_to_whom_they_concern() {
     let mut talk = Talk::started(V4);
     let (five, all, again) = (talk.register(&[-5]), talk.register(&[]), talk.register(&[-5]));

@@ -47,18 +47,20 @@ pub(crate) fn read_record(path: &Path, text: &str, uid: u32) -> Option<ServerInf
         version,
         dir: path.parent().unwrap_or(path).to_owned(),
         is_of_session: !file_name.starts_with("pmix.sys."),
-        is_alive: is_listening(address),
+        is_alive: is_listening(address, uid),
     })
 }
 
-/// Whether somebody listens there, without a connection, which the server would take for a tool.
-fn is_listening(address: SocketAddr) -> bool {
+/// Whether this user listens there: once a server has ended, its port may be another's (TOL-05). Found out without a connection, which
+/// the server would take for a tool.
+fn is_listening(address: SocketAddr, uid: u32) -> bool {
     let listeners = if address.is_ipv4() { tcp() } else { tcp6() };
     // where that cannot be read, connecting will tell
     let Ok(listeners) = listeners else { return true };
     listeners.iter().any(|socket| {
         let local = socket.local_address;
         socket.state == TcpState::Listen
+            && socket.uid == uid
             && local.port() == address.port()
             && (local.ip() == address.ip() || local.ip().is_unspecified())
     })
@@ -150,6 +152,17 @@ mod tests {
             fs::write(dir.join(name), &text).unwrap();
         }
         dir.join(format!("pmix.vm.tool.{pid}"))
+    }
+
+    #[test]
+    fn tol_05a_a_listener_of_another_user_is_no_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, uid) = (listener.local_addr().unwrap(), geteuid().as_raw());
+        let text = format!("prte-vm-7@0.0;tcp4://{address}\n5.0.11\n7\n");
+        let is_alive = |uid| read_record(Path::new("pmix.vm.tool.7"), &text, uid).unwrap().is_alive;
+        assert!(is_alive(uid) && !is_alive(uid + 1));
+        drop(listener);
+        assert!(!is_alive(uid));
     }
 
     #[test]

@@ -78,16 +78,21 @@ pub(super) async fn find(core: &Core, lookup: &Lookup, limit: Option<Duration>) 
 const AGAIN: Duration = Duration::from_millis(500);
 
 async fn ask_server(core: &Core, get: Get) -> Result<GetReply, Error> {
-    let may_be_late = core.connection(OPERATION)?.is_native() && !is_limited(&get);
-    loop {
-        let since = Instant::now();
-        match core.request(Request::Get(get.clone())).await {
-            Ok(Reply::Get(reply)) => return Ok(reply),
-            Ok(_) => return Err(Error::unexpected_reply(OPERATION)),
-            // servers of the C library do not wait longer than two seconds for a process that has not put it yet
-            Err(error) if error.is_timeout() && may_be_late => sleep_until(since + AGAIN).await,
-            Err(error) => return Err(error),
+    let reply = if core.connection(OPERATION)?.is_native() && !is_limited(&get) {
+        loop {
+            let since = Instant::now();
+            match core.request(Request::Get(get.clone())).await {
+                // servers of the C library do not wait longer than two seconds for a process that has not put it yet
+                Err(error) if error.is_timeout() => sleep_until(since + AGAIN).await,
+                outcome => break outcome?,
+            }
         }
+    } else {
+        core.request(Request::Get(get)).await?
+    };
+    match reply {
+        Reply::Get(reply) => Ok(reply),
+        _ => Err(Error::unexpected_reply(OPERATION)),
     }
 }
 

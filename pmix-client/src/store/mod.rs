@@ -179,7 +179,13 @@ impl Store {
         self.read_collected();
         self.has_lost = true;
         let own = [ProcId::wildcard(self.me.nspace.clone())];
-        for proc in participants.unwrap_or(&own) {
+        let participants = participants.unwrap_or(&own);
+        // only the server knows whom another name stands for: a group, or a job that this process has not heard of
+        if participants.iter().any(|proc| !self.jobs.contains_key(&proc.nspace)) {
+            self.peers.clear();
+            return;
+        }
+        for proc in participants {
             if proc.rank.is_wildcard() {
                 self.peers.remove(&proc.nspace);
             } else if let Some(of_nspace) = self.peers.get_mut(&proc.nspace) {

@@ -47,7 +47,7 @@ pub(super) async fn connect(
     let address = server.uri.address;
     let security = credential::of(&server.security).await?;
     let mut socket = TcpStream::connect(address).await.map_err(|error| refused(address, error))?;
-    // each message is written whole, and nobody gains if it waits
+    // messages are written whole, so Nagle's algorithm would only delay them
     socket.set_nodelay(true).map_err(|error| refused(address, error))?;
     let user = User { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     let peer = peer(&hello.identity, user);
@@ -246,7 +246,7 @@ impl Line {
     }
 }
 
-/// Serves a connection until it ends or nobody is left to listen.
+/// Serves a connection until it ends or its last handle is dropped.
 async fn serve(
     mut line: Line,
     mut requests: mpsc::Receiver<Outgoing>,
@@ -260,7 +260,7 @@ async fn serve(
         hand_on(&mut line.conversation, &deliverer, &mut clocks);
         line.collect();
         if !has_requests && !has_errands && line.unsent.is_empty() {
-            // finalized: what was asked is said, and nobody waits for more
+            // finalized: every request is sent, and no caller waits for a reply
             return;
         }
         let has_room = line.unsent.len() < UNSENT;

@@ -37,10 +37,15 @@ impl Registrations {
     }
 
     /// Ends one. The result has the codes that nobody is registered for any more: none at all for a registration for all codes.
+    /// Those that the server is being asked for stay there, as it has one registration for all.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if there is none with this number.
-    pub(super) fn remove(&mut self, number: u64) -> Result<Option<Vec<Status>>, Failure> {
+    pub(super) fn remove(
+        &mut self,
+        number: u64,
+        is_asked_for: impl Fn(Option<Status>) -> bool,
+    ) -> Result<Option<Vec<Status>>, Failure> {
         let unknown =
             || Failure::new(Status::ERR_BAD_PARAM, format!("there is no registration with number {number}"));
         let filter = self.held.remove(&number).ok_or_else(unknown)?;
@@ -51,8 +56,10 @@ impl Registrations {
             *users -= 1;
             if *users == 0 {
                 self.users.remove(&code);
-                is_any_over = true;
-                over.extend(code);
+                if !is_asked_for(code) {
+                    is_any_over = true;
+                    over.extend(code);
+                }
             }
         }
         Ok(is_any_over.then_some(over))
@@ -62,6 +69,14 @@ impl Registrations {
     pub(super) fn wanting(&self, event: &Event, me: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> Vec<u64> {
         let wanting = self.held.iter().filter(|(_, filter)| filter.accepts(event, me, &is_local));
         wanting.map(|(number, _)| *number).collect()
+    }
+}
+
+/// Whether a registration is for a code; `None` is all codes.
+pub(super) fn names(filter: &EventFilter, code: Option<Status>) -> bool {
+    match code {
+        Some(code) => filter.codes().contains(&code),
+        None => filter.codes().is_empty(),
     }
 }
 
@@ -98,10 +113,14 @@ mod tests {
         assert_eq!(all.unknown(&[]), Some(vec![]), "the default handlers");
         let default = all.add(filter(&[]));
         assert_eq!(all.unknown(&[]), None);
-        assert_eq!(all.remove(first).unwrap(), Some(status(&[-5])), "the other code has a second listener");
-        assert_eq!(all.remove(default).unwrap(), Some(vec![]));
-        assert_eq!(all.remove(default).unwrap_err().status, Status::ERR_BAD_PARAM);
-        assert_eq!(all.remove(second).unwrap(), Some(status(&[-7, -6])));
+        assert_eq!(
+            all.remove(first, |_| false).unwrap(),
+            Some(status(&[-5])),
+            "the other code has a second listener"
+        );
+        assert_eq!(all.remove(default, |_| false).unwrap(), Some(vec![]));
+        assert_eq!(all.remove(default, |_| false).unwrap_err().status, Status::ERR_BAD_PARAM);
+        assert_eq!(all.remove(second, |_| false).unwrap(), Some(status(&[-7, -6])));
         assert!(all.users.is_empty());
     }
 

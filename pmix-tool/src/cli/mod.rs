@@ -43,9 +43,9 @@ enum Command {
 
 const AFTER_HELP: &str = "\
 Servers are found by their files below PMIX_SERVER_TMPDIR; if that is not set, below TMPDIR or /tmp, and in \
-XDG_RUNTIME_DIR. Servers of Open MPI 5 and PRRTE (mpirun, prte) are found in their session directories there; they do not \
-serve `why`, and mpirun of Open MPI 5.0 may have to be ended by hand after several tools. Tools keep away from mpirun of Open MPI \
-4, which they would crash.
+XDG_RUNTIME_DIR. Servers of Open MPI 5 and PRRTE (mpirun, prte) are found in their session directories there; `pmix why` \
+does not work with them, and mpirun of Open MPI 5.0 may not exit by itself after several tools have attached. pmix does not attach \
+to mpirun of Open MPI 4, which would crash.
 
 Exit code: 0 if there was something to print; 1 if not, or if no server could be queried; 2 for an invalid command \
 line.

@@ -202,6 +202,10 @@ fn fen_06_what_a_fence_has_outdated_is_asked_for_again_even_by_an_optional_get()
     assert!(again.directives.flag(&keys::IMMEDIATE).unwrap() && !again.directives.contains(&keys::OPTIONAL));
     store.outdate(None);
     assert!(matches!(find(&store, proc("a", 0), "k"), Resolution::Remote(_)));
+    // who is in a group is known to the server alone
+    store.keep(modex(proc("a", 0), vec![entry(Scope::GLOBAL, "k", 1)]));
+    store.outdate(Some(&[ProcId::wildcard("group".parse().unwrap())]));
+    assert!(matches!(find(&store, proc("a", 0), "k"), Resolution::Remote(_)));
 }
 
 #[test]

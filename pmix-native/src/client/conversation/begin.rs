@@ -7,8 +7,9 @@ use pmix_types::{DataRange, EventFilter, Info, IofChannels, Nspace, ProcId, Quer
 use super::Conversation;
 use crate::client::answer::{Constructed, Form, Found, Wanted};
 use crate::client::ask::{knows, parts, translate, unknown};
+use crate::client::events;
 use crate::client::groups::spelled_out;
-use crate::client::invite::is_invitation;
+use crate::client::invite::{CODES, is_invitation};
 use crate::conn::tag;
 use crate::msg::{
     Command, Get, IofDeregister, IofPull, Lookup, RegisterEvents as NativeRegister, Request as Ask,
@@ -233,7 +234,13 @@ impl Conversation {
     }
 
     fn deregister(&mut self, id: u64, number: u64) -> Result<(), Failure> {
-        if let Some(codes) = self.events.remove(number)? {
+        let asks_for = |form: &Form, code| match form {
+            Form::Registration(filter) => events::names(filter, code),
+            Form::Listen(_) => code.is_some_and(|code| CODES.contains(&code)),
+            _ => false,
+        };
+        let is_asked_for = |code| self.pending.values().any(|pending| asks_for(&pending.form, code));
+        if let Some(codes) = self.events.remove(number, is_asked_for)? {
             let tag = self.free_tag();
             // it has no reply
             let payload = self.encode(&Ask::DeregisterEvents(codes))?;
