@@ -65,7 +65,7 @@ async fn daemons_whose_head_is_killed_end_their_ranks_and_themselves() {
 #[test]
 fn a_daemon_that_does_not_start_is_named_with_its_last_line_and_the_others_end() {
     let dir = tempfile::tempdir().unwrap();
-    let agent = "test $host = a || { echo 'no such disk' >&2; exit 3; }; exec \"$@\"";
+    let agent = "test $host != b || { echo 'no such disk' >&2; exit 3; }; exec \"$@\"";
     let (code, out, err) = run(with_agent(dir.path(), "a,b,c", agent, &["true"]));
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
