@@ -42,6 +42,15 @@ pub trait Exchange: Send + Sync + 'static {
     /// [`ExchangeError`] if the node is unknown or gone.
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError>;
 
+    /// Asks the server on one node like [`fetch`](Self::fetch), for something that changes nothing there: this may overtake
+    /// other requests, and may be asked again if the answer is lost on its way. By default, it is a `fetch`.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] if the node is unknown or gone.
+    async fn read(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        self.fetch(node, request).await
+    }
+
     /// Registers the responder that answers fetches of other nodes on this node.
     fn serve(&self, responder: Arc<dyn Responder>);
 }
@@ -68,6 +77,10 @@ impl<X: Exchange + ?Sized> Exchange for Arc<X> {
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
         (**self).fetch(node, request).await
+    }
+
+    async fn read(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        (**self).read(node, request).await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {

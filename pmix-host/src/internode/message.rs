@@ -80,6 +80,13 @@ pub(crate) struct GroupPart {
     pub(crate) jobs: Bytes,
 }
 
+impl PeerRequest {
+    /// Whether it changes nothing there, and comes neither before nor after any other.
+    pub(crate) const fn only_reads(&self) -> bool {
+        matches!(self, Self::DirectModex { .. })
+    }
+}
+
 impl PeerReply {
     /// # Errors
     /// `ERR_UNPACK_FAILURE` for a reply of another kind than the request calls for.

@@ -122,7 +122,11 @@ impl Site {
 
     /// Sends a request to the host of another node and returns its reply as it came.
     pub(crate) async fn tell(&self, node: &str, request: &PeerRequest) -> Result<Bytes, ExchangeError> {
-        self.exchange.fetch(node, encode_request(request)).await
+        let encoded = encode_request(request);
+        if request.only_reads() {
+            return self.exchange.read(node, encoded).await;
+        }
+        self.exchange.fetch(node, encoded).await
     }
 
     /// Exchanges parts of an operation with other nodes.

@@ -34,7 +34,7 @@ pub struct Versions {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Frame {
-    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub content: ::core::option::Option<frame::Content>,
 }
 /// Nested message and enum types in `Frame`.
@@ -59,6 +59,15 @@ pub mod frame {
         /// From a daemon: its server takes jobs now.
         #[prost(message, tag = "8")]
         Ready(super::Ready),
+        /// From a daemon, since version 2.
+        #[prost(message, tag = "9")]
+        Where(super::Where),
+        /// From the head, since version 2: the answer to Where.
+        #[prost(message, tag = "10")]
+        There(super::There),
+        /// From the head, since version 2.
+        #[prost(message, tag = "11")]
+        Lost(super::Lost),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -70,13 +79,22 @@ pub struct Hello {
     pub machine: ::prost::alloc::string::String,
     #[prost(uint32, tag = "3")]
     pub processors: u32,
+    /// Since version 2: where other daemons reach this one, as IP address and port. None if it has no port.
+    #[prost(string, repeated, tag = "4")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Between daemons, since version 2: who connects. Its certificate has this as the DNS name nPLACE.iINCARNATION.pmix.invalid,
+    /// where PLACE is the index of the node among the nodes of the session.
+    #[prost(string, tag = "5")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "6")]
+    pub incarnation: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Welcome {
     /// The minor version that both speak.
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// The names of all nodes, the head's own included.
+    /// The names of all nodes, the head's own included. Between daemons there are none, and no head.
     #[prost(string, repeated, tag = "2")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The name of the head's own.
@@ -173,6 +191,31 @@ pub struct AllData {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {}
+/// Where another daemon is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Where {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct There {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Which daemon of the node it is, from 1.
+    #[prost(uint64, tag = "2")]
+    pub incarnation: u64,
+    /// None if it has no port, or has not come yet: it is asked through the head.
+    #[prost(string, repeated, tag = "3")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The head has declared a node lost: nothing that it says counts any more, and what waits for it fails.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lost {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Leave {
     #[prost(string, tag = "1")]
@@ -279,6 +322,10 @@ pub mod nodes_client {
         }
         /// The connection of a daemon, for as long as the session lasts. Its certificate says which node it is. It sends a Hello
         /// and gets a Welcome; anything else may follow in any order.
+        ///
+        /// Since version 2 a daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
+        /// then an Ask for each request, and gets a Welcome and the answers. Only requests that change nothing come this way, so
+        /// one that is not answered when the connection ends is asked again through the head.
         pub async fn join(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::Frame>,
@@ -328,6 +375,10 @@ pub mod nodes_server {
             + 'static;
         /// The connection of a daemon, for as long as the session lasts. Its certificate says which node it is. It sends a Hello
         /// and gets a Welcome; anything else may follow in any order.
+        ///
+        /// Since version 2 a daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
+        /// then an Ask for each request, and gets a Welcome and the answers. Only requests that change nothing come this way, so
+        /// one that is not answered when the connection ends is asked again through the head.
         async fn join(
             &self,
             request: tonic::Request<tonic::Streaming<super::Frame>>,

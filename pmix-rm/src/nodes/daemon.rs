@@ -1,39 +1,33 @@
 //! `pmixd`: the server of one node, whose jobs the head starts.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
-use hyper::client::conn::http2::SendRequest;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pmix_host::{Machine, StandardHost};
-use pmix_proto::nodes::nodes_client::NodesClient;
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Ready, Welcome, frame::Content};
 use pmix_server::Server;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::Streaming;
 
+use super::dial::Dial;
 use super::line::{Line, MAX_START_LINE};
 use super::link::{Frames, Link};
 use super::net::{Loss, Net};
+use super::peers::{Own, Peers};
+use super::port::{Opened, Port};
 use super::trust::{HEAD, Identity};
-use super::{MAX_FRAME, WINDOW, bound_silence, brief, version};
+use super::visits::Visits;
+use super::{brief, version};
 use crate::signals::{Received, Signals};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 
 /// How long the line on standard input may take, and then the head to let a daemon in.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a connection may take before another address is tried beside it.
-const SLOW: Duration = Duration::from_millis(300);
+/// How long another daemon may be silent. What it is asked goes through the head then.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
 /// Runs the daemon until its head is gone or says that the session is over.
 pub(crate) fn run() -> ExitCode {
@@ -78,17 +72,13 @@ fn read_line(from: impl Read + Send + 'static, within: Duration) -> Result<Line,
 
 async fn serve(line: &Line) -> Result<(), String> {
     let mut signals = Signals::receive().map_err(|error| format!("cannot handle signals: {error}"))?;
-    let joined = tokio::time::timeout(PATIENCE, join(line)).await;
+    let attached = tokio::time::timeout(PATIENCE, Attached::new(line, version::OWN)).await;
     let late = || format!("the head has not let this daemon in within {} s", PATIENCE.as_secs());
-    let Joined { link, welcome, frames } = joined.map_err(|_| late())??;
-    let Welcome { nodes, head, .. } = welcome;
-    let me = nodes.iter().position(|name| *name == line.node).filter(|place| *place != 0);
-    let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
-    let (net, mut losses) = Net::new(me, nodes);
-    net.connect(0, link.clone());
+    let Attached { peers, welcome, link, frames, mut losses, port: _port } =
+        attached.map_err(|_| late())??;
     let (leave, mut leaving) = mpsc::channel(1);
-    let node = Node::start(line, &net, &head).await?;
-    tokio::spawn(hear(net.clone(), frames, leave));
+    let node = Node::start(line, &peers, &welcome.head).await?;
+    tokio::spawn(hear(peers, frames, leave));
     let _ = link.send(Frame { content: Some(Content::Ready(Ready {})) }).await;
     let ended = tokio::select! {
         _ = leaving.recv() => Ok(()),
@@ -113,14 +103,14 @@ async fn terminated(signals: &mut Signals) -> &'static str {
 }
 
 /// Handles what the head sends, until it ends the session or is gone.
-async fn hear(net: Net, mut frames: Streaming<Frame>, leave: mpsc::Sender<()>) {
+pub(super) async fn hear(peers: Peers, mut frames: Streaming<Frame>, leave: mpsc::Sender<()>) {
     let reason = loop {
         match frames.message().await {
             Ok(Some(Frame { content: Some(Content::Leave(_)) })) => {
                 let _ = leave.send(()).await;
                 return;
             }
-            Ok(Some(Frame { content: Some(content) })) => net.take(0, content).await,
+            Ok(Some(Frame { content: Some(content) })) => peers.take(content).await,
             Ok(Some(Frame { content: None })) => {
                 break "it has sent a message that cannot be read".to_owned();
             }
@@ -128,7 +118,7 @@ async fn hear(net: Net, mut frames: Streaming<Frame>, leave: mpsc::Sender<()>) {
             Err(status) => break brief(&status),
         }
     };
-    net.lose(0, &reason);
+    peers.net().lose(0, &reason);
 }
 
 /// What runs on the node.
@@ -139,14 +129,14 @@ struct Node {
 }
 
 impl Node {
-    async fn start(line: &Line, net: &Net, head: &str) -> Result<Self, String> {
+    async fn start(line: &Line, peers: &Peers, head: &str) -> Result<Self, String> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command).map_err(failed)?);
         let launcher = LocalLauncher::new(&line.node).with_guardian(guardian.clone()).grace(line.grace());
-        let host = StandardHost::member(launcher.clone(), net.clone(), head).with_records(line.records());
+        let host = StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
         let server = Server::builder()
             .host(host)
             .hostname(&line.node)
@@ -173,16 +163,22 @@ struct Joined {
     link: Link,
     welcome: Welcome,
     frames: Streaming<Frame>,
+    /// For other daemons.
+    port: Option<(Port, Arc<ServerConfig>)>,
+    config: Arc<ClientConfig>,
 }
 
-/// Has the head sign a key, and connects with that.
-async fn join(line: &Line) -> Result<Joined, String> {
+/// Has the head sign a key, and connects with that, speaking this minor version and the one before.
+async fn join(line: &Line, own: u32) -> Result<Joined, String> {
     let identity = Identity::new(&line.authority()?).map_err(|error| error.to_string())?;
-    let first = identity.first_config().map_err(|error| error.to_string())?;
-    let (mut client, address) = connect(&line.heads, &first, line.head_grace()).await?;
+    let config = identity.first_config().map_err(|error| error.to_string())?;
+    let silence = line.head_grace();
+    let dial = Dial { name: HEAD.to_owned(), config, silence };
+    let failed = |problems| format!("cannot connect to the head: {problems}");
+    let (mut client, address) = dial.any(&line.heads).await.map_err(failed)?;
     let refused = |status: &tonic::Status| format!("the head at {address} refuses: {}", brief(status));
     let enrolment = Enrolment {
-        versions: Some(version::spoken(version::OWN)),
+        versions: Some(version::spoken(own)),
         node: line.node.clone(),
         incarnation: line.incarnation,
         token: line.token.clone(),
@@ -190,103 +186,71 @@ async fn join(line: &Line) -> Result<Joined, String> {
     };
     let enrolled = client.enrol(enrolment).await.map_err(|status| refused(&status))?.into_inner();
     drop(client);
-    let config = identity.config(enrolled.certificate.to_vec()).map_err(|error| error.to_string())?;
-    let (mut client, _) = connect(&[address], &config, line.head_grace()).await?;
+    let certificate = enrolled.certificate.to_vec();
+    let config = identity.config(certificate.clone()).map_err(|error| error.to_string())?;
+    let (mut client, _) = Dial { config: config.clone(), ..dial }.any(&[address]).await.map_err(failed)?;
+    let port = if own < version::DIRECT { None } else { port(&identity, certificate).await };
+    let addresses = port.iter().flat_map(|(port, _)| port.addresses()).map(|at| at.to_string()).collect();
     let machine = Machine::this();
     let hello = Hello {
-        versions: Some(version::spoken(version::OWN)),
+        versions: Some(version::spoken(own)),
         machine: machine.name,
         processors: machine.processors,
+        addresses,
+        ..Hello::default()
     };
-    let (link, waiting): (Link, Frames) = Link::new(line.head_grace());
+    let (link, waiting): (Link, Frames) = Link::new(silence);
     let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
     let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
     match frames.message().await.map_err(|status| refused(&status))? {
-        Some(Frame { content: Some(Content::Welcome(welcome)) }) => Ok(Joined { link, welcome, frames }),
+        Some(Frame { content: Some(Content::Welcome(welcome)) }) => {
+            Ok(Joined { link, welcome, frames, port, config })
+        }
         _ => Err(format!("the head at {address} does not begin with a welcome")),
     }
 }
 
-pub(super) type Client = NodesClient<Channel>;
-
-/// A connection of HTTP/2 as a service.
-#[derive(Clone)]
-pub(super) struct Channel(SendRequest<tonic::body::Body>);
-
-impl tower::Service<http::Request<tonic::body::Body>> for Channel {
-    type Response = http::Response<hyper::body::Incoming>;
-    type Error = hyper::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = hyper::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<hyper::Result<()>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
-    }
-}
-
-/// Connects to the head at the first of its addresses that answers. Another one is tried when one has failed or is slow.
-async fn connect(
-    heads: &[SocketAddr],
-    config: &Arc<ClientConfig>,
-    silence: Duration,
-) -> Result<(Client, SocketAddr), String> {
-    let mut attempts = JoinSet::new();
-    let mut problems = Vec::new();
-    let mut left = heads.iter().copied();
-    loop {
-        if let Some(address) = left.next() {
-            let config = config.clone();
-            attempts.spawn(async move {
-                let connected = connect_to(address, config, silence).await;
-                connected.map(|client| (client, address)).map_err(|error| format!("{address}: {error}"))
-            });
-        }
-        let slow = async {
-            if left.len() == 0 {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep_until(Instant::now() + SLOW).await;
-        };
-        tokio::select! {
-            attempt = attempts.join_next() => match attempt {
-                Some(Ok(Ok(connected))) => return Ok(connected),
-                Some(Ok(Err(problem))) => problems.push(problem),
-                Some(Err(panic)) => problems.push(panic.to_string()),
-                None => return Err(format!("cannot connect to the head: {}", problems.join("; "))),
-            },
-            () = slow => {}
+/// A port for other daemons. Without one they ask through the head.
+async fn port(identity: &Identity, certificate: Vec<u8>) -> Option<(Port, Arc<ServerConfig>)> {
+    let tls = identity.server_config(certificate).map_err(|error| error.to_string());
+    let port = Port::bind().await.map_err(|error| error.to_string());
+    match port.and_then(|port| Ok((port, tls?))) {
+        Ok(port) => Some(port),
+        Err(error) => {
+            tracing::warn!(
+                "there is no port for other daemons, which ask through the head, and slower: {error}"
+            );
+            None
         }
     }
 }
 
-pub(super) async fn connect_to(
-    address: SocketAddr,
-    config: Arc<ClientConfig>,
-    silence: Duration,
-) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    bound_silence(&stream, silence)?;
-    let stream = TlsConnector::from(config).connect(ServerName::try_from(HEAD)?, stream).await?;
-    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .keep_alive_interval(super::ping_every(silence))
-        .keep_alive_timeout(silence)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .handshake(TokioIo::new(stream))
-        .await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to the head has ended");
-        }
-    });
-    let client = NodesClient::with_origin(Channel(sender), Uri::from_static("https://head.pmix.invalid"));
-    Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))
+/// A daemon's end of the exchange, and the tasks that serve it.
+pub(super) struct Attached {
+    pub(super) peers: Peers,
+    pub(super) welcome: Welcome,
+    pub(super) link: Link,
+    pub(super) frames: Streaming<Frame>,
+    losses: mpsc::UnboundedReceiver<Loss>,
+    /// Open for other daemons while this is here.
+    pub(super) port: Option<Opened>,
+}
+
+impl Attached {
+    /// Connects with the head, and opens a port for other daemons if the minor version that is common with the head has
+    /// these.
+    pub(super) async fn new(line: &Line, own: u32) -> Result<Self, String> {
+        let Joined { link, welcome, frames, port, config } = join(line, own).await?;
+        let me = welcome.nodes.iter().position(|name| *name == line.node).filter(|place| *place != 0);
+        let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
+        let (net, losses) = Net::new(me, welcome.nodes.clone());
+        net.connect(0, link.clone(), welcome.version);
+        let own = Own { config, incarnation: line.incarnation, silence: SILENCE };
+        let peers = Peers::new(net, (welcome.version >= version::DIRECT).then_some(own));
+        let visits = Visits { peers: peers.clone(), silence: SILENCE };
+        let port = port.map(|(port, tls)| port.open(tls, SILENCE, Arc::new(visits)));
+        Ok(Self { peers, welcome, link, frames, losses, port })
+    }
 }
 
 #[cfg(test)]

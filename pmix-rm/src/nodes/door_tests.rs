@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Versions, frame::Content};
+use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Versions, Where, frame::Content};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::rustls::ClientConfig;
 use tonic::Code;
 
-use super::super::daemon::{Client, connect_to};
-use super::super::trust::Identity;
+use super::super::dial::{Client, Dial};
+use super::super::port::{HELLO_WITHIN, MAX_STRANGERS};
+use super::super::trust::{HEAD, Identity};
 use super::super::{brief, version};
 use super::*;
 
@@ -19,7 +21,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// The door of a session with a head and a node `n1`.
 struct Fixture {
     authority: Arc<Authority>,
-    door: Door,
+    door: Opened,
+    address: SocketAddr,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
 }
 
@@ -28,23 +31,20 @@ impl Fixture {
         let authority = Arc::new(Authority::new().unwrap());
         let names = vec!["head".to_owned(), "n1".to_owned()];
         let (net, _losses) = Net::new(0, names.clone());
-        let (door, arrivals) =
-            Door::open(authority.clone(), net, names, Duration::from_secs(20)).await.unwrap();
-        Self { authority, door, arrivals }
-    }
-
-    fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.door.port()))
+        let port = Port::bind().await.unwrap();
+        let address = *port.addresses().last().unwrap();
+        let (door, arrivals) = open(port, authority.clone(), net, names, Duration::from_secs(20)).unwrap();
+        Self { authority, door, address, arrivals }
     }
 
     async fn client(&self, config: Arc<ClientConfig>) -> Client {
-        connect_to(self.address(), config, SILENCE).await.unwrap()
+        dial(config).one(self.address).await.unwrap()
     }
 
     /// A daemon of the node with a certificate of the session.
     async fn enrolled(&self) -> Client {
         let identity = Identity::new(self.authority.certificate()).unwrap();
-        let daemon = Daemon { node: "n1".into(), incarnation: 1 };
+        let daemon = Daemon { node: "n1".into(), place: 1, incarnation: 1 };
         let token = self.authority.token(daemon.clone()).unwrap();
         let certificate = self.authority.enrol(daemon, &token, &identity.point()).unwrap();
         self.client(identity.config(certificate).unwrap()).await
@@ -64,8 +64,13 @@ impl Fixture {
     }
 }
 
+fn dial(config: Arc<ClientConfig>) -> Dial {
+    Dial { name: HEAD.to_owned(), config, silence: SILENCE }
+}
+
 fn hello(versions: Versions) -> Content {
-    Content::Hello(Hello { versions: Some(versions), machine: "m".into(), processors: 1 })
+    let versions = Some(versions);
+    Content::Hello(Hello { versions, machine: "m".into(), processors: 1, ..Hello::default() })
 }
 
 fn says(content: Content) -> impl Stream<Item = Frame> + Send + 'static {
@@ -80,7 +85,7 @@ fn older() -> Versions {
 async fn an_older_version_is_refused_in_one_line_that_names_both() {
     let mut fixture = Fixture::new().await;
     let identity = Identity::new(fixture.authority.certificate()).unwrap();
-    let token = fixture.authority.token(Daemon { node: "n1".into(), incarnation: 1 }).unwrap();
+    let token = fixture.authority.token(Daemon { node: "n1".into(), place: 1, incarnation: 1 }).unwrap();
     let enrolment = Enrolment {
         versions: Some(older()),
         node: "n1".into(),
@@ -105,12 +110,12 @@ async fn a_certificate_of_another_session_is_refused_with_the_reason_on_both_sid
     let fixture = Fixture::new().await;
     let other = Authority::new().unwrap();
     let identity = Identity::new(fixture.authority.certificate()).unwrap();
-    let daemon = Daemon { node: "n1".into(), incarnation: 1 };
+    let daemon = Daemon { node: "n1".into(), place: 1, incarnation: 1 };
     let token = other.token(daemon.clone()).unwrap();
     let certificate = other.enrol(daemon, &token, &identity.point()).unwrap();
     let config = identity.config(certificate).unwrap();
     // the head is checked first, so the handshake may be over on this side before the head refuses
-    let refused = match connect_to(fixture.address(), config, SILENCE).await {
+    let refused = match dial(config).one(fixture.address).await {
         Err(error) => error.to_string(),
         Ok(mut client) => brief(&client.join(says(hello(version::spoken(1)))).await.unwrap_err()),
     };
@@ -149,9 +154,28 @@ async fn a_node_has_one_daemon_which_begins_with_a_hello() {
 }
 
 #[tokio::test]
+async fn a_daemon_tells_a_bounded_number_of_addresses() {
+    let fixture = Fixture::new().await;
+    let Content::Hello(hello) = hello(version::spoken(version::OWN)) else { panic!() };
+    let hello = Hello { addresses: vec!["192.0.2.1:1".into(); 2 * MAX_ADDRESSES], ..hello };
+    let mut client = fixture.enrolled().await;
+    let asks = ["n1", "head", "nowhere"].map(|node| Content::Where(Where { node: node.into() }));
+    let says =
+        [Content::Hello(hello)].into_iter().chain(asks).map(|content| Frame { content: Some(content) });
+    let says = tokio_stream::iter(says.collect::<Vec<_>>()).chain(tokio_stream::pending());
+    let mut told = client.join(says).await.unwrap().into_inner();
+    assert!(matches!(told.message().await.unwrap().unwrap().content, Some(Content::Welcome(_))));
+    for (node, incarnation, addresses) in [("n1", 1, MAX_ADDRESSES), ("head", 0, 0), ("nowhere", 0, 0)] {
+        let Some(Content::There(there)) = told.message().await.unwrap().unwrap().content else { panic!() };
+        let there = (there.node.as_str(), there.incarnation, there.addresses.len());
+        assert_eq!(there, (node, incarnation, addresses));
+    }
+}
+
+#[tokio::test]
 async fn a_daemon_that_is_let_in_takes_no_place_of_strangers() {
     let fixture = Fixture::new().await;
-    let strangers = || fixture.door.shared.strangers.load(Ordering::Relaxed);
+    let strangers = || fixture.door.strangers();
     let mut client = fixture.enrolled().await;
     let mut welcomed = client.join(says(hello(version::spoken(1)))).await.unwrap().into_inner();
     assert!(welcomed.message().await.unwrap().is_some());
@@ -166,11 +190,11 @@ async fn who_proves_nothing_after_the_handshake_is_disconnected_in_the_same_time
     let fixture = Fixture::new().await;
     let began = Instant::now();
     let identity = Identity::new(fixture.authority.certificate()).unwrap();
-    let mut stream = TcpStream::connect(fixture.address()).await.unwrap();
+    let mut stream = TcpStream::connect(fixture.address).await.unwrap();
     // late, but in time for the handshake
     tokio::time::sleep_until(began + HELLO_WITHIN / 2).await;
     let tls = tokio_rustls::TlsConnector::from(identity.first_config().unwrap());
-    let name = tokio_rustls::rustls::pki_types::ServerName::try_from(super::super::trust::HEAD).unwrap();
+    let name = tokio_rustls::rustls::pki_types::ServerName::try_from(HEAD).unwrap();
     let mut stream = tls.connect(name, &mut stream).await.unwrap();
     while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
     assert!(
@@ -185,7 +209,7 @@ async fn who_proves_nothing_after_the_handshake_is_disconnected_in_the_same_time
 async fn garbage_ends_its_connection_and_the_door_stays_open() {
     let fixture = Fixture::new().await;
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64 << 10], b"\x16\x03\x01\xff\xff"] {
-        let mut stream = TcpStream::connect(fixture.address()).await.unwrap();
+        let mut stream = TcpStream::connect(fixture.address).await.unwrap();
         // it may be refused before all of it is written
         let _ = stream.write_all(garbage).await;
         let _ = stream.shutdown().await;
@@ -199,7 +223,7 @@ async fn who_connects_and_says_nothing_is_disconnected_and_too_many_of_them_at_o
     let fixture = Fixture::new().await;
     let mut silent = Vec::new();
     for _ in 0..=MAX_STRANGERS {
-        silent.push(TcpStream::connect(fixture.address()).await.unwrap());
+        silent.push(TcpStream::connect(fixture.address).await.unwrap());
     }
     let began = Instant::now();
     for mut stream in silent {

@@ -1,20 +1,26 @@
 //! Several nodes: `pmixrun` is their head, and each has a daemon, `pmixd`, with the server of the node.
 //!
-//! `start.rs` starts the daemons by ssh and hands each the line of `line.rs`; `trust.rs` and `door.rs` let them in, `net.rs`
-//! is the exchange between all hosts, `gather.rs` its operations without I/O. `session.rs` puts these together for
-//! `pmixrun`, `daemon.rs` for `pmixd`.
+//! `start.rs` starts the daemons by ssh and hands each the line of `line.rs`; `trust.rs`, `port.rs` and `door.rs` let them in,
+//! `net.rs` is the exchange of the head with all others, `gather.rs` its operations without I/O. By `peers.rs` daemons ask each
+//! other, and by `visits.rs` they answer. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`.
 
 mod daemon;
+mod dial;
 mod door;
+#[cfg(test)]
+mod fixture;
 mod gather;
 mod hostlist;
 mod line;
 mod link;
 mod net;
+mod peers;
+mod port;
 mod session;
 mod start;
 mod trust;
 mod version;
+mod visits;
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,6 +36,8 @@ pub(crate) use start::Agent;
 
 /// Bytes of a frame between head and daemon.
 const MAX_FRAME: usize = 256 << 20;
+/// Addresses at which a daemon may be reached.
+const MAX_ADDRESSES: usize = 64;
 /// Bytes that may be on their way on a connection.
 const WINDOW: u32 = 4 << 20;
 

@@ -1,4 +1,4 @@
-//! The exchange between the head and its nodes, at either end. Nodes are connected with their head alone, which passes on
+//! The exchange between the head and its nodes, at either end, over the connections of nodes with their head, which passes on
 //! what they send each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use tokio::task::unconstrained;
 
 use super::gather::{Act, Gathering, MAX_GATHERED, Outcome, Part, Place};
 use super::link::{Link, Unsent};
-use super::lock;
+use super::{lock, version};
 
 /// Requests of one node that this one has not answered; further ones fail.
 const MAX_ASKED: usize = 16_384;
@@ -35,17 +35,28 @@ struct Inner {
     /// How many requests of each node are being answered.
     answering: Mutex<BTreeMap<Place, usize>>,
     responder: OnceLock<Arc<dyn Responder>>,
-    links: Mutex<BTreeMap<Place, Link>>,
-    /// Nodes that have not connected with this one yet.
-    expected: Mutex<BTreeSet<Place>>,
+    links: Mutex<BTreeMap<Place, Connected>>,
+    /// Nodes that have not connected with this one yet; `None` if none may any more.
+    expected: Mutex<Option<BTreeSet<Place>>>,
     losses: mpsc::UnboundedSender<Loss>,
 }
+
+/// A node that this one is connected with.
+#[derive(Clone)]
+struct Connected {
+    link: Link,
+    /// The minor version that both speak.
+    version: u32,
+}
+
+/// What a node is answered, or why it is not.
+pub(super) type Answered = Result<Bytes, ExchangeError>;
 
 /// Requests from here that are not answered.
 #[derive(Default)]
 struct Asked {
     last: u64,
-    waiting: HashMap<u64, (Place, oneshot::Sender<Result<Bytes, ExchangeError>>)>,
+    waiting: HashMap<u64, (Place, oneshot::Sender<Answered>)>,
 }
 
 /// A node that is lost.
@@ -64,7 +75,7 @@ impl Net {
         let expected = if me == 0 { (1..names.len()).collect() } else { BTreeSet::from([0]) };
         let inner = Inner {
             me,
-            expected: Mutex::new(expected),
+            expected: Mutex::new(Some(expected)),
             names,
             gathering: Mutex::new(gathering),
             callers: Mutex::default(),
@@ -81,23 +92,28 @@ impl Net {
         self.0.names.iter().position(|known| known == name)
     }
 
-    fn name(&self, place: Place) -> &str {
+    /// That of this node.
+    pub(super) fn me(&self) -> Place {
+        self.0.me
+    }
+
+    pub(super) fn name(&self, place: Place) -> &str {
         self.0.names.get(place).map_or("", String::as_str)
     }
 
     /// Takes the connection to a node, unless there has been one, or the session is over.
-    pub(super) fn connect(&self, place: Place, link: Link) -> bool {
+    pub(super) fn connect(&self, place: Place, link: Link, version: u32) -> bool {
         let mut links = lock(&self.0.links);
-        let is_expected = lock(&self.0.expected).remove(&place);
+        let is_expected = lock(&self.0.expected).as_mut().is_some_and(|expected| expected.remove(&place));
         if is_expected {
-            links.insert(place, link);
+            links.insert(place, Connected { link, version });
         }
         is_expected
     }
 
-    /// Lets no other node connect.
+    /// Lets no other node connect: the session is over.
     pub(super) fn close(&self) {
-        lock(&self.0.expected).clear();
+        *lock(&self.0.expected) = None;
     }
 
     /// Sends a frame to all nodes that this one is connected with.
@@ -125,6 +141,7 @@ impl Net {
         if self.0.me == 0 {
             let acts = lock(&self.0.gathering).lose(place);
             self.carry(acts);
+            self.tell_lost(place, reason);
         } else {
             for (_, caller) in lock(&self.0.callers).drain() {
                 let _ = caller.send(Outcome::Lost(place));
@@ -134,10 +151,28 @@ impl Net {
         let _ = self.0.losses.send(loss);
     }
 
+    /// Tells all others that a node is lost. At the end of the session all of them are, one after the other.
+    fn tell_lost(&self, place: Place, reason: &str) {
+        if lock(&self.0.expected).is_none() {
+            return;
+        }
+        let links = lock(&self.0.links);
+        let others = links.iter().filter(|(_, other)| other.version >= version::DIRECT);
+        let others: Vec<_> = others.map(|(other, _)| *other).collect();
+        drop(links);
+        for other in others {
+            let lost = nodes::Lost { node: self.name(place).to_owned(), reason: reason.to_owned() };
+            let net = self.clone();
+            begin(async move {
+                net.send(other, Content::Lost(lost)).await;
+            });
+        }
+    }
+
     /// Sends a frame towards a node; false if it cannot be reached.
-    async fn send(&self, to: Place, content: Content) -> bool {
+    pub(super) async fn send(&self, to: Place, content: Content) -> bool {
         let next = if self.0.me == 0 { to } else { 0 };
-        let Some(link) = lock(&self.0.links).get(&next).cloned() else { return false };
+        let Some(Connected { link, .. }) = lock(&self.0.links).get(&next).cloned() else { return false };
         match link.send(Frame { content: Some(content) }).await {
             Ok(()) => true,
             Err(Unsent::Closed) => false,
@@ -158,15 +193,7 @@ impl Net {
             Content::Ask(ask) => self.take_ask(from, ask).await,
             Content::Answer(nodes::Answer { id, result }) => {
                 let Some(answer) = self.asked_of(from, id) else { return };
-                let result = match result {
-                    Some(nodes::answer::Result::Reply(reply)) => Ok(reply),
-                    Some(nodes::answer::Result::Unreachable(node)) => {
-                        Err(ExchangeError::Unreachable { node })
-                    }
-                    Some(nodes::answer::Result::Failed(why)) => Err(ExchangeError::Other(why)),
-                    None => Err(self.unreachable(from)),
-                };
-                let _ = answer.send(result);
+                let _ = answer.send(self.answer_in(from, result));
             }
             Content::Part(part) => {
                 let Some(part) = self.part_in(from, part) else {
@@ -189,24 +216,37 @@ impl Net {
     }
 
     async fn take_ask(&self, from: Place, ask: nodes::Ask) {
-        let nodes::Ask { id, from: asker, to, request } = ask;
         // nobody but the head asks for another
-        let asker = if self.0.me == 0 { self.name(from).to_owned() } else { asker };
-        let is_too_much = {
-            let mut answering = lock(&self.0.answering);
-            let under_way = answering.entry(from).or_default();
-            let is_too_much = *under_way >= MAX_ASKED;
-            *under_way += usize::from(!is_too_much);
-            is_too_much
-        };
-        if is_too_much {
-            let why = format!("node {to} has {MAX_ASKED} requests of node {asker} that are not answered");
-            let result = Some(nodes::answer::Result::Failed(why));
-            self.send(from, Content::Answer(nodes::Answer { id, result })).await;
-            return;
-        }
+        let asker = if self.0.me == 0 { self.name(from).to_owned() } else { ask.from.clone() };
         let net = self.clone();
-        begin(async move {
+        match self.answer(from, asker, ask) {
+            Ok(answering) => begin(async move {
+                let (answer, _turn) = answering.await;
+                net.send(from, Content::Answer(answer)).await;
+            }),
+            Err(too_many) => {
+                self.send(from, Content::Answer(too_many)).await;
+            }
+        }
+    }
+
+    /// What to answer to a node, by this one or by the one that is asked. The request is under way until the turn is dropped.
+    ///
+    /// # Errors
+    /// Too many of its requests are: what to answer to that.
+    pub(super) fn answer(
+        &self,
+        from: Place,
+        asker: String,
+        ask: nodes::Ask,
+    ) -> Result<impl Future<Output = (nodes::Answer, Turn)> + Send + use<>, nodes::Answer> {
+        let nodes::Ask { id, to, request, .. } = ask;
+        let Some(turn) = Turn::take(self, from) else {
+            let why = format!("node {to} has {MAX_ASKED} requests of node {asker} that are not answered");
+            return Err(nodes::Answer { id, result: Some(nodes::answer::Result::Failed(why)) });
+        };
+        let net = self.clone();
+        Ok(async move {
             let answered = match net.place(&to) {
                 Some(place) => net.ask(&asker, place, request).await,
                 None => Err(ExchangeError::Unreachable { node: to }),
@@ -217,28 +257,30 @@ impl Net {
                 Err(ExchangeError::Other(why)) => nodes::answer::Result::Failed(why),
                 Err(error) => nodes::answer::Result::Failed(error.to_string()),
             });
-            net.send(from, Content::Answer(nodes::Answer { id, result })).await;
-            if let Some(under_way) = lock(&net.0.answering).get_mut(&from) {
-                *under_way -= 1;
-            }
-        });
+            (nodes::Answer { id, result }, turn)
+        })
+    }
+
+    /// What a node has answered.
+    pub(super) fn answer_in(&self, from: Place, result: Option<nodes::answer::Result>) -> Answered {
+        match result {
+            Some(nodes::answer::Result::Reply(reply)) => Ok(reply),
+            Some(nodes::answer::Result::Unreachable(node)) => Err(ExchangeError::Unreachable { node }),
+            Some(nodes::answer::Result::Failed(why)) => Err(ExchangeError::Other(why)),
+            None => Err(self.unreachable(from)),
+        }
     }
 
     /// Asks a node on behalf of another one, or of this one.
-    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Result<Bytes, ExchangeError> {
+    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Answered {
         if to == self.0.me {
             let responder = self.0.responder.get().ok_or_else(|| self.unreachable(to))?;
             return Ok(responder.respond(from, request).await);
         }
         let request = self.small_enough(request, self.name(to))?;
         let (answer, answered) = oneshot::channel();
-        let id = {
-            let mut asked = lock(&self.0.asked);
-            asked.last += 1;
-            let id = asked.last;
-            asked.waiting.insert(id, (to, answer));
-            id
-        };
+        let id = self.next_id();
+        lock(&self.0.asked).waiting.insert(id, (to, answer));
         let _waiting = Waiting { net: self, id };
         let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), request };
         if !self.send(to, Content::Ask(ask)).await {
@@ -248,7 +290,7 @@ impl Net {
     }
 
     /// Who waits for this answer of a node. The head hears each node itself, and no other one answers in its place.
-    fn asked_of(&self, from: Place, id: u64) -> Option<oneshot::Sender<Result<Bytes, ExchangeError>>> {
+    fn asked_of(&self, from: Place, id: u64) -> Option<oneshot::Sender<Answered>> {
         let waiting = &mut lock(&self.0.asked).waiting;
         if self.0.me == 0 && waiting.get(&id).is_some_and(|(to, _)| *to != from) {
             tracing::warn!(node = self.name(from), "a node has answered what another one was asked");
@@ -257,12 +299,19 @@ impl Net {
         waiting.remove(&id).map(|(_, answer)| answer)
     }
 
-    fn unreachable(&self, place: Place) -> ExchangeError {
+    /// A number for a request from here.
+    pub(super) fn next_id(&self) -> u64 {
+        let mut asked = lock(&self.0.asked);
+        asked.last += 1;
+        asked.last
+    }
+
+    pub(super) fn unreachable(&self, place: Place) -> ExchangeError {
         ExchangeError::Unreachable { node: self.name(place).to_owned() }
     }
 
     /// What a message to a node has room for.
-    fn small_enough(&self, bytes: Bytes, to: &str) -> Result<Bytes, ExchangeError> {
+    pub(super) fn small_enough(&self, bytes: Bytes, to: &str) -> Answered {
         let size = bytes.len();
         if size <= MAX_GATHERED {
             return Ok(bytes);
@@ -368,6 +417,33 @@ fn begin(work: impl Future<Output = ()> + Send + 'static) {
     let first = std::pin::pin!(unconstrained(work.as_mut())).poll(&mut Context::from_waker(Waker::noop()));
     if first == Poll::Pending {
         tokio::spawn(work);
+    }
+}
+
+/// A request of a node that is being answered.
+pub(super) struct Turn {
+    net: Net,
+    from: Place,
+}
+
+impl Turn {
+    /// None if too many of its requests are.
+    fn take(net: &Net, from: Place) -> Option<Self> {
+        let mut answering = lock(&net.0.answering);
+        let under_way = answering.entry(from).or_default();
+        if *under_way >= MAX_ASKED {
+            return None;
+        }
+        *under_way += 1;
+        Some(Self { net: net.clone(), from })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(under_way) = lock(&self.net.0.answering).get_mut(&self.from) {
+            *under_way -= 1;
+        }
     }
 }
 

@@ -14,7 +14,7 @@ fn connected() -> (Vec<Net>, mpsc::UnboundedReceiver<Loss>) {
     for place in 1..3 {
         for (from, to) in [(0, place), (place, 0)] {
             let (link, mut frames) = Link::new(Duration::from_secs(20));
-            assert!(ends[from].connect(to, link));
+            assert!(ends[from].connect(to, link, 1));
             let hearer = ends[to].clone();
             tokio::spawn(async move {
                 while let Some(frame) = frames.next().await {
@@ -197,7 +197,7 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     for bytes in [1 << 20, 1 << 10, 0] {
         while tokio::time::timeout(Duration::from_millis(1), b.send(leave(bytes))).await.is_ok() {}
     }
-    assert!(head.connect(2, b) && head.connect(1, a));
+    assert!(head.connect(2, b, 1) && head.connect(1, a, 1));
     let gather = head.all_gather("op", &all, "h".into());
     let part = |place: u32, name: &str| {
         let data = vec![nodes::NodeData { node: place, data: name.to_owned().into() }];

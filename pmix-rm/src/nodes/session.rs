@@ -1,21 +1,20 @@
 //! The nodes of one run of `pmixrun`, from the start of their daemons to their end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::ifaddrs::getifaddrs;
 use pmix_host::{Machine, Member};
 use pmix_proto::nodes::{Leave, frame::Content};
 use pmix_server::{NativeWire, Pmi1Wire};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::door::{Arrival, Door};
+use super::door::{self, Arrival};
 use super::hostlist::HostList;
 use super::line::Line;
 use super::net::{Loss, Net};
+use super::port::{Opened, Port};
 use super::start::{Agent, Said, Starting};
 use super::trust::{Authority, Daemon};
 
@@ -50,7 +49,7 @@ pub(crate) struct How {
 pub(crate) struct Session {
     net: Net,
     /// Daemons that come too late are refused with a reason while this is here.
-    _door: Door,
+    _door: Opened,
     members: Vec<Member>,
     starters: Vec<(String, Starting)>,
     said: mpsc::Receiver<Said>,
@@ -91,13 +90,14 @@ impl Session {
         let authority = Authority::new().map_err(|error| error.to_string())?;
         let authority = Arc::new(authority);
         let (net, losses) = Net::new(0, names.clone());
-        let opened = Door::open(authority.clone(), net.clone(), names.clone(), how.host_grace).await;
-        let (door, arrivals) =
-            opened.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
-        let heads = addresses(door.port());
+        let port = Port::bind().await;
+        let port = port.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
+        let heads = port.addresses();
+        let opened = door::open(port, authority.clone(), net.clone(), names.clone(), how.host_grace);
+        let (door, arrivals) = opened.map_err(|error| error.to_string())?;
         let mut lines = VecDeque::new();
-        for name in names.iter().skip(1) {
-            let daemon = Daemon { node: name.clone(), incarnation: 1 };
+        for (place, name) in names.iter().enumerate().skip(1) {
+            let daemon = Daemon { node: name.clone(), place, incarnation: 1 };
             let line = Line {
                 heads: heads.clone(),
                 authority: Line::encode_authority(authority.certificate()),
@@ -282,25 +282,4 @@ impl Session {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Where daemons may reach this node: at all its addresses. The certificate proves that it is this head.
-fn addresses(port: u16) -> Vec<SocketAddr> {
-    let mut found = Vec::new();
-    for interface in getifaddrs().into_iter().flatten() {
-        let Some(address) = interface.address else { continue };
-        let ip = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-            (Some(v4), _) => IpAddr::V4(v4.ip()),
-            // one of a link needs the number of an interface, which differs on the other side
-            (_, Some(v6)) if (v6.ip().segments().first().copied().unwrap_or_default() & 0xffc0) != 0xfe80 => {
-                IpAddr::V6(v6.ip())
-            }
-            _ => continue,
-        };
-        if !ip.is_loopback() {
-            found.push(SocketAddr::new(ip, port));
-        }
-    }
-    found.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
-    found
 }

@@ -1,7 +1,8 @@
 //! Who may speak: an authority for one session, whose key stays in the memory of the head.
 //!
 //! Each daemon has a token that is good for one enrolment of its node and incarnation. With it the head signs the key that
-//! the daemon has made, and knows the daemon by that certificate afterwards.
+//! the daemon has made, and knows the daemon by that certificate afterwards. Daemons know each other by the name that the
+//! head has put into it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,11 +14,13 @@ use rcgen::{
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm,
 };
 use thiserror::Error;
+use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use super::gather::Place;
 use super::lock;
 
 /// The name that the certificate of the head has.
@@ -31,7 +34,21 @@ const POINT: usize = 65;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Daemon {
     pub(super) node: String,
+    /// That of the node.
+    pub(super) place: Place,
     pub(super) incarnation: u64,
+}
+
+/// The name that the certificate of a daemon has. That of its node may be none that a certificate can have.
+pub(super) fn name_of(place: Place, incarnation: u64) -> String {
+    format!("n{place}.i{incarnation}.pmix.invalid")
+}
+
+/// Whether a certificate, the signature of which has been checked, is that of this daemon.
+pub(super) fn is_of(certificate: &CertificateDer<'_>, place: Place, incarnation: u64) -> bool {
+    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
+    let Ok(name) = ServerName::try_from(name_of(place, incarnation)) else { return false };
+    verify_server_name(&certificate, &name).is_ok()
 }
 
 /// The authority of a session.
@@ -91,11 +108,11 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn named(name: &str, usage: ExtendedKeyUsagePurpose) -> Result<CertificateParams, rcgen::Error> {
+fn named(name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.distinguished_name.push(DnType::CommonName, name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![usage];
+    params.extended_key_usages = usages.to_vec();
     Ok(params)
 }
 
@@ -148,7 +165,9 @@ impl Authority {
         if point.len() != POINT || point.first() != Some(&4) {
             return Err(Refusal::BadKey(daemon.node));
         }
-        let params = named("daemon.pmix.invalid", ExtendedKeyUsagePurpose::ClientAuth).map_err(bad)?;
+        let name = name_of(daemon.place, daemon.incarnation);
+        let usages = [ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let params = named(&name, &usages).map_err(bad)?;
         let certificate = params.signed_by(&Point(point.to_vec()), &self.issuer).map_err(bad)?;
         *expected = Token::Used;
         lock(&self.signed).insert(certificate.der().to_vec(), daemon);
@@ -169,7 +188,7 @@ impl Authority {
     /// What the head accepts: anybody without a certificate, who can only be enrolled, and those whose key it has signed.
     pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TrustError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let own = named(HEAD, ExtendedKeyUsagePurpose::ServerAuth)?.signed_by(&key, &self.issuer)?;
+        let own = named(HEAD, &[ExtendedKeyUsagePurpose::ServerAuth])?.signed_by(&key, &self.issuer)?;
         let roots = Arc::new(roots(self.certificate.clone())?);
         let clients = WebPkiClientVerifier::builder_with_provider(roots, provider());
         let config = ServerConfig::builder_with_provider(provider())
@@ -213,7 +232,18 @@ impl Identity {
         Ok(Arc::new(self.builder()?.with_no_client_auth()))
     }
 
-    /// How it connects with its certificate.
+    /// Whom a daemon with this certificate accepts: other daemons of the session.
+    pub(super) fn server_config(&self, certificate: Vec<u8>) -> Result<Arc<ServerConfig>, TrustError> {
+        let roots = Arc::new(roots(self.authority.clone())?);
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(clients.build()?)
+            .with_single_cert(vec![CertificateDer::from(certificate)], private(&self.key))?;
+        Ok(Arc::new(config))
+    }
+
+    /// How it connects with its certificate, to the head and to other daemons.
     pub(super) fn config(&self, certificate: Vec<u8>) -> Result<Arc<ClientConfig>, TrustError> {
         let chain = vec![CertificateDer::from(certificate)];
         Ok(Arc::new(self.builder()?.with_client_auth_cert(chain, private(&self.key))?))
@@ -236,7 +266,7 @@ mod tests {
     use super::*;
 
     fn daemon(node: &str, incarnation: u64) -> Daemon {
-        Daemon { node: node.into(), incarnation }
+        Daemon { node: node.into(), place: 1, incarnation }
     }
 
     #[test]
@@ -258,6 +288,11 @@ mod tests {
         }
         let certificate = enrol(&n1, &token).unwrap();
         assert_eq!(authority.daemon_of(&certificate), Some(n1.clone()));
+        let certificate = CertificateDer::from(certificate);
+        let names: Vec<_> = [(1, 1), (1, 2), (2, 1), (11, 1)]
+            .map(|(place, number)| is_of(&certificate, place, number))
+            .into();
+        assert_eq!(names, [true, false, false, false]);
         assert_eq!(enrol(&n1, &token).unwrap_err(), Refusal::UsedToken(n1));
     }
 }

@@ -139,6 +139,7 @@ operations! {
 
 /// What other tests need.
 const OTHERS: &[(&str, Act)] = &[
+    ("gets of a peer", |pair| Box::pin(data::gets(pair))),
     ("beside", |pair| Box::pin(events::beside(pair))),
     ("beside by name", |pair| Box::pin(events::beside_by_name(pair))),
     ("loss of the server", |pair| Box::pin(events::server_lost(pair))),

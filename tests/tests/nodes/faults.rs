@@ -307,6 +307,8 @@ fn a_host_that_is_lost_in_any_phase_is_named_whoever_is_left_is_answered_and_not
     let rounds = [
         Round::absent("fence", Cut, 2),
         Round::absent("get", Kill, 1),
+        // asked by the daemon of n1 on a connection of their own
+        Round::absent("get", Cut, 2),
         Round::before("spawn", Cut, 1),
         Round::absent("finalize", PowerOff, 2),
         Round::before("connect", Cut, 0),

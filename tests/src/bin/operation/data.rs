@@ -212,3 +212,31 @@ pub(crate) async fn again(pair: Pair) -> Done {
     same(client.job(&pair.me.nspace).get(keys::JOB_SIZE).await?, 2)?;
     Ok(client.finalize().await?)
 }
+
+/// How long rank 0 waits for data of its peer that was never sent to its node: little data, again and again, and then much at once.
+pub(crate) async fn gets(pair: Pair) -> Done {
+    const ROUNDS: u32 = 50;
+    const MUCH: usize = 32 << 20;
+    let mut times = Vec::new();
+    for round in 0..=ROUNDS {
+        let bytes = if round < ROUNDS { 64 } else { MUCH };
+        let key = format!("operation.gets.{round}");
+        if !pair.leads() {
+            pair.client.put(Scope::GLOBAL, key.as_str(), vec![7_u8; bytes])?;
+            pair.client.commit().await?;
+        }
+        pair.client.fence_all().await?;
+        if pair.leads() {
+            let began = Instant::now();
+            let found: Vec<u8> = pair.client.get(&pair.peer, key.as_str()).await?;
+            times.push(began.elapsed());
+            same(found == vec![7; bytes], true)?;
+        }
+    }
+    if let Some(much) = times.pop() {
+        times.sort();
+        let median = times.get(times.len() / 2).map_or(0, Duration::as_micros);
+        pair.tell("GETS", format!("{median} us for little, {} us for {MUCH} bytes", much.as_micros()));
+    }
+    Ok(pair.client.fence_all().await?)
+}

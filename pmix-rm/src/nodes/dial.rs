@@ -1,0 +1,115 @@
+//! Connects to the port of a head or of a daemon.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use pmix_proto::nodes::nodes_client::NodesClient;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::{MAX_FRAME, WINDOW, bound_silence, ping_every};
+
+/// How long a connection may take before another address is tried beside it.
+const SLOW: Duration = Duration::from_millis(300);
+
+pub(super) type Client = NodesClient<Channel>;
+
+/// A connection of HTTP/2 as a service.
+#[derive(Clone)]
+pub(super) struct Channel(SendRequest<tonic::body::Body>);
+
+impl tower::Service<http::Request<tonic::body::Body>> for Channel {
+    type Response = http::Response<hyper::body::Incoming>;
+    type Error = hyper::Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = hyper::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<hyper::Result<()>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}
+
+/// Whom to connect with, and how.
+#[derive(Clone)]
+pub(super) struct Dial {
+    /// The name that its certificate has.
+    pub(super) name: String,
+    pub(super) config: Arc<ClientConfig>,
+    /// How long it may be silent.
+    pub(super) silence: Duration,
+}
+
+impl Dial {
+    /// Connects at the first of these addresses that answers. Another one is tried when one has failed or is slow.
+    ///
+    /// # Errors
+    /// None of them does: why, for each.
+    pub(super) async fn any(&self, addresses: &[SocketAddr]) -> Result<(Client, SocketAddr), String> {
+        let mut attempts = JoinSet::new();
+        let mut problems = Vec::new();
+        let mut left = addresses.iter().copied();
+        loop {
+            if let Some(address) = left.next() {
+                let dial = self.clone();
+                attempts.spawn(async move {
+                    let connected = dial.one(address).await;
+                    connected.map(|client| (client, address)).map_err(|error| format!("{address}: {error}"))
+                });
+            }
+            let slow = async {
+                if left.len() == 0 {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep_until(Instant::now() + SLOW).await;
+            };
+            tokio::select! {
+                attempt = attempts.join_next() => match attempt {
+                    Some(Ok(Ok(connected))) => return Ok(connected),
+                    Some(Ok(Err(problem))) => problems.push(problem),
+                    Some(Err(panic)) => problems.push(panic.to_string()),
+                    None => return Err(problems.join("; ")),
+                },
+                () = slow => {}
+            }
+        }
+    }
+
+    pub(super) async fn one(
+        &self,
+        address: SocketAddr,
+    ) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        bound_silence(&stream, self.silence)?;
+        let name = ServerName::try_from(self.name.clone())?;
+        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await?;
+        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(ping_every(self.silence))
+            .keep_alive_timeout(self.silence)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%address, %error, "a connection has ended");
+            }
+        });
+        let origin = Uri::try_from(format!("https://{}", self.name))?;
+        let client = NodesClient::with_origin(Channel(sender), origin);
+        Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))
+    }
+}

@@ -1,0 +1,141 @@
+//! A session with real connections between a head and daemons that run nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_host::{Exchange, Responder};
+use pmix_server::NativeWire;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::daemon::{self, Attached};
+use super::door::{self, Arrival};
+use super::line::Line;
+use super::net::Net;
+use super::peers::Peers;
+use super::port::{Opened, Port};
+use super::trust::{Authority, Daemon, Identity};
+
+pub(super) struct Session {
+    pub(super) authority: Arc<Authority>,
+    pub(super) head: Net,
+    heads: Vec<SocketAddr>,
+    _door: Opened,
+    _arrivals: mpsc::UnboundedReceiver<Arrival>,
+}
+
+/// A daemon that is connected with the head, and answers what it is asked.
+pub(super) struct Here {
+    pub(super) peers: Peers,
+    pub(super) port: Option<Opened>,
+    pub(super) answers: Arc<Answers>,
+}
+
+/// Answers with the name of the node and of who has asked, and as many bytes as the request says, once there is a permit.
+pub(super) struct Answers {
+    node: String,
+    pub(super) permits: Semaphore,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Responder for Answers {
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.permits.acquire().await.unwrap().forget();
+        let bytes = std::str::from_utf8(&request).unwrap().parse().unwrap();
+        format!("{} to {from}{}", self.node, "x".repeat(bytes)).into()
+    }
+}
+
+impl Session {
+    /// Of these nodes, of which the first is the head.
+    pub(super) async fn new(names: &[&str]) -> Self {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let authority = Arc::new(Authority::new().unwrap());
+        let (head, _losses) = Net::new(0, names.clone());
+        let port = Port::bind().await.unwrap();
+        let heads = port.addresses();
+        let opened = door::open(port, authority.clone(), head.clone(), names, Duration::from_secs(20));
+        let (door, arrivals) = opened.unwrap();
+        Self { authority, head, heads, _door: door, _arrivals: arrivals }
+    }
+
+    fn daemon_of(&self, node: &str) -> Daemon {
+        Daemon { node: node.to_owned(), place: self.head.place(node).unwrap(), incarnation: 1 }
+    }
+
+    /// The daemon of a node that speaks this version, connected with the head, whom it does not hear yet.
+    pub(super) async fn attached(&self, node: &str, version: u32) -> Attached {
+        let line = Line {
+            heads: self.heads.clone(),
+            authority: Line::encode_authority(self.authority.certificate()),
+            node: node.to_owned(),
+            incarnation: 1,
+            token: self.authority.token(self.daemon_of(node)).unwrap(),
+            grace: 0,
+            head_grace: 30_000,
+            record: None,
+            native: NativeWire::Off.into(),
+            pmi1: false,
+        };
+        Attached::new(&line, version).await.unwrap()
+    }
+
+    /// The same that hears it, and has permits for all answers.
+    pub(super) async fn daemon(&self, node: &str, version: u32) -> Here {
+        let Attached { peers, frames, port, .. } = self.attached(node, version).await;
+        let (permits, asked) = (Semaphore::new(Semaphore::MAX_PERMITS), AtomicUsize::new(0));
+        let answers = Arc::new(Answers { node: node.to_owned(), permits, asked });
+        peers.serve(answers.clone());
+        let (leave, leaving) = mpsc::channel(1);
+        tokio::spawn(daemon::hear(peers.clone(), frames, leave));
+        tokio::spawn(async move {
+            let mut leaving = leaving;
+            leaving.recv().await
+        });
+        Here { peers, port, answers }
+    }
+
+    /// A key with the certificate of a daemon.
+    pub(super) fn enrolled(&self, node: &str) -> (Identity, Vec<u8>) {
+        let identity = Identity::new(self.authority.certificate()).unwrap();
+        let token = self.authority.token(self.daemon_of(node)).unwrap();
+        let certificate = self.authority.enrol(self.daemon_of(node), &token, &identity.point()).unwrap();
+        (identity, certificate)
+    }
+
+    /// How many requests have gone through the head since this was asked last: it gives each a number, and this takes one.
+    pub(super) fn passed_on(&self, since: &mut u64) -> u64 {
+        let now = self.head.next_id();
+        now - std::mem::replace(since, now) - 1
+    }
+}
+
+/// Returns once this is so, whatever the clock of the test says.
+pub(super) async fn until(what: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !what() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not happen");
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Here {
+    /// How many requests have come to it.
+    pub(super) fn asked(&self) -> usize {
+        self.answers.asked.load(Ordering::Relaxed)
+    }
+
+    /// Takes the permits for answers.
+    pub(super) fn withhold(&self) {
+        self.answers.permits.forget_permits(usize::MAX);
+    }
+
+    pub(super) async fn ask(&self, node: &str) -> Result<Bytes, String> {
+        self.peers.read(node, "0".into()).await.map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,411 @@
+//! The connections of a daemon with other daemons: what only reads is asked there directly, and all else through the head.
+//!
+//! A connection is opened by the one who asks, on demand, and kept. The other one answers on it (`visits.rs`). Its end fails
+//! nothing: what was not answered is asked through the head, as is all that cannot be asked directly. Only the head declares
+//! a node lost, and then what waits for that node fails.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_host::{Exchange, ExchangeError, Responder};
+use pmix_proto::nodes::{self, Ask, Frame, Hello, There, Where, frame::Content};
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::rustls::ClientConfig;
+use tonic::Streaming;
+
+use super::dial::Dial;
+use super::gather::Place;
+use super::link::Link;
+use super::net::{Answered, Net};
+use super::{MAX_ADDRESSES, brief, lock, trust, version};
+
+/// Connections to other daemons at a time.
+const MAX_WAYS: usize = 64;
+/// How long a request waits for a connection before it goes through the head.
+const WAIT: Duration = Duration::from_secs(2);
+/// How long a connection may take to be opened.
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
+/// How long a daemon is asked through the head before a connection is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
+/// How long a connection may be unused before it is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A daemon's end of the exchange. All clones are the same end.
+#[derive(Clone)]
+pub(super) struct Peers(Arc<Inner>);
+
+struct Inner {
+    net: Net,
+    /// `None` if the head knows nothing of connections between daemons.
+    own: Option<Own>,
+    table: Mutex<Table>,
+    /// A node that cannot be reached directly has been named.
+    has_named: AtomicBool,
+}
+
+/// What this daemon has to connect with others.
+#[derive(Clone)]
+pub(super) struct Own {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) incarnation: u64,
+    /// How long another one may be silent on a connection.
+    pub(super) silence: Duration,
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    ways: BTreeMap<Place, Way>,
+    /// Questions to the head.
+    wheres: BTreeMap<Place, oneshot::Sender<There>>,
+    /// The tasks that answer others.
+    pub(super) visits: BTreeMap<Place, AbortHandle>,
+    /// What the head has declared lost.
+    pub(super) lost: BTreeSet<Place>,
+}
+
+/// How another daemon is asked.
+enum Way {
+    /// It is being connected with, until the sender is gone.
+    Opening(watch::Receiver<()>),
+    Open(Arc<Open>),
+    /// Through the head, until then.
+    Shut(Instant),
+}
+
+/// What is next for a request to another daemon.
+enum Step {
+    Ask(Arc<Open>),
+    Wait(watch::Receiver<()>),
+    ThroughHead,
+    Lost,
+}
+
+/// A connection that is open, or was.
+struct Open {
+    link: Link,
+    waiting: Arc<Mutex<Waiting>>,
+    /// When it was used last.
+    used: Mutex<Instant>,
+}
+
+/// Requests that are not answered; none are accepted once the connection has ended.
+struct Waiting(Option<HashMap<u64, oneshot::Sender<Answered>>>);
+
+impl Peers {
+    pub(super) fn new(net: Net, own: Option<Own>) -> Self {
+        let has_named = AtomicBool::new(false);
+        Self(Arc::new(Inner { net, own, table: Mutex::default(), has_named }))
+    }
+
+    pub(super) fn net(&self) -> &Net {
+        &self.0.net
+    }
+
+    pub(super) fn table(&self) -> &Mutex<Table> {
+        &self.0.table
+    }
+
+    /// Handles what the head sends.
+    pub(super) async fn take(&self, content: Content) {
+        match content {
+            Content::There(there) => {
+                let asked =
+                    self.place(&there.node).and_then(|place| lock(&self.0.table).wheres.remove(&place));
+                // who has asked may have given up
+                let _ = asked.map(|asked| asked.send(there));
+            }
+            Content::Lost(nodes::Lost { node, reason }) => {
+                tracing::debug!(node, reason, "a node is lost");
+                if let Some(place) = self.place(&node) {
+                    self.lose(place);
+                }
+            }
+            content => self.0.net.take(0, content).await,
+        }
+    }
+
+    /// The place of another daemon.
+    pub(super) fn place(&self, node: &str) -> Option<Place> {
+        self.0.net.place(node).filter(|place| *place != 0 && *place != self.0.net.me())
+    }
+
+    /// The head has declared a node lost: what waits for it fails, and it is not heard any more.
+    fn lose(&self, place: Place) {
+        let (way, visit) = {
+            let mut table = lock(&self.0.table);
+            table.lost.insert(place);
+            (table.ways.remove(&place), table.visits.remove(&place))
+        };
+        if let Some(visit) = visit {
+            visit.abort();
+        }
+        if let Some(Way::Open(open)) = way {
+            for (_, answer) in lock(&open.waiting).0.take().into_iter().flatten() {
+                let _ = answer.send(Err(self.0.net.unreachable(place)));
+            }
+        }
+    }
+
+    /// Asks another daemon; `None` if it is to be asked through the head.
+    async fn ask(&self, place: Place, request: &Bytes) -> Option<Answered> {
+        let own = self.0.own.as_ref()?;
+        let deadline = Instant::now() + WAIT;
+        loop {
+            let mut opening = match self.step(own, place) {
+                Step::Ask(open) => return open.ask(&self.0.net, place, request).await,
+                Step::Wait(opening) => opening,
+                Step::ThroughHead => return None,
+                Step::Lost => return Some(Err(self.0.net.unreachable(place))),
+            };
+            // nothing is sent on it: it ends
+            let _ = timeout_at(deadline, opening.changed()).await.ok()?;
+        }
+    }
+
+    fn step(&self, own: &Own, place: Place) -> Step {
+        let mut table = lock(&self.0.table);
+        if table.lost.contains(&place) {
+            return Step::Lost;
+        }
+        match table.ways.get(&place) {
+            Some(Way::Open(open)) if open.is_open() => return Step::Ask(open.clone()),
+            Some(Way::Shut(until)) if Instant::now() < *until => return Step::ThroughHead,
+            Some(Way::Opening(opening)) => return Step::Wait(opening.clone()),
+            _ => {}
+        }
+        if !table.make_room() {
+            return Step::ThroughHead;
+        }
+        let (over, opening) = watch::channel(());
+        table.ways.insert(place, Way::Opening(opening.clone()));
+        let (peers, own) = (self.clone(), own.clone());
+        tokio::spawn(async move {
+            peers.open(own, place).await;
+            drop(over);
+        });
+        Step::Wait(opening)
+    }
+
+    /// Connects with another daemon, if it can be reached.
+    async fn open(&self, own: Own, place: Place) {
+        let late = |_| format!("no connection within {} s", OPEN_WITHIN.as_secs());
+        let connected = timeout(OPEN_WITHIN, self.connect(&own, place)).await.map_err(late);
+        let (way, frames) = match connected.and_then(|connected| connected) {
+            Ok((link, frames)) => {
+                let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
+                let frames = Some((waiting.clone(), frames));
+                (Way::Open(Arc::new(Open { link, waiting, used: Mutex::new(Instant::now()) })), frames)
+            }
+            Err(reason) => {
+                self.name(place, &reason);
+                (Way::Shut(Instant::now() + AGAIN), None)
+            }
+        };
+        {
+            let mut table = lock(&self.0.table);
+            table.wheres.remove(&place);
+            if table.lost.contains(&place) {
+                return;
+            }
+            table.ways.insert(place, way);
+        }
+        if let Some((waiting, frames)) = frames {
+            tracing::debug!(node = self.0.net.name(place), "connected with another daemon");
+            tokio::spawn(self.clone().hear(place, waiting, frames));
+        }
+    }
+
+    /// Says why a node is asked through the head, of the first one aloud.
+    fn name(&self, place: Place, reason: &str) {
+        let node = self.0.net.name(place);
+        if self.0.has_named.swap(true, Ordering::Relaxed) {
+            tracing::debug!(node, reason, "cannot connect with another daemon");
+        } else {
+            tracing::warn!(
+                "node {node} cannot be reached directly, so it is asked through the head, which is slower, as are others of which \
+                 nothing is said here: {reason}"
+            );
+        }
+    }
+
+    async fn connect(&self, own: &Own, place: Place) -> Result<(Link, Streaming<Frame>), String> {
+        let There { incarnation, addresses, .. } = self.whereabouts(place).await?;
+        let addresses: Vec<SocketAddr> =
+            addresses.iter().take(MAX_ADDRESSES).filter_map(|address| address.parse().ok()).collect();
+        if addresses.is_empty() {
+            return Err("its daemon has no port for others".into());
+        }
+        let name = trust::name_of(place, incarnation);
+        let dial = Dial { name, config: own.config.clone(), silence: own.silence };
+        let (mut client, address) = dial.any(&addresses).await?;
+        let hello = Hello {
+            versions: Some(version::spoken(version::OWN)),
+            node: self.node().to_owned(),
+            incarnation: own.incarnation,
+            ..Hello::default()
+        };
+        let (link, waiting) = Link::new(own.silence);
+        let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
+        let refused = |status: &tonic::Status| format!("its daemon at {address} refuses: {}", brief(status));
+        let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
+        match frames.message().await.map_err(|status| refused(&status))? {
+            Some(Frame { content: Some(Content::Welcome(_)) }) => Ok((link, frames)),
+            _ => Err(format!("its daemon at {address} does not begin with a welcome")),
+        }
+    }
+
+    /// Asks the head where another daemon is. One asks at a time.
+    pub(super) async fn whereabouts(&self, place: Place) -> Result<There, String> {
+        let (sender, there) = oneshot::channel();
+        lock(&self.0.table).wheres.insert(place, sender);
+        let asked = Where { node: self.0.net.name(place).to_owned() };
+        self.0.net.send(0, Content::Where(asked)).await;
+        there.await.map_err(|_| "the head does not say where it is".to_owned())
+    }
+
+    /// Handles the answers of another daemon, until the connection ends or is not used any more.
+    async fn hear(self, place: Place, waiting: Arc<Mutex<Waiting>>, mut frames: Streaming<Frame>) {
+        let reason = loop {
+            match timeout(IDLE, frames.message()).await {
+                Ok(Ok(Some(Frame { content: Some(Content::Answer(nodes::Answer { id, result })) }))) => {
+                    let asked = lock(&waiting).0.as_mut().and_then(|waiting| waiting.remove(&id));
+                    // who has asked may have given up
+                    let _ = asked.map(|asked| asked.send(self.0.net.answer_in(place, result)));
+                }
+                Ok(Ok(Some(_))) => break "it has sent what it must not send".to_owned(),
+                Ok(Ok(None)) => break "it has closed the connection".to_owned(),
+                Ok(Err(status)) => break brief(&status),
+                Err(_) if self.is_idle(place, &waiting) => break "it is not used any more".to_owned(),
+                Err(_) => {}
+            }
+        };
+        let node = self.0.net.name(place);
+        tracing::debug!(node, reason, "the connection with another daemon has ended");
+        // whoever waits asks through the head
+        lock(&waiting).0 = None;
+        let mut table = lock(&self.0.table);
+        if table.open(place).is_some_and(|open| Arc::ptr_eq(&open.waiting, &waiting)) {
+            table.ways.remove(&place);
+        }
+    }
+
+    /// Whether nobody has used a connection for a while, or there is another one in its place.
+    fn is_idle(&self, place: Place, waiting: &Arc<Mutex<Waiting>>) -> bool {
+        let table = lock(&self.0.table);
+        let Some(open) = table.open(place).filter(|open| Arc::ptr_eq(&open.waiting, waiting)) else {
+            return true;
+        };
+        !open.is_in_use() && lock(&open.used).elapsed() >= IDLE
+    }
+}
+
+impl Table {
+    fn open(&self, place: Place) -> Option<&Arc<Open>> {
+        match self.ways.get(&place) {
+            Some(Way::Open(open)) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// Makes room for another connection; false if all are in use.
+    fn make_room(&mut self) -> bool {
+        let is_shut = |way: &Way| matches!(way, Way::Shut(_));
+        if self.ways.values().filter(|way| !is_shut(way)).count() < MAX_WAYS {
+            return true;
+        }
+        let unused = self.ways.iter().filter_map(|(place, way)| match way {
+            Way::Open(open) if !open.is_in_use() => Some((*lock(&open.used), *place)),
+            _ => None,
+        });
+        let longest = unused.min().map(|(_, place)| place);
+        longest.is_some_and(|place| self.ways.remove(&place).is_some())
+    }
+}
+
+impl Open {
+    fn is_open(&self) -> bool {
+        lock(&self.waiting).0.is_some()
+    }
+
+    /// Each who asks holds it, beside the table.
+    fn is_in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+
+    /// Asks on this connection; `None` if it ends before the answer.
+    async fn ask(&self, net: &Net, to: Place, request: &Bytes) -> Option<Answered> {
+        let (answer, answered) = oneshot::channel();
+        let id = net.next_id();
+        lock(&self.waiting).0.as_mut()?.insert(id, answer);
+        let _forgotten = Forgotten { waiting: &self.waiting, id };
+        let (from, to) = (net.name(net.me()).to_owned(), net.name(to).to_owned());
+        let ask = Ask { id, from, to, request: request.clone() };
+        self.link.send(Frame { content: Some(Content::Ask(ask)) }).await.ok()?;
+        let answered = answered.await.ok();
+        *lock(&self.used) = Instant::now();
+        answered
+    }
+}
+
+/// A request that is not answered yet; forgotten when nobody waits for the answer.
+struct Forgotten<'a> {
+    waiting: &'a Mutex<Waiting>,
+    id: u64,
+}
+
+impl Drop for Forgotten<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = &mut lock(self.waiting).0 {
+            waiting.remove(&self.id);
+        }
+    }
+}
+
+#[async_trait]
+impl Exchange for Peers {
+    fn node(&self) -> &str {
+        self.0.net.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.net.nodes()
+    }
+
+    async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.0.net.all_gather(operation, nodes, data).await
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        self.0.net.fetch(node, request).await
+    }
+
+    async fn read(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        if let Some(place) = self.place(node) {
+            let request = self.0.net.small_enough(request.clone(), node)?;
+            if let Some(answered) = self.ask(place, &request).await {
+                return answered;
+            }
+        }
+        self.0.net.fetch(node, request).await
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.0.net.serve(responder);
+    }
+}
+
+#[cfg(test)]
+#[path = "peers_tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! Daemons that ask each other, beside their head.
+
+use tokio_stream::StreamExt;
+
+use super::super::fixture::{Here, Session, until};
+use super::*;
+
+/// That a daemon has a connection with another one that is open.
+fn is_connected(from: &Here, place: Place) -> bool {
+    matches!(lock(&from.peers.0.table).ways.get(&place), Some(Way::Open(open)) if open.is_open())
+}
+
+#[tokio::test]
+async fn what_only_reads_goes_from_daemon_to_daemon_and_all_else_through_the_head() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let mut count = session.head.next_id();
+    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    for _ in 0..2 {
+        assert_eq!(a.ask("b").await.unwrap(), "b to a");
+        assert_eq!(b.ask("a").await.unwrap(), "a to b");
+    }
+    assert_eq!(session.passed_on(&mut count), 0);
+    assert_eq!(a.peers.fetch("b", "0".into()).await.unwrap(), "b to a");
+    assert_eq!(session.passed_on(&mut count), 1);
+    assert!(a.ask("nowhere").await.unwrap_err().contains("nowhere"));
+    // answers that are long, at the same time
+    let long = 20 << 20;
+    let requests = (0..5).map(|_| a.peers.read("b", long.to_string().into()));
+    for answer in futures::future::join_all(requests).await {
+        assert_eq!(answer.unwrap().len(), long + "b to a".len());
+    }
+    assert_eq!(session.passed_on(&mut count), 0);
+    let error = a.peers.read("b", vec![0; 193 << 20].into()).await.unwrap_err().to_string();
+    assert!(error.contains("is too large"), "{error}");
+}
+
+#[tokio::test]
+async fn a_daemon_of_version_1_is_asked_through_the_head_and_asks_that_way() {
+    let session = Session::new(&["h", "a", "b", "c"]).await;
+    let mut count = session.head.next_id();
+    let (new, old) = (session.daemon("a", 2).await, session.daemon("b", 1).await);
+    assert!(old.port.is_none() && new.port.is_some());
+    assert_eq!(new.ask("b").await.unwrap(), "b to a");
+    assert_eq!(old.ask("a").await.unwrap(), "a to b");
+    assert_eq!(session.passed_on(&mut count), 2);
+}
+
+#[tokio::test]
+async fn a_daemon_of_version_1_does_not_hear_of_lost_nodes() {
+    let session = Session::new(&["h", "a", "b", "c"]).await;
+    let new = session.daemon("a", 2).await;
+    let mut old = session.attached("b", 1).await;
+    let _lost = session.daemon("c", 2).await;
+    session.head.lose(3, "it was cut off");
+    until(|| lock(&new.peers.0.table).lost.contains(&3)).await;
+    let asked = tokio::spawn({
+        let head = session.head.clone();
+        async move { head.fetch("b", "0".into()).await }
+    });
+    let first = old.frames.next().await.unwrap().unwrap();
+    assert!(matches!(first.content, Some(Content::Ask(_))), "{first:?}");
+    asked.abort();
+}
+
+#[tokio::test]
+async fn what_waits_for_a_daemon_whose_node_is_declared_lost_fails_and_names_it() {
+    let session = Session::new(&["h", "a", "b", "c"]).await;
+    let [a, b, c] = ["a", "b", "c"].map(|node| session.daemon(node, 2));
+    let (a, b, c) = tokio::join!(a, b, c);
+    b.withhold();
+    let lose = async {
+        until(|| b.asked() == 1).await;
+        session.head.lose(2, "it was cut off");
+    };
+    let (failed, ()) = tokio::join!(a.ask("b"), lose);
+    assert_eq!(failed.unwrap_err(), "node b is not reachable");
+    until(|| lock(&c.peers.0.table).lost.contains(&2)).await;
+    let mut count = session.head.next_id();
+    assert_eq!(c.ask("b").await.unwrap_err(), "node b is not reachable");
+    assert_eq!(session.passed_on(&mut count), 0, "it fails here");
+    // and what it asks is not answered any more
+    until(|| !is_connected(&b, 1)).await;
+    b.peers.ask(1, &"0".into()).await.ok_or(()).unwrap_err();
+    assert!(a.asked() == 0);
+    assert_eq!(a.ask("c").await.unwrap(), "c to a");
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_fails_nothing_and_the_rest_is_asked_through_the_head() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    b.withhold();
+    let mut count = session.head.next_id();
+    let end = async {
+        until(|| b.asked() == 1).await;
+        assert_eq!(session.passed_on(&mut count), 0);
+        lock(&b.peers.0.table).visits[&1].abort();
+        until(|| b.asked() == 2).await;
+        b.answers.permits.add_permits(1);
+    };
+    let (answer, ()) = tokio::join!(a.ask("b"), end);
+    assert_eq!(answer.unwrap(), "b to a");
+    assert_eq!(session.passed_on(&mut count), 1);
+    // the next one is on a new connection
+    b.answers.permits.add_permits(1);
+    assert_eq!(a.ask("b").await.unwrap(), "b to a");
+    assert_eq!(session.passed_on(&mut count), 0);
+}
+
+#[tokio::test]
+async fn a_daemon_whose_port_is_closed_is_asked_through_the_head_and_not_tried_again_at_once() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let (a, mut b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    b.port = None;
+    let mut count = session.head.next_id();
+    for _ in 0..2 {
+        assert_eq!(a.ask("b").await.unwrap(), "b to a");
+        assert_eq!(session.passed_on(&mut count), 1);
+        assert!(matches!(lock(&a.peers.0.table).ways[&2], Way::Shut(_)));
+    }
+    assert!(a.peers.0.has_named.load(Ordering::Relaxed));
+}
+
+/// A listener that never answers, as behind some firewalls.
+#[tokio::test]
+async fn a_request_waits_only_a_moment_for_a_connection() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let (a, _b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (_over, opening) = watch::channel(());
+    lock(&a.peers.0.table).ways.insert(2, Way::Opening(opening));
+    tokio::time::pause();
+    let began = Instant::now();
+    let asked = a.peers.ask(2, &"0".into()).await;
+    assert!(asked.is_none() && began.elapsed() >= WAIT && began.elapsed() < 2 * WAIT);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_used_any_more_is_closed() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    a.ask("b").await.unwrap();
+    assert!(is_connected(&a, 2));
+    tokio::time::pause();
+    tokio::time::advance(IDLE + Duration::from_secs(1)).await;
+    until(|| lock(&a.peers.0.table).ways.is_empty()).await;
+    until(|| lock(&b.peers.0.table).visits[&1].is_finished()).await;
+}
+
+#[tokio::test]
+async fn connections_to_other_daemons_are_bounded_and_the_one_unused_for_longest_makes_room() {
+    let used = Instant::now();
+    let open = |place: u64| {
+        let (link, _) = Link::new(IDLE);
+        let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
+        Arc::new(Open { link, waiting, used: Mutex::new(used + Duration::from_secs(place)) })
+    };
+    let mut table = Table::default();
+    let mut in_use = Vec::new();
+    for place in 0..MAX_WAYS {
+        assert!(table.make_room());
+        let open = open(place as u64);
+        if place < 3 {
+            in_use.push(open.clone());
+        }
+        table.ways.insert(place, Way::Open(open));
+    }
+    table.ways.insert(1000, Way::Shut(used));
+    assert!(table.make_room());
+    assert_eq!(table.ways.len(), MAX_WAYS);
+    assert!(!table.ways.contains_key(&3) && table.ways.contains_key(&1000));
+    let (_over, opening) = watch::channel(());
+    for place in 3..MAX_WAYS {
+        table.ways.insert(place, Way::Opening(opening.clone()));
+    }
+    assert!(!table.make_room());
+}

@@ -1,0 +1,257 @@
+//! A port for daemons: who connects has little time to prove its identity, and few places until it has.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use nix::ifaddrs::getifaddrs;
+use pmix_proto::nodes::nodes_server::{Nodes, NodesServer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tonic::Status;
+
+use super::{MAX_FRAME, WINDOW, bound_silence, lock, ping_every};
+
+/// How long a connection may take to prove its identity.
+pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait before accepting again when that has failed.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Connections that have not done so yet; further ones are closed at once.
+pub(super) const MAX_STRANGERS: usize = 256;
+/// Lines of the log about connections that were refused, in a session.
+const MAX_REFUSALS_LOGGED: usize = 50;
+/// A connection has ended, and not because of what it said.
+const GONE: [io::ErrorKind; 3] =
+    [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+
+/// What is behind a port.
+pub(super) trait House: Send + Sync + 'static {
+    type Calls: Nodes;
+
+    /// What is said on one connection, and how many bytes a message may have.
+    fn receive(self: &Arc<Self>, visitor: Visitor) -> (Self::Calls, usize);
+}
+
+/// Who has connected.
+pub(super) struct Visitor {
+    address: SocketAddr,
+    certificate: Option<CertificateDer<'static>>,
+    /// Its place among the strangers, until it is let in.
+    stranger: Arc<Mutex<Option<Stranger>>>,
+    counts: Arc<Counts>,
+}
+
+impl Visitor {
+    /// The certificate whose key it has proved to have, if any.
+    pub(super) const fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.certificate.as_ref()
+    }
+
+    /// It has proved its identity.
+    pub(super) fn let_in(&self) {
+        *lock(&self.stranger) = None;
+    }
+
+    /// Refuses the daemon of a node: it is told why, and so is the log.
+    pub(super) fn refuse(&self, node: &str, status: fn(String) -> Status, reason: String) -> Status {
+        self.counts.refused(self.address, &format!("node {}: {reason}", pmix_types::escaped(node)));
+        status(reason)
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    strangers: AtomicUsize,
+    refusals: AtomicUsize,
+}
+
+impl Counts {
+    /// Logs a refusal, unless too many have been.
+    fn refused(&self, address: SocketAddr, reason: &str) {
+        match self.refusals.fetch_add(1, Ordering::Relaxed) {
+            number if number < MAX_REFUSALS_LOGGED => {
+                tracing::warn!(%address, "refused a connection of a daemon: {reason}");
+            }
+            MAX_REFUSALS_LOGGED => tracing::warn!("further refusals of daemons are not logged"),
+            _ => {}
+        }
+    }
+}
+
+/// A place of a connection that has not proved its identity.
+struct Stranger(Arc<Counts>);
+
+impl Stranger {
+    fn enter(counts: &Arc<Counts>) -> Option<Self> {
+        let place = Self(counts.clone());
+        (counts.strangers.fetch_add(1, Ordering::Relaxed) < MAX_STRANGERS).then_some(place)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A port where nobody is received yet: who connects waits.
+pub(super) struct Port(TcpListener);
+
+impl Port {
+    /// # Errors
+    /// There is no port.
+    pub(super) async fn bind() -> io::Result<Self> {
+        let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
+            Ok(listener) => listener,
+            // there is no IPv6
+            Err(_) => TcpListener::bind(("0.0.0.0", 0)).await?,
+        };
+        Ok(Self(listener))
+    }
+
+    /// Where daemons may reach it: at all addresses of this node. The certificate proves that it is this one.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let Ok(own) = self.0.local_addr() else { return Vec::new() };
+        let mut found = Vec::new();
+        for interface in getifaddrs().into_iter().flatten() {
+            let Some(address) = interface.address else { continue };
+            let ip = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+                (Some(v4), _) => IpAddr::V4(v4.ip()),
+                // one of a link needs the number of an interface, which differs on the other side
+                (_, Some(v6))
+                    if (v6.ip().segments().first().copied().unwrap_or_default() & 0xffc0) != 0xfe80 =>
+                {
+                    IpAddr::V6(v6.ip())
+                }
+                _ => continue,
+            };
+            if !ip.is_loopback() {
+                found.push(SocketAddr::new(ip, own.port()));
+            }
+        }
+        found.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), own.port()));
+        found
+    }
+
+    /// Receives who connects, until it is dropped. A connection ends that has been silent for so long.
+    pub(super) fn open<H: House>(self, tls: Arc<ServerConfig>, silence: Duration, house: Arc<H>) -> Opened {
+        let counts = Arc::new(Counts::default());
+        #[cfg_attr(not(test), allow(clippy::redundant_clone, reason = "tests count strangers"))]
+        let reception = Reception { tls: TlsAcceptor::from(tls), silence, house, counts: counts.clone() };
+        let task = tokio::spawn(accept(self.0, Arc::new(reception)));
+        Opened {
+            task,
+            #[cfg(test)]
+            counts,
+        }
+    }
+}
+
+/// A port where visitors are received until this is dropped.
+pub(super) struct Opened {
+    task: JoinHandle<()>,
+    #[cfg(test)]
+    counts: Arc<Counts>,
+}
+
+#[cfg(test)]
+impl Opened {
+    /// Connections that have not proved their identity.
+    pub(super) fn strangers(&self) -> usize {
+        self.counts.strangers.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Reception<H> {
+    tls: TlsAcceptor,
+    silence: Duration,
+    house: Arc<H>,
+    counts: Arc<Counts>,
+}
+
+async fn accept<H: House>(listener: TcpListener, reception: Arc<Reception<H>>) {
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept the connection of a daemon");
+                // such as too many open files, which lasts a while
+                tokio::time::sleep_until(Instant::now() + AGAIN).await;
+                continue;
+            }
+        };
+        let Some(stranger) = Stranger::enter(&reception.counts) else {
+            reception.counts.refused(address, "too many connections have not proved their identity");
+            continue;
+        };
+        let reception = reception.clone();
+        tokio::spawn(async move { reception.serve(stream, address, stranger).await });
+    }
+}
+
+impl<H: House> Reception<H> {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, stranger: Stranger) {
+        let deadline = Instant::now() + HELLO_WITHIN;
+        let _ = stream.set_nodelay(true);
+        if let Err(error) = bound_silence(&stream, self.silence) {
+            tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT");
+        }
+        let stream = match tokio::time::timeout_at(deadline, self.tls.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            // a daemon that has reached this port at another of its addresses
+            Ok(Err(error)) if GONE.contains(&error.kind()) => {
+                return tracing::debug!(%address, %error, "a connection has ended before it said anything");
+            }
+            Ok(Err(error)) => {
+                return self.counts.refused(address, &format!("no TLS of this session: {error}"));
+            }
+            Err(_) => return self.counts.refused(address, "it has said nothing"),
+        };
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let certificate = certificate.map(|certificate| certificate.clone().into_owned());
+        let stranger = Arc::new(Mutex::new(Some(stranger)));
+        let counts = self.counts.clone();
+        let visitor = Visitor { address, certificate, stranger: stranger.clone(), counts };
+        let (calls, limit) = self.house.receive(visitor);
+        let service =
+            NodesServer::new(calls).max_decoding_message_size(limit).max_encoding_message_size(MAX_FRAME);
+        let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let mut service = service.clone();
+            async move { tower::Service::call(&mut service, request.map(tonic::body::Body::new)).await }
+        });
+        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(ping_every(self.silence))
+            .keep_alive_timeout(self.silence)
+            .max_concurrent_streams(4)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            () = tokio::time::sleep_until(deadline) => {
+                if lock(&stranger).is_some() {
+                    return self.counts.refused(address, "it has not proved its identity in time");
+                }
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%address, %error, "the connection of a daemon has ended");
+        }
+    }
+}
