@@ -21,7 +21,7 @@ pub trait Exchange: Send + Sync + 'static {
     fn nodes(&self) -> Vec<String>;
 
     /// Sends `data` to all named nodes, and returns the data of each of them, this node included, for the same
-    /// operation id, in the order of `nodes`. Every node must name the same nodes.
+    /// operation id, in the order of `nodes`. Every node must name the same nodes, and an id is used once.
     ///
     /// # Errors
     /// [`ExchangeError::Abandoned`] on every node, including later callers, if one of them has abandoned the

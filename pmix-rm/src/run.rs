@@ -291,6 +291,7 @@ fn how(plan: &Plan, records: &RecordPlace) -> How {
         grace: plan.grace,
         head_grace: start.head_grace,
         host_grace: start.host_grace,
+        tree_degree: start.tree_degree,
         record: match records.records() {
             Records::Directory(directory) => directory.into_os_string().into_string().ok(),
             _ => None,

@@ -32,14 +32,14 @@ pub struct Versions {
     #[prost(string, tag = "3")]
     pub implementation: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Frame {
-    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 7, 8, 9, 10, 11")]
     pub content: ::core::option::Option<frame::Content>,
 }
 /// Nested message and enum types in `Frame`.
 pub mod frame {
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Content {
         #[prost(message, tag = "1")]
         Hello(super::Hello),
@@ -49,23 +49,19 @@ pub mod frame {
         Ask(super::Ask),
         #[prost(message, tag = "4")]
         Answer(super::Answer),
-        #[prost(message, tag = "5")]
-        Part(super::Part),
-        #[prost(message, tag = "6")]
-        Outcome(super::Outcome),
         /// The session is over: the daemon ends its processes and itself.
         #[prost(message, tag = "7")]
         Leave(super::Leave),
         /// From a daemon: its server takes jobs now.
         #[prost(message, tag = "8")]
         Ready(super::Ready),
-        /// From a daemon, since version 2.
+        /// From a daemon.
         #[prost(message, tag = "9")]
         Where(super::Where),
-        /// From the head, since version 2: the answer to Where.
+        /// From the head: the answer to Where.
         #[prost(message, tag = "10")]
         There(super::There),
-        /// From the head, since version 2.
+        /// From the head.
         #[prost(message, tag = "11")]
         Lost(super::Lost),
     }
@@ -79,10 +75,10 @@ pub struct Hello {
     pub machine: ::prost::alloc::string::String,
     #[prost(uint32, tag = "3")]
     pub processors: u32,
-    /// Since version 2: where other daemons reach this one, as IP address and port. None if it has no port.
+    /// Where other daemons reach this one, as IP address and port. None if it has no port.
     #[prost(string, repeated, tag = "4")]
     pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Between daemons, since version 2: who connects. Its certificate has this as the DNS name nPLACE.iINCARNATION.pmix.invalid,
+    /// Between daemons: who connects. Its certificate has this as the DNS name nPLACE.iINCARNATION.pmix.invalid,
     /// where PLACE is the index of the node among the nodes of the session.
     #[prost(string, tag = "5")]
     pub node: ::prost::alloc::string::String,
@@ -113,8 +109,20 @@ pub struct Ask {
     /// The node that is asked. The head passes on what is for others.
     #[prost(string, tag = "3")]
     pub to: ::prost::alloc::string::String,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub request: ::prost::bytes::Bytes,
+    #[prost(oneof = "ask::What", tags = "4, 5")]
+    pub what: ::core::option::Option<ask::What>,
+}
+/// Nested message and enum types in `Ask`.
+pub mod ask {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        /// A HostRequest; the reply is a HostReply.
+        #[prost(bytes, tag = "4")]
+        Request(::prost::bytes::Bytes),
+        /// A Step.
+        #[prost(bytes, tag = "5")]
+        Step(::prost::bytes::Bytes),
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Answer {
@@ -137,57 +145,76 @@ pub mod answer {
         Failed(::prost::alloc::string::String),
     }
 }
-/// What a node, and those below it, give to an operation of several.
+/// What nodes that take part in an operation say to each other, up and down a tree: in ascending order, the first is the root,
+/// and the parent of the one at index i is the one at (i - 1) / degree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Step {
+    #[prost(oneof = "step::Content", tags = "1, 2")]
+    pub content: ::core::option::Option<step::Content>,
+}
+/// Nested message and enum types in `Step`.
+pub mod step {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Content {
+        /// To the parent. The reply is the Outcome.
+        #[prost(message, tag = "1")]
+        Part(super::Part),
+        /// To a node below that has not asked for it. The reply is empty.
+        #[prost(message, tag = "2")]
+        Outcome(super::Outcome),
+    }
+}
+/// What a node, and those below it, give to an operation of several. It comes again if the answer was lost.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Part {
     #[prost(string, tag = "1")]
     pub operation: ::prost::alloc::string::String,
-    /// All nodes that take part, in the order of the result.
-    #[prost(string, repeated, tag = "2")]
-    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// All nodes that take part, in ascending order, by their indices among the nodes of the session.
+    #[prost(uint32, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// None the second time.
     #[prost(message, repeated, tag = "3")]
     pub data: ::prost::alloc::vec::Vec<NodeData>,
     /// A node that has abandoned the operation: there is no result.
-    #[prost(string, optional, tag = "4")]
-    pub given_up: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, optional, tag = "4")]
+    pub given_up: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeData {
-    /// Its index among the nodes that take part.
     #[prost(uint32, tag = "1")]
     pub node: u32,
     #[prost(bytes = "bytes", tag = "2")]
     pub data: ::prost::bytes::Bytes,
 }
 /// How an operation has ended.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Outcome {
     #[prost(string, tag = "1")]
     pub operation: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint32, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
     #[prost(oneof = "outcome::Result", tags = "3, 4, 5")]
     pub result: ::core::option::Option<outcome::Result>,
 }
 /// Nested message and enum types in `Outcome`.
 pub mod outcome {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Result {
         #[prost(message, tag = "3")]
         Data(super::AllData),
         /// The node that has abandoned it.
-        #[prost(string, tag = "4")]
-        GivenUp(::prost::alloc::string::String),
+        #[prost(uint32, tag = "4")]
+        GivenUp(u32),
         /// The node that is lost.
-        #[prost(string, tag = "5")]
-        Lost(::prost::alloc::string::String),
+        #[prost(uint32, tag = "5")]
+        Lost(u32),
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllData {
-    /// In the order of the nodes.
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub data: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// Of all nodes but those whose data the receiver has passed on.
+    #[prost(message, repeated, tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<NodeData>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {}
@@ -323,7 +350,7 @@ pub mod nodes_client {
         /// The connection of a daemon, for as long as the session lasts. Its certificate says which node it is. It sends a Hello
         /// and gets a Welcome; anything else may follow in any order.
         ///
-        /// Since version 2 a daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
+        /// A daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
         /// then an Ask for each request, and gets a Welcome and the answers. Only requests that change nothing come this way, so
         /// one that is not answered when the connection ends is asked again through the head.
         pub async fn join(
@@ -376,7 +403,7 @@ pub mod nodes_server {
         /// The connection of a daemon, for as long as the session lasts. Its certificate says which node it is. It sends a Hello
         /// and gets a Welcome; anything else may follow in any order.
         ///
-        /// Since version 2 a daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
+        /// A daemon serves this as well, for other daemons of its session: the one that connects sends a Hello and
         /// then an Ask for each request, and gets a Welcome and the answers. Only requests that change nothing come this way, so
         /// one that is not answered when the connection ends is asked again through the head.
         async fn join(

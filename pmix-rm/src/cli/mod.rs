@@ -71,6 +71,7 @@ pub(crate) struct DaemonStart {
     pub(crate) within: Duration,
     pub(crate) head_grace: Duration,
     pub(crate) host_grace: Duration,
+    pub(crate) tree_degree: usize,
 }
 
 /// How verbose `pmixrun` is.
@@ -157,7 +158,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             app.cwd = Some(whole.unwrap_or(named));
         }
     }
-    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace", "host_grace"];
+    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace", "host_grace", "tree_degree"];
     if hosts.is_none()
         && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
     {
@@ -180,6 +181,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         start_timeout,
         head_grace,
         host_grace,
+        tree_degree,
         ..
     } = setting;
     let plan = Plan {
@@ -201,7 +203,14 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         json,
         vnodes,
         hosts,
-        start: DaemonStart { agent: launch_agent, daemon, within: start_timeout, head_grace, host_grace },
+        start: DaemonStart {
+            agent: launch_agent,
+            daemon,
+            within: start_timeout,
+            head_grace,
+            host_grace,
+            tree_degree: usize::from(tree_degree),
+        },
         native: native.into(),
         pmi1: pmi1.into(),
         store,

@@ -196,6 +196,10 @@ pub(super) struct Setting {
     )]
     pub(super) host_grace: Duration,
 
+    /// Hosts that pass on what they give to fences and other operations to the same host, which does so in turn
+    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) tree_degree: u16,
+
     /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
     /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]

@@ -269,10 +269,11 @@ fn the_table_of_options_is_that_of_the_command() {
 
 #[test]
 fn hosts_and_what_belongs_to_them() {
-    let given = plan("--host a:2,b --head-grace 3 --host-grace 0.5 ./a").unwrap();
+    let given = plan("--host a:2,b --head-grace 3 --host-grace 0.5 --tree-degree 2 ./a").unwrap();
     assert_eq!((given.ranks(), given.hosts.unwrap().slots()), (3, 3), "all slots are used");
     assert_eq!(given.start.head_grace, Duration::from_secs(3));
     assert_eq!(given.start.host_grace, Duration::from_millis(500));
+    assert_eq!(given.start.tree_degree, 2);
     assert!(given.apps[0].cwd.as_ref().unwrap().starts_with('/'), "daemons start elsewhere");
     assert_eq!(plan("-H a:2,b -n 2 --map-by node --bind-to none ./a").unwrap().ranks(), 2);
     let bound = plan("-H a:2,b --map-by numa --bind-to core --report-bindings ./a").unwrap();

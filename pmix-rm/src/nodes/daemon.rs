@@ -72,7 +72,7 @@ fn read_line(from: impl Read + Send + 'static, within: Duration) -> Result<Line,
 
 async fn serve(line: &Line) -> Result<(), String> {
     let mut signals = Signals::receive().map_err(|error| format!("cannot handle signals: {error}"))?;
-    let attached = tokio::time::timeout(PATIENCE, Attached::new(line, version::OWN)).await;
+    let attached = tokio::time::timeout(PATIENCE, Attached::new(line)).await;
     let late = || format!("the head has not let this daemon in within {} s", PATIENCE.as_secs());
     let Attached { peers, welcome, link, frames, mut losses, port: _port } =
         attached.map_err(|_| late())??;
@@ -168,8 +168,8 @@ struct Joined {
     config: Arc<ClientConfig>,
 }
 
-/// Has the head sign a key, and connects with that, speaking this minor version and the one before.
-async fn join(line: &Line, own: u32) -> Result<Joined, String> {
+/// Has the head sign a key, and connects with that.
+async fn join(line: &Line) -> Result<Joined, String> {
     let identity = Identity::new(&line.authority()?).map_err(|error| error.to_string())?;
     let config = identity.first_config().map_err(|error| error.to_string())?;
     let silence = line.head_grace();
@@ -178,7 +178,7 @@ async fn join(line: &Line, own: u32) -> Result<Joined, String> {
     let (mut client, address) = dial.any(&line.heads).await.map_err(failed)?;
     let refused = |status: &tonic::Status| format!("the head at {address} refuses: {}", brief(status));
     let enrolment = Enrolment {
-        versions: Some(version::spoken(own)),
+        versions: Some(version::spoken(version::OWN)),
         node: line.node.clone(),
         incarnation: line.incarnation,
         token: line.token.clone(),
@@ -189,11 +189,11 @@ async fn join(line: &Line, own: u32) -> Result<Joined, String> {
     let certificate = enrolled.certificate.to_vec();
     let config = identity.config(certificate.clone()).map_err(|error| error.to_string())?;
     let (mut client, _) = Dial { config: config.clone(), ..dial }.any(&[address]).await.map_err(failed)?;
-    let port = if own < version::DIRECT { None } else { port(&identity, certificate).await };
+    let port = port(&identity, certificate).await;
     let addresses = port.iter().flat_map(|(port, _)| port.addresses()).map(|at| at.to_string()).collect();
     let machine = Machine::this();
     let hello = Hello {
-        versions: Some(version::spoken(own)),
+        versions: Some(version::spoken(version::OWN)),
         machine: machine.name,
         processors: machine.processors,
         addresses,
@@ -237,16 +237,16 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Connects with the head, and opens a port for other daemons if the minor version that is common with the head has
-    /// these.
-    pub(super) async fn new(line: &Line, own: u32) -> Result<Self, String> {
-        let Joined { link, welcome, frames, port, config } = join(line, own).await?;
+    /// Connects with the head, and opens a port for other daemons.
+    pub(super) async fn new(line: &Line) -> Result<Self, String> {
+        let Joined { link, welcome, frames, port, config } = join(line).await?;
         let me = welcome.nodes.iter().position(|name| *name == line.node).filter(|place| *place != 0);
         let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
         let (net, losses) = Net::new(me, welcome.nodes.clone());
-        net.connect(0, link.clone(), welcome.version);
+        net.connect(0, link.clone());
         let own = Own { config, incarnation: line.incarnation, silence: SILENCE };
-        let peers = Peers::new(net, (welcome.version >= version::DIRECT).then_some(own));
+        let peers = Peers::new(net, own);
+        peers.net().gather(line.tree_degree, Arc::new(peers.clone()));
         let visits = Visits { peers: peers.clone(), silence: SILENCE };
         let port = port.map(|(port, tls)| port.open(tls, SILENCE, Arc::new(visits)));
         Ok(Self { peers, welcome, link, frames, losses, port })

@@ -153,7 +153,7 @@ impl Nodes for Service {
         let head = names.first().cloned().unwrap_or_default();
         let welcome = Content::Welcome(Welcome { version, nodes: names, head });
         let _ = link.send(Frame { content: Some(welcome) }).await;
-        if !self.shared.net.connect(place, link, version) {
+        if !self.shared.net.connect(place, link) {
             return Err(self.visitor.refuse(
                 node,
                 Status::already_exists,

@@ -57,6 +57,7 @@ impl Session {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let authority = Arc::new(Authority::new().unwrap());
         let (head, _losses) = Net::new(0, names.clone());
+        head.gather(2, Arc::new(head.clone()));
         let port = Port::bind().await.unwrap();
         let heads = port.addresses();
         let opened = door::open(port, authority.clone(), head.clone(), names, Duration::from_secs(20));
@@ -68,8 +69,8 @@ impl Session {
         Daemon { node: node.to_owned(), place: self.head.place(node).unwrap(), incarnation: 1 }
     }
 
-    /// The daemon of a node that speaks this version, connected with the head, whom it does not hear yet.
-    pub(super) async fn attached(&self, node: &str, version: u32) -> Attached {
+    /// The daemon of a node, connected with the head, whom it does not hear yet.
+    pub(super) async fn attached(&self, node: &str) -> Attached {
         let line = Line {
             heads: self.heads.clone(),
             authority: Line::encode_authority(self.authority.certificate()),
@@ -78,16 +79,17 @@ impl Session {
             token: self.authority.token(self.daemon_of(node)).unwrap(),
             grace: 0,
             head_grace: 30_000,
+            tree_degree: 2,
             record: None,
             native: NativeWire::Off.into(),
             pmi1: false,
         };
-        Attached::new(&line, version).await.unwrap()
+        Attached::new(&line).await.unwrap()
     }
 
     /// The same that hears it, and has permits for all answers.
-    pub(super) async fn daemon(&self, node: &str, version: u32) -> Here {
-        let Attached { peers, frames, port, .. } = self.attached(node, version).await;
+    pub(super) async fn daemon(&self, node: &str) -> Here {
+        let Attached { peers, frames, port, .. } = self.attached(node).await;
         let (permits, asked) = (Semaphore::new(Semaphore::MAX_PERMITS), AtomicUsize::new(0));
         let answers = Arc::new(Answers { node: node.to_owned(), permits, asked });
         peers.serve(answers.clone());

@@ -1,27 +1,30 @@
-//! Operations of several nodes, up a tree of nodes and down again, without I/O.
+//! Operations of several nodes, up a tree of those that take part and down again, without I/O.
 //!
-//! Each node that takes part gives its data once. A node passes on what it and those below it give, in one message when it
-//! has all of it, and the root decides how the operation ends: with the data of all, or because a node abandons it or
-//! is lost. The outcome goes down once to each node that takes part, or has such nodes below it. A node that is to take part
-//! and comes later than the outcome still says that it has come: so each node knows when it may forget the operation.
+//! Each node gives its data once. A node passes on what it and those below it give, in one message when it has all of it, and
+//! the root decides how the operation ends: with the data of all, or because a node abandons it. The outcome goes down once to
+//! each node, with what that node has not passed on itself.
 //!
-//! Nodes are numbers: the root is 0, and the parent of `n` is `(n - 1) / degree`.
+//! Whoever is lost takes part in every operation whose messages it passes on, because the tree has no other nodes. Such an
+//! operation fails; who is told of the loss knows that without a message, unless it has passed everything on: then
+//! the root may have decided otherwise before, and the nearest ancestor that is not lost is asked, by the same part again. So a
+//! node keeps outcomes for a while.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
+use super::outcomes::Outcomes;
+pub(crate) use super::tree::Place;
+use super::tree::Tree;
+
 /// Bytes that a node holds for an operation; one that brings more is given up.
 pub(crate) const MAX_GATHERED: usize = 192 << 20;
-
-/// A node, by its place in the tree.
-pub(crate) type Place = usize;
 
 /// How an operation has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The data of all, in the order in which the participants are named.
-    Complete(Vec<Bytes>),
+    /// The data of all that take part, in ascending order; for a node below, of those that it has not passed on.
+    Complete(Vec<(Place, Bytes)>),
     /// This node has abandoned it.
     GivenUp(Place),
     /// This node is lost.
@@ -32,8 +35,8 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) operation: String,
-    /// All that take part, in the order of the result.
-    pub(crate) nodes: Vec<Place>,
+    /// All that take part, in ascending order.
+    pub(crate) members: Vec<Place>,
     pub(crate) data: Vec<(Place, Bytes)>,
     /// It has been abandoned by this node.
     pub(crate) given_up: Option<Place>,
@@ -43,9 +46,9 @@ pub(crate) struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Send this to the parent.
-    Up(Part),
+    Up { to: Place, part: Part },
     /// Send this to a child.
-    Down { to: Place, operation: String, nodes: Vec<Place>, outcome: Outcome },
+    Down { to: Place, operation: String, members: Vec<Place>, outcome: Outcome },
     /// Tell the caller here.
     Ready { operation: String, outcome: Outcome },
 }
@@ -55,210 +58,275 @@ pub(crate) enum Act {
 pub(crate) struct Gathering {
     me: Place,
     degree: usize,
-    count: usize,
     operations: HashMap<String, Operation>,
+    /// Those that have ended before the caller here has come.
+    early: HashMap<String, Outcome>,
+    outcomes: Outcomes,
     lost: BTreeSet<Place>,
 }
 
 #[derive(Debug)]
 struct Operation {
-    nodes: Vec<Place>,
-    /// Those of this node and below that take part and have not come.
+    members: Vec<Place>,
+    /// Those of this node and below that have not come.
     awaited: BTreeSet<Place>,
-    /// What has come and was not passed on.
-    held: BTreeMap<Place, Bytes>,
-    /// Their bytes, those that were passed on included.
+    /// What has come, and who has passed it on to this node.
+    held: BTreeMap<Place, (Place, Bytes)>,
     bytes: usize,
     given_up: Option<Place>,
-    outcome: Option<Outcome>,
+    /// Nodes that have passed on something.
+    givers: BTreeSet<Place>,
     /// The caller here waits.
     is_waiting: bool,
-    /// The parent has been told of all of them.
-    is_passed_on: bool,
+    said: Option<Said>,
+}
+
+/// What the parent has been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Said {
+    to: Place,
+    is_complete: bool,
+    is_given_up: bool,
 }
 
 impl Gathering {
-    /// The end of node `me` of `count`, in a tree of this degree.
-    pub(crate) fn new(me: Place, count: usize, degree: usize) -> Self {
-        Self { me, degree: degree.max(1), count, operations: HashMap::new(), lost: BTreeSet::new() }
+    /// The end of a node, in trees of this degree.
+    pub(crate) fn new(me: Place, degree: usize) -> Self {
+        Self {
+            me,
+            degree: degree.max(1),
+            operations: HashMap::new(),
+            early: HashMap::new(),
+            outcomes: Outcomes::default(),
+            lost: BTreeSet::new(),
+        }
     }
 
-    /// The caller here gives its data to an operation in which this node takes part.
-    pub(crate) fn enter(&mut self, operation: &str, nodes: &[Place], data: Bytes) -> Vec<Act> {
+    /// The caller here gives its data to an operation in which this node takes part. It enters each operation once.
+    pub(crate) fn enter(&mut self, operation: &str, members: &[Place], data: Bytes) -> Vec<Act> {
+        let early = self.early.remove(operation);
+        if let Some(outcome) = early.or_else(|| self.failed_by_loss(operation, members)) {
+            return vec![Act::Ready { operation: operation.to_owned(), outcome }];
+        }
         let me = self.me;
-        let entry = self.entry(operation, nodes);
+        let entry = self.entry(operation, members);
         entry.is_waiting = true;
-        let part = Part {
-            operation: operation.to_owned(),
-            nodes: nodes.to_vec(),
-            data: vec![(me, data)],
-            given_up: None,
-        };
-        self.take(part)
+        let differs = entry.members != members;
+        self.add(operation, me, vec![(me, data)], differs.then_some(me))
     }
 
     /// The caller here, who has entered, waits no longer.
     pub(crate) fn give_up(&mut self, operation: &str) -> Vec<Act> {
-        let Some(entry) = self.operations.get_mut(operation).filter(|entry| entry.is_waiting) else {
-            return Vec::new();
-        };
-        entry.is_waiting = false;
-        if entry.outcome.is_some() {
-            return Vec::new();
+        let me = self.me;
+        match self.operations.get_mut(operation) {
+            Some(entry) if entry.is_waiting => entry.is_waiting = false,
+            _ => return Vec::new(),
         }
-        let (nodes, me) = (entry.nodes.clone(), self.me);
-        self.take(Part { operation: operation.to_owned(), nodes, data: Vec::new(), given_up: Some(me) })
+        self.add(operation, me, Vec::new(), Some(me))
     }
 
-    /// Takes what a child, or this node itself, gives.
-    pub(crate) fn take(&mut self, part: Part) -> Vec<Act> {
-        let Part { operation, nodes, mut data, mut given_up } = part;
-        data.retain(|(node, _)| !self.lost.contains(node));
-        if data.is_empty() && !self.operations.contains_key(&operation) {
-            // given up by one whose data has come before: it is over
+    /// Takes what a child gives, perhaps again.
+    pub(crate) fn take(&mut self, from: Place, part: Part) -> Vec<Act> {
+        let Part { operation, members, data, given_up } = part;
+        let ended = self.outcomes.get(&operation, self.me).or_else(|| self.early.get(&operation).cloned());
+        if let Some(outcome) = ended.or_else(|| self.failed_by_loss(&operation, &members)) {
+            return vec![Act::Down { to: from, operation, members, outcome }];
+        }
+        let entry = self.entry(&operation, &members);
+        entry.givers.insert(from);
+        let differs = entry.members != members;
+        self.add(&operation, from, data, given_up.or_else(|| differs.then_some(from)))
+    }
+
+    /// A node above tells how an operation has ended. One that is not above, as far as is known here, may know of losses that
+    /// are not known here: it is asked once they are.
+    pub(crate) fn outcome(
+        &mut self,
+        from: Place,
+        operation: &str,
+        members: &[Place],
+        outcome: Outcome,
+    ) -> Vec<Act> {
+        let is_known = self.outcomes.get(operation, self.me).is_some()
+            || self.failed_by_loss(operation, members).is_some();
+        let may_tell = self.tree(members).may_tell(from, self.me);
+        if is_known || !may_tell {
             return Vec::new();
         }
         let me = self.me;
-        let lost = nodes.iter().copied().find(|node| self.lost.contains(node));
-        let entry = self.entry(&operation, &nodes);
-        for (node, data) in data {
-            // each comes once; what comes again was there
-            if entry.awaited.remove(&node) {
-                entry.bytes = entry.bytes.saturating_add(data.len());
-                if entry.bytes > MAX_GATHERED {
-                    given_up = Some(me);
-                }
-                // after the outcome it only says that it has come
-                let is_wanted = entry.outcome.is_none() && entry.bytes <= MAX_GATHERED;
-                entry.held.insert(node, if is_wanted { data } else { Bytes::new() });
+        let entry = self.entry(operation, members);
+        let outcome = match outcome {
+            Outcome::Complete(data) => {
+                let own = entry.held.iter().map(|(node, (_, data))| (*node, data.clone()));
+                let all: BTreeMap<Place, Bytes> = own.chain(data).collect();
+                // a node that tells less than all does not know how it has ended
+                let is_whole = all.keys().eq(&entry.members) && entry.held.contains_key(&me);
+                if is_whole { Outcome::Complete(all.into_iter().collect()) } else { Outcome::GivenUp(me) }
             }
-        }
-        let is_news = given_up.is_some() && entry.given_up.is_none() && entry.outcome.is_none();
-        if is_news {
-            entry.given_up = given_up;
-        }
-        let mut acts = Vec::new();
-        let is_complete = entry.awaited.is_empty();
-        if me == 0 {
-            let decided = match (entry.given_up, lost) {
-                (Some(node), _) => Some(Outcome::GivenUp(node)),
-                (None, Some(node)) => Some(Outcome::Lost(node)),
-                (None, None) if is_complete => {
-                    let data = entry.nodes.iter().map(|node| entry.held.remove(node).unwrap_or_default());
-                    Some(Outcome::Complete(data.collect()))
-                }
-                _ => None,
-            };
-            let outcome = entry.outcome.clone().or(decided);
-            if let Some(outcome) = outcome {
-                acts.extend(self.end(&operation, outcome));
-            }
-        } else if is_news || (is_complete && !entry.is_passed_on) {
-            entry.is_passed_on = is_complete;
-            let data = std::mem::take(&mut entry.held).into_iter().collect();
-            let given_up = entry.given_up.filter(|_| is_news);
-            acts.push(Act::Up(Part { operation: operation.clone(), nodes, data, given_up }));
-            if let Some(outcome) = self.operations.get(&operation).and_then(|entry| entry.outcome.clone()) {
-                acts.extend(self.end(&operation, outcome));
-            }
-        } else if let Some(outcome) = entry.outcome.clone() {
-            acts.extend(self.end(&operation, outcome));
-        }
-        acts
-    }
-
-    /// The parent tells how an operation has ended.
-    pub(crate) fn outcome(&mut self, operation: &str, nodes: &[Place], outcome: Outcome) -> Vec<Act> {
-        self.entry(operation, nodes);
+            failed => failed,
+        };
         self.end(operation, outcome)
     }
 
-    /// A node is lost, and with it all below it.
+    /// A node is lost: the head has said so.
     pub(crate) fn lose(&mut self, node: Place) -> Vec<Act> {
-        let (degree, count) = (self.degree, self.count);
-        let lost: Vec<_> = (0..count).filter(|other| is_below(degree, *other, node)).collect();
-        self.lost.extend(lost.iter().copied());
-        let concerned =
-            self.operations.iter().filter(|(_, entry)| entry.nodes.iter().any(|node| lost.contains(node)));
-        let concerned: Vec<_> = concerned.map(|(name, entry)| (name.clone(), entry.nodes.clone())).collect();
+        if !self.lost.insert(node) {
+            return Vec::new();
+        }
+        let concerned = self.operations.iter().filter(|(_, entry)| entry.members.contains(&node));
+        let concerned: Vec<_> = concerned.map(|(name, _)| name.clone()).collect();
         let mut acts = Vec::new();
-        for (operation, nodes) in concerned {
-            if let Some(entry) = self.operations.get_mut(&operation) {
-                entry.awaited.retain(|node| !lost.contains(node));
-                entry.held.retain(|node, _| !lost.contains(node));
+        for operation in concerned {
+            let Some(entry) = self.operations.get(&operation) else { continue };
+            let has_parent = self.tree(&entry.members).parent(self.me).is_some();
+            if has_parent && entry.said.is_some_and(|said| said.is_complete) {
+                acts.extend(self.settle(&operation));
+            } else {
+                acts.extend(self.end(&operation, Outcome::Lost(node)));
             }
-            let is_mine = |node: &Place| is_below(degree, *node, self.me) && !self.lost.contains(node);
-            if self.me != 0 && !nodes.iter().any(is_mine) {
-                // nobody here or below waits for it
-                self.operations.remove(&operation);
-                continue;
-            }
-            acts.extend(self.take(Part { operation, nodes, data: Vec::new(), given_up: None }));
         }
         acts
+    }
+
+    /// Time has passed: forgets the data of operations that had ended when this was called before.
+    pub(crate) fn age(&mut self) {
+        self.outcomes.age();
+    }
+
+    /// Whether the node that gives a part speaks for itself and those below it.
+    pub(crate) fn is_sound(&self, from: Place, part: &Part) -> bool {
+        let tree = self.tree(&part.members);
+        let nodes = part.data.iter().map(|(node, _)| *node).chain(part.given_up);
+        tree.is_of(self.me) && tree.is_of(from) && nodes.into_iter().all(|node| tree.speaks_for(from, node))
+    }
+
+    /// Whether the node above is to say how an operation has ended.
+    pub(crate) fn waits_for(&self, operation: &str, node: Place) -> bool {
+        let said = self.operations.get(operation).and_then(|entry| entry.said);
+        said.is_some_and(|said| said.to == node)
+    }
+
+    /// Whether the head has declared a node lost.
+    pub(crate) fn is_lost(&self, node: Place) -> bool {
+        self.lost.contains(&node)
     }
 
     /// How many operations it has not forgotten.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.operations.len()
+        self.operations.len() + self.early.len()
     }
 
-    fn entry(&mut self, operation: &str, nodes: &[Place]) -> &mut Operation {
-        let (degree, me, lost) = (self.degree, self.me, &self.lost);
-        self.operations.entry(operation.to_owned()).or_insert_with(|| {
-            let below =
-                nodes.iter().copied().filter(|node| is_below(degree, *node, me) && !lost.contains(node));
-            Operation {
-                nodes: nodes.to_vec(),
-                awaited: below.collect(),
-                held: BTreeMap::new(),
-                bytes: 0,
-                given_up: None,
-                outcome: None,
-                is_waiting: false,
-                is_passed_on: false,
-            }
+    /// How an operation ends that is not under way here, if one of its members is lost.
+    fn failed_by_loss(&self, operation: &str, members: &[Place]) -> Option<Outcome> {
+        let lost = members.iter().find(|node| self.lost.contains(node))?;
+        (!self.operations.contains_key(operation)).then_some(Outcome::Lost(*lost))
+    }
+
+    fn tree<'a>(&'a self, members: &'a [Place]) -> Tree<'a> {
+        Tree { members, degree: self.degree, lost: &self.lost }
+    }
+
+    fn entry(&mut self, operation: &str, members: &[Place]) -> &mut Operation {
+        let Self { me, degree, lost, .. } = self;
+        self.operations.entry(operation.to_owned()).or_insert_with(|| Operation {
+            members: members.to_vec(),
+            awaited: Tree { members, degree: *degree, lost }.below(*me),
+            held: BTreeMap::new(),
+            bytes: 0,
+            given_up: None,
+            givers: BTreeSet::new(),
+            is_waiting: false,
+            said: None,
         })
     }
 
-    /// Tells the caller here and the children, each once, and forgets the operation once all have come.
-    fn end(&mut self, operation: &str, outcome: Outcome) -> Vec<Act> {
-        let (me, degree, count) = (self.me, self.degree, self.count);
+    fn add(
+        &mut self,
+        operation: &str,
+        from: Place,
+        data: Vec<(Place, Bytes)>,
+        given_up: Option<Place>,
+    ) -> Vec<Act> {
+        let me = self.me;
         let Some(entry) = self.operations.get_mut(operation) else { return Vec::new() };
-        let mut acts = Vec::new();
-        if entry.outcome.is_none() {
-            entry.outcome = Some(outcome.clone());
-            entry.held.values_mut().for_each(Bytes::clear);
-            for child in children(degree, count, me).filter(|child| !self.lost.contains(child)) {
-                let hears = |node: &Place| is_below(degree, *node, child) && !self.lost.contains(node);
-                if entry.nodes.iter().any(hears) {
-                    let (nodes, outcome) = (entry.nodes.clone(), outcome.clone());
-                    acts.push(Act::Down { to: child, operation: operation.to_owned(), nodes, outcome });
+        entry.given_up = entry.given_up.or(given_up);
+        for (node, data) in data {
+            entry.awaited.remove(&node);
+            // each comes once; what comes again was there
+            if let std::collections::btree_map::Entry::Vacant(slot) = entry.held.entry(node) {
+                entry.bytes = entry.bytes.saturating_add(data.len());
+                let is_too_much = entry.bytes > MAX_GATHERED;
+                if is_too_much {
+                    entry.given_up = entry.given_up.or(Some(me));
                 }
+                slot.insert((from, if is_too_much { Bytes::new() } else { data }));
             }
         }
-        if std::mem::take(&mut entry.is_waiting) {
-            acts.push(Act::Ready { operation: operation.to_owned(), outcome });
+        self.settle(operation)
+    }
+
+    /// Tells the parent what it does not know; the root decides.
+    fn settle(&mut self, operation: &str) -> Vec<Act> {
+        let Some(entry) = self.operations.get(operation) else { return Vec::new() };
+        let parent = self.tree(&entry.members).parent(self.me);
+        let is_complete = entry.awaited.is_empty();
+        let Some(to) = parent else {
+            let outcome = match entry.given_up {
+                Some(node) => Outcome::GivenUp(node),
+                None if is_complete => {
+                    let data = entry.held.iter().map(|(node, (_, data))| (*node, data.clone()));
+                    Outcome::Complete(data.collect())
+                }
+                None => return Vec::new(),
+            };
+            return self.end(operation, outcome);
+        };
+        let said = Said { to, is_complete, is_given_up: entry.given_up.is_some() };
+        if entry.said == Some(said) || !(said.is_complete || said.is_given_up) {
+            return Vec::new();
         }
-        if entry.awaited.is_empty() {
-            self.operations.remove(operation);
+        // another parent is only asked: with a member that is lost, nobody needs the data any more
+        let is_news = is_complete && entry.said.is_none_or(|before| !before.is_complete);
+        let data = entry.held.iter().filter(|_| is_news).map(|(node, (_, data))| (*node, data.clone()));
+        let part = Part {
+            operation: operation.to_owned(),
+            members: entry.members.clone(),
+            data: data.collect(),
+            given_up: entry.given_up,
+        };
+        if let Some(entry) = self.operations.get_mut(operation) {
+            entry.said = Some(said);
+        }
+        vec![Act::Up { to, part }]
+    }
+
+    /// Tells those below and the caller here, each once, and keeps the outcome for those who ask again.
+    fn end(&mut self, operation: &str, outcome: Outcome) -> Vec<Act> {
+        let Some(entry) = self.operations.remove(operation) else { return Vec::new() };
+        let mut to = self.tree(&entry.members).children(self.me);
+        to.extend(entry.givers.iter().filter(|node| !self.lost.contains(node)));
+        let mut acts: Vec<_> = to
+            .into_iter()
+            .map(|to| {
+                let given_by = |node: &Place| entry.held.get(node).is_some_and(|(from, _)| *from == to);
+                let outcome = match &outcome {
+                    Outcome::Complete(data) => {
+                        Outcome::Complete(data.iter().filter(|(node, _)| !given_by(node)).cloned().collect())
+                    }
+                    failed => failed.clone(),
+                };
+                Act::Down { to, operation: operation.to_owned(), members: entry.members.clone(), outcome }
+            })
+            .collect();
+        self.outcomes.keep(operation, &outcome);
+        if entry.is_waiting {
+            acts.push(Act::Ready { operation: operation.to_owned(), outcome });
+        } else if !entry.held.contains_key(&self.me) {
+            self.early.insert(operation.to_owned(), outcome);
         }
         acts
     }
-}
-
-fn children(degree: usize, count: usize, node: Place) -> impl Iterator<Item = Place> {
-    let first = node.saturating_mul(degree).saturating_add(1).min(count);
-    first..first.saturating_add(degree).min(count)
-}
-
-/// Whether a node is another one or below it.
-fn is_below(degree: usize, mut node: Place, other: Place) -> bool {
-    while node > other {
-        node = (node - 1) / degree;
-    }
-    node == other
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub(crate) struct Line {
     pub(crate) grace: u64,
     /// Milliseconds without a sign of the head after which the daemon ends.
     pub(crate) head_grace: u64,
+    /// Children of a node in the tree of an operation.
+    pub(crate) tree_degree: usize,
     /// The directory for what the server has on record when a job fails; none if it is missing.
     pub(crate) record: Option<String>,
     pub(crate) native: Native,
@@ -123,6 +125,7 @@ mod tests {
             token: "secret".into(),
             grace: 5000,
             head_grace: 30_000,
+            tree_degree: 32,
             record: Some("/records".into()),
             native: Native::OpenMpi4,
             pmi1: true,

@@ -1,8 +1,9 @@
 //! Several nodes: `pmixrun` is their head, and each has a daemon, `pmixd`, with the server of the node.
 //!
 //! `start.rs` starts the daemons by ssh and hands each the line of `line.rs`; `trust.rs`, `port.rs` and `door.rs` let them in,
-//! `net.rs` is the exchange of the head with all others, `gather.rs` its operations without I/O. By `peers.rs` daemons ask each
-//! other, and by `visits.rs` they answer. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`.
+//! `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each other, and by `visits.rs` they answer.
+//! `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says it to others. `session.rs` puts these
+//! together for `pmixrun`, `daemon.rs` for `pmixd`.
 
 mod daemon;
 mod dial;
@@ -14,10 +15,13 @@ mod hostlist;
 mod line;
 mod link;
 mod net;
+mod operations;
+mod outcomes;
 mod peers;
 mod port;
 mod session;
 mod start;
+mod tree;
 mod trust;
 mod version;
 mod visits;

@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use pmix_host::{Exchange, ExchangeError, Responder};
-use pmix_proto::nodes::{self, Frame, frame::Content};
+use pmix_proto::nodes::{self, Frame, ask::What, frame::Content};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::unconstrained;
 
-use super::gather::{Act, Gathering, MAX_GATHERED, Outcome, Part, Place};
+use super::gather::{MAX_GATHERED, Place};
 use super::link::{Link, Unsent};
-use super::{lock, version};
+use super::lock;
+use super::operations::{Operations, Reach};
 
 /// Requests of one node that this one has not answered; further ones fail.
 const MAX_ASKED: usize = 16_384;
@@ -28,25 +29,15 @@ struct Inner {
     me: Place,
     /// The names of all nodes by their places: the head comes first.
     names: Vec<String>,
-    gathering: Mutex<Gathering>,
-    /// Callers here of operations that are not complete.
-    callers: Mutex<HashMap<String, oneshot::Sender<Outcome>>>,
+    operations: OnceLock<Operations>,
     asked: Mutex<Asked>,
     /// How many requests of each node are being answered.
     answering: Mutex<BTreeMap<Place, usize>>,
     responder: OnceLock<Arc<dyn Responder>>,
-    links: Mutex<BTreeMap<Place, Connected>>,
+    links: Mutex<BTreeMap<Place, Link>>,
     /// Nodes that have not connected with this one yet; `None` if none may any more.
     expected: Mutex<Option<BTreeSet<Place>>>,
     losses: mpsc::UnboundedSender<Loss>,
-}
-
-/// A node that this one is connected with.
-#[derive(Clone)]
-struct Connected {
-    link: Link,
-    /// The minor version that both speak.
-    version: u32,
 }
 
 /// What a node is answered, or why it is not.
@@ -70,15 +61,12 @@ impl Net {
     /// The end of the node `me` among these, of which the head is the first. Losses of connections are reported.
     pub(super) fn new(me: Place, names: Vec<String>) -> (Self, mpsc::UnboundedReceiver<Loss>) {
         let (losses, lost) = mpsc::unbounded_channel();
-        // all nodes are children of the head
-        let gathering = Gathering::new(me, names.len(), usize::MAX);
         let expected = if me == 0 { (1..names.len()).collect() } else { BTreeSet::from([0]) };
         let inner = Inner {
             me,
             expected: Mutex::new(Some(expected)),
             names,
-            gathering: Mutex::new(gathering),
-            callers: Mutex::default(),
+            operations: OnceLock::new(),
             asked: Mutex::default(),
             answering: Mutex::default(),
             responder: OnceLock::new(),
@@ -86,6 +74,17 @@ impl Net {
             losses,
         };
         (Self(Arc::new(inner)), lost)
+    }
+
+    /// Takes part in operations, in trees of this degree, from now on.
+    pub(super) fn gather(&self, degree: usize, reach: Arc<dyn Reach>) {
+        let operations = Operations::new(self.0.me, self.0.names.clone(), degree, reach);
+        // the first one counts
+        let _ = self.0.operations.set(operations);
+    }
+
+    pub(super) fn operations(&self) -> Result<&Operations, ExchangeError> {
+        self.0.operations.get().ok_or_else(|| self.unreachable(self.0.me))
     }
 
     pub(super) fn place(&self, name: &str) -> Option<Place> {
@@ -102,11 +101,11 @@ impl Net {
     }
 
     /// Takes the connection to a node, unless there has been one, or the session is over.
-    pub(super) fn connect(&self, place: Place, link: Link, version: u32) -> bool {
+    pub(super) fn connect(&self, place: Place, link: Link) -> bool {
         let mut links = lock(&self.0.links);
         let is_expected = lock(&self.0.expected).as_mut().is_some_and(|expected| expected.remove(&place));
         if is_expected {
-            links.insert(place, Connected { link, version });
+            links.insert(place, link);
         }
         is_expected
     }
@@ -138,14 +137,12 @@ impl Net {
             }
         }
         drop(asked);
+        let operations = self.0.operations.get();
         if self.0.me == 0 {
-            let acts = lock(&self.0.gathering).lose(place);
-            self.carry(acts);
+            operations.inspect(|operations| operations.lose(place));
             self.tell_lost(place, reason);
         } else {
-            for (_, caller) in lock(&self.0.callers).drain() {
-                let _ = caller.send(Outcome::Lost(place));
-            }
+            operations.inspect(|operations| operations.end(place));
         }
         let loss = Loss { node: self.name(place).to_owned(), reason: reason.to_owned() };
         let _ = self.0.losses.send(loss);
@@ -156,10 +153,7 @@ impl Net {
         if lock(&self.0.expected).is_none() {
             return;
         }
-        let links = lock(&self.0.links);
-        let others = links.iter().filter(|(_, other)| other.version >= version::DIRECT);
-        let others: Vec<_> = others.map(|(other, _)| *other).collect();
-        drop(links);
+        let others: Vec<_> = lock(&self.0.links).keys().copied().collect();
         for other in others {
             let lost = nodes::Lost { node: self.name(place).to_owned(), reason: reason.to_owned() };
             let net = self.clone();
@@ -172,7 +166,7 @@ impl Net {
     /// Sends a frame towards a node; false if it cannot be reached.
     pub(super) async fn send(&self, to: Place, content: Content) -> bool {
         let next = if self.0.me == 0 { to } else { 0 };
-        let Some(Connected { link, .. }) = lock(&self.0.links).get(&next).cloned() else { return false };
+        let Some(link) = lock(&self.0.links).get(&next).cloned() else { return false };
         match link.send(Frame { content: Some(content) }).await {
             Ok(()) => true,
             Err(Unsent::Closed) => false,
@@ -194,22 +188,6 @@ impl Net {
             Content::Answer(nodes::Answer { id, result }) => {
                 let Some(answer) = self.asked_of(from, id) else { return };
                 let _ = answer.send(self.answer_in(from, result));
-            }
-            Content::Part(part) => {
-                let Some(part) = self.part_in(from, part) else {
-                    tracing::warn!(node = self.name(from), "a part of an operation makes no sense");
-                    return;
-                };
-                let acts = lock(&self.0.gathering).take(part);
-                self.carry(acts);
-            }
-            Content::Outcome(outcome) if from == 0 => {
-                let Some((operation, nodes, outcome)) = self.outcome_in(outcome) else {
-                    tracing::warn!("the outcome of an operation makes no sense");
-                    return;
-                };
-                let acts = lock(&self.0.gathering).outcome(&operation, &nodes, outcome);
-                self.carry(acts);
             }
             _ => tracing::warn!(node = self.name(from), "a node has sent what it must not send"),
         }
@@ -240,18 +218,19 @@ impl Net {
         asker: String,
         ask: nodes::Ask,
     ) -> Result<impl Future<Output = (nodes::Answer, Turn)> + Send + use<>, nodes::Answer> {
-        let nodes::Ask { id, to, request, .. } = ask;
+        let nodes::Ask { id, to, what, .. } = ask;
         let Some(turn) = Turn::take(self, from) else {
             let why = format!("node {to} has {MAX_ASKED} requests of node {asker} that are not answered");
             return Err(nodes::Answer { id, result: Some(nodes::answer::Result::Failed(why)) });
         };
         let net = self.clone();
         Ok(async move {
-            let answered = match net.place(&to) {
-                Some(place) => net.ask(&asker, place, request).await,
-                None => Err(ExchangeError::Unreachable { node: to }),
+            let answered = match (net.place(&to), what) {
+                (Some(place), Some(what)) => net.ask(&asker, place, what).await,
+                (Some(_), None) => Err(ExchangeError::Other("the request is empty".into())),
+                (None, _) => Err(ExchangeError::Unreachable { node: to }),
             };
-            let result = Some(match answered.and_then(|reply| net.small_enough(reply, &asker)) {
+            let result = Some(match answered {
                 Ok(reply) => nodes::answer::Result::Reply(reply),
                 Err(ExchangeError::Unreachable { node }) => nodes::answer::Result::Unreachable(node),
                 Err(ExchangeError::Other(why)) => nodes::answer::Result::Failed(why),
@@ -272,17 +251,16 @@ impl Net {
     }
 
     /// Asks a node on behalf of another one, or of this one.
-    async fn ask(&self, from: &str, to: Place, request: Bytes) -> Answered {
+    pub(super) async fn ask(&self, from: &str, to: Place, what: What) -> Answered {
         if to == self.0.me {
-            let responder = self.0.responder.get().ok_or_else(|| self.unreachable(to))?;
-            return Ok(responder.respond(from, request).await);
+            return self.answer_here(from, what).await;
         }
-        let request = self.small_enough(request, self.name(to))?;
+        let what = self.small_enough(what, self.name(to))?;
         let (answer, answered) = oneshot::channel();
         let id = self.next_id();
         lock(&self.0.asked).waiting.insert(id, (to, answer));
         let _waiting = Waiting { net: self, id };
-        let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), request };
+        let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), what: Some(what) };
         if !self.send(to, Content::Ask(ask)).await {
             return Err(self.unreachable(to));
         }
@@ -310,108 +288,51 @@ impl Net {
         ExchangeError::Unreachable { node: self.name(place).to_owned() }
     }
 
-    /// What a message to a node has room for.
-    pub(super) fn small_enough(&self, bytes: Bytes, to: &str) -> Answered {
-        let size = bytes.len();
+    async fn answer_here(&self, from: &str, what: What) -> Answered {
+        match what {
+            What::Request(request) => {
+                let responder = self.0.responder.get().ok_or_else(|| self.unreachable(self.0.me))?;
+                let reply = responder.respond(from, request).await;
+                self.fits(reply.len(), from).map(|()| reply)
+            }
+            What::Step(step) => {
+                let place =
+                    self.place(from).ok_or_else(|| ExchangeError::Unreachable { node: from.to_owned() })?;
+                let heard = self.operations()?.hear(place, step).await;
+                heard.map_err(|why| ExchangeError::Other(format!("a step of an operation: {why}")))
+            }
+        }
+    }
+
+    /// What a message to a node has room for. The steps of operations have their own bound.
+    pub(super) fn small_enough(&self, what: What, to: &str) -> Result<What, ExchangeError> {
+        if let What::Request(request) = &what {
+            self.fits(request.len(), to)?;
+        }
+        Ok(what)
+    }
+
+    fn fits(&self, size: usize, to: &str) -> Result<(), ExchangeError> {
         if size <= MAX_GATHERED {
-            return Ok(bytes);
+            return Ok(());
         }
         let me = self.name(self.0.me);
         Err(ExchangeError::Other(format!(
             "a message of {size} bytes from node {me} to node {to} is too large: at most {MAX_GATHERED} are sent"
         )))
     }
+}
 
-    /// A node that does not read keeps nobody else waiting. What goes to one node keeps its order.
-    fn carry(&self, acts: Vec<Act>) {
-        for act in acts {
-            let net = self.clone();
-            begin(async move { net.carry_out(act).await });
-        }
-    }
-
-    async fn carry_out(&self, act: Act) {
-        match act {
-            Act::Up(part) => {
-                self.send(0, Content::Part(self.part_form(part))).await;
-            }
-            Act::Down { to, operation, nodes, outcome } => {
-                let form = self.outcome_form(operation, &nodes, outcome);
-                self.send(to, Content::Outcome(form)).await;
-            }
-            Act::Ready { operation, outcome } => {
-                if let Some(caller) = lock(&self.0.callers).remove(&operation) {
-                    let _ = caller.send(outcome);
-                }
-            }
-        }
-    }
-
-    fn places(&self, names: &[String]) -> Result<Vec<Place>, String> {
-        names.iter().map(|name| self.place(name).ok_or_else(|| name.clone())).collect()
-    }
-
-    fn names_of(&self, places: &[Place]) -> Vec<String> {
-        places.iter().map(|place| self.name(*place).to_owned()).collect()
-    }
-
-    fn part_form(&self, part: Part) -> nodes::Part {
-        let Part { operation, nodes, data, given_up } = part;
-        let index = |place: Place| nodes.iter().position(|node| *node == place).unwrap_or_default();
-        let data = data.into_iter().map(|(place, data)| nodes::NodeData {
-            node: u32::try_from(index(place)).unwrap_or(u32::MAX),
-            data,
-        });
-        nodes::Part {
-            operation,
-            data: data.collect(),
-            given_up: given_up.map(|place| self.name(place).to_owned()),
-            nodes: self.names_of(&nodes),
-        }
-    }
-
-    /// The part of a node, which speaks for nobody else.
-    fn part_in(&self, from: Place, form: nodes::Part) -> Option<Part> {
-        let nodes = self.places(&form.nodes).ok()?;
-        let read = |data: nodes::NodeData| {
-            let place = *nodes.get(usize::try_from(data.node).ok()?)?;
-            (place == from).then_some((place, data.data))
-        };
-        let data = form.data.into_iter().map(read).collect::<Option<_>>()?;
-        let given_up = form.given_up.map(|name| self.place(&name).filter(|place| *place == from));
-        let given_up = match given_up {
-            Some(None) => return None,
-            Some(place) => place,
-            None => None,
-        };
-        nodes.contains(&from).then_some(Part { operation: form.operation, nodes, data, given_up })
-    }
-
-    fn outcome_form(&self, operation: String, nodes: &[Place], outcome: Outcome) -> nodes::Outcome {
-        use nodes::outcome::Result;
-        let result = match outcome {
-            Outcome::Complete(data) => Result::Data(nodes::AllData { data }),
-            Outcome::GivenUp(place) => Result::GivenUp(self.name(place).to_owned()),
-            Outcome::Lost(place) => Result::Lost(self.name(place).to_owned()),
-        };
-        nodes::Outcome { operation, nodes: self.names_of(nodes), result: Some(result) }
-    }
-
-    fn outcome_in(&self, form: nodes::Outcome) -> Option<(String, Vec<Place>, Outcome)> {
-        use nodes::outcome::Result;
-        let nodes = self.places(&form.nodes).ok()?;
-        let outcome = match form.result? {
-            Result::Data(all) if all.data.len() == nodes.len() => Outcome::Complete(all.data),
-            Result::Data(_) => return None,
-            Result::GivenUp(name) => Outcome::GivenUp(self.place(&name)?),
-            Result::Lost(name) => Outcome::Lost(self.place(&name)?),
-        };
-        Some((form.operation, nodes, outcome))
+/// The head's way to others, or that of a node without connections to others: through the head.
+#[async_trait]
+impl Reach for Net {
+    async fn step(&self, to: Place, step: Bytes) -> Answered {
+        self.ask(self.name(self.0.me), to, What::Step(step)).await
     }
 }
 
 /// Does what can be done at once, in the order in which frames come, and the rest beside what comes next.
-fn begin(work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn begin(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     // a task whose turn is nearly over would otherwise put it off, behind what comes next
     let first = std::pin::pin!(unconstrained(work.as_mut())).poll(&mut Context::from_waker(Waker::noop()));
@@ -459,21 +380,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A caller here that has entered an operation; it gives the operation up unless it has heard how it ended.
-struct Entered<'a> {
-    net: &'a Net,
-    operation: &'a str,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if lock(&self.net.0.callers).remove(self.operation).is_some() {
-            let acts = lock(&self.net.0.gathering).give_up(self.operation);
-            self.net.carry(acts);
-        }
-    }
-}
-
 #[async_trait]
 impl Exchange for Net {
     fn node(&self) -> &str {
@@ -490,29 +396,13 @@ impl Exchange for Net {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
-        let places = self.places(nodes).map_err(|node| ExchangeError::Unreachable { node })?;
-        if self.0.me != 0 && !lock(&self.0.links).contains_key(&0) {
-            return Err(ExchangeError::Unreachable { node: self.name(0).to_owned() });
-        }
-        let (caller, outcome) = oneshot::channel();
-        lock(&self.0.callers).insert(operation.to_owned(), caller);
-        let _entered = Entered { net: self, operation };
-        let acts = lock(&self.0.gathering).enter(operation, &places, data);
-        self.carry(acts);
-        match outcome.await {
-            Ok(Outcome::Complete(data)) => Ok(data),
-            Ok(Outcome::GivenUp(place)) => {
-                Err(ExchangeError::Abandoned { node: self.name(place).to_owned() })
-            }
-            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_owned() }),
-            Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
-        }
+        self.operations()?.all_gather(operation, nodes, data).await
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
         let unknown = || ExchangeError::Unreachable { node: node.to_owned() };
         let place = self.place(node).ok_or_else(unknown)?;
-        self.ask(self.name(self.0.me), place, request).await
+        self.ask(self.name(self.0.me), place, What::Request(request)).await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {

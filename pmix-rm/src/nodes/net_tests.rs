@@ -11,10 +11,13 @@ use super::*;
 fn connected() -> (Vec<Net>, mpsc::UnboundedReceiver<Loss>) {
     let names = ["h", "a", "b"].map(str::to_owned).to_vec();
     let (ends, mut losses): (Vec<_>, Vec<_>) = (0..3).map(|me| Net::new(me, names.clone())).unzip();
+    for end in &ends {
+        end.gather(32, Arc::new(end.clone()));
+    }
     for place in 1..3 {
         for (from, to) in [(0, place), (place, 0)] {
             let (link, mut frames) = Link::new(Duration::from_secs(20));
-            assert!(ends[from].connect(to, link, 1));
+            assert!(ends[from].connect(to, link));
             let hearer = ends[to].clone();
             tokio::spawn(async move {
                 while let Some(frame) = frames.next().await {
@@ -90,7 +93,7 @@ async fn what_waits_for_a_node_that_is_lost_fails_and_names_it() {
     ends[1].serve(Arc::new(Named("a".into(), Arc::new(Semaphore::new(0)))));
     let all = names(&["h", "a", "b"]);
     let lose = async {
-        while lock(&ends[0].0.asked).waiting.len() < 2 || lock(&ends[0].0.callers).is_empty() {
+        while lock(&ends[0].0.asked).waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         ends[0].lose(1, "it was cut off");
@@ -122,16 +125,17 @@ async fn a_node_speaks_for_no_other() {
     let permits = Arc::new(Semaphore::new(0));
     ends[2].serve(Arc::new(Named("b".into(), permits.clone())));
     let all = names(&["h", "a", "b"]);
-    let data = |node| vec![nodes::NodeData { node, data: "forged".into() }];
-    let part = |operation: &str, data, given_up: Option<&str>| {
-        Content::Part(nodes::Part {
-            operation: operation.into(),
-            nodes: all.clone(),
-            data,
-            given_up: given_up.map(Into::into),
-        })
+    let ask = |step: nodes::step::Content| {
+        let step = prost::Message::encode_to_vec(&nodes::Step { content: Some(step) });
+        let what = Some(What::Step(step.into()));
+        Content::Ask(nodes::Ask { id: 0, from: "h".into(), to: "h".into(), what })
     };
-    for forged in [part("op", data(2), None), part("op", Vec::new(), Some("b")), part("op", data(9), None)] {
+    let part = |data: &[u32], given_up| {
+        let data = data.iter().map(|node| nodes::NodeData { node: *node, data: "forged".into() });
+        let (operation, nodes) = ("op".into(), vec![0, 1, 2]);
+        ask(nodes::step::Content::Part(nodes::Part { operation, nodes, data: data.collect(), given_up }))
+    };
+    for forged in [part(&[2], None), part(&[], Some(2)), part(&[9], None)] {
         ends[0].take(1, forged).await;
     }
     // nor answers in its place
@@ -148,12 +152,9 @@ async fn a_node_speaks_for_no_other() {
     permits.add_permits(1);
     assert_eq!(asked.await.unwrap().unwrap(), "b to h: x");
     // nor for the head
-    let outcome = nodes::Outcome {
-        operation: "op".into(),
-        nodes: all.clone(),
-        result: Some(nodes::outcome::Result::GivenUp("h".into())),
-    };
-    ends[0].take(1, Content::Outcome(outcome)).await;
+    let result = Some(nodes::outcome::Result::GivenUp(0));
+    let outcome = nodes::Outcome { operation: "op".into(), nodes: vec![0, 1, 2], result };
+    ends[0].take(1, ask(nodes::step::Content::Outcome(outcome))).await;
     let gather = |end: usize| ends[end].all_gather("op", &all, Bytes::from(ends[end].node().to_owned()));
     let (h, a, b) = tokio::join!(gather(0), gather(1), gather(2));
     for parts in [h, a, b] {
@@ -166,7 +167,8 @@ async fn requests_of_a_node_that_are_not_answered_are_bounded() {
     let (ends, _losses) = connected();
     let permits = Arc::new(Semaphore::new(0));
     ends[0].serve(Arc::new(Named("h".into(), permits.clone())));
-    let ask = |id| Content::Ask(nodes::Ask { id, from: "a".into(), to: "h".into(), request: Bytes::new() });
+    let what = || Some(What::Request(Bytes::new()));
+    let ask = |id| Content::Ask(nodes::Ask { id, from: "a".into(), to: "h".into(), what: what() });
     for id in 0..MAX_ASKED as u64 {
         ends[0].take(1, ask(id)).await;
     }
@@ -197,11 +199,15 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     for bytes in [1 << 20, 1 << 10, 0] {
         while tokio::time::timeout(Duration::from_millis(1), b.send(leave(bytes))).await.is_ok() {}
     }
-    assert!(head.connect(2, b, 1) && head.connect(1, a, 1));
+    assert!(head.connect(2, b) && head.connect(1, a));
+    head.gather(32, Arc::new(head.clone()));
     let gather = head.all_gather("op", &all, "h".into());
     let part = |place: u32, name: &str| {
         let data = vec![nodes::NodeData { node: place, data: name.to_owned().into() }];
-        Content::Part(nodes::Part { operation: "op".into(), nodes: all.clone(), data, given_up: None })
+        let part = nodes::Part { operation: "op".into(), nodes: vec![0, 1, 2], data, given_up: None };
+        let step = nodes::Step { content: Some(nodes::step::Content::Part(part)) };
+        let what = Some(What::Step(prost::Message::encode_to_vec(&step).into()));
+        Content::Ask(nodes::Ask { id: 7, from: name.into(), to: "h".into(), what })
     };
     let parts = async {
         head.take(2, part(2, "b")).await;
@@ -210,7 +216,7 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     let began = tokio::time::Instant::now();
     let heard = async {
         let frame = read.next().await.unwrap();
-        assert!(matches!(frame.content, Some(Content::Outcome(_))), "{frame:?}");
+        assert!(matches!(frame.content, Some(Content::Answer(nodes::Answer { id: 7, .. }))), "{frame:?}");
     };
     tokio::select! {
         ((), gathered) = async { tokio::join!(heard, gather) } => assert_eq!(gathered.unwrap(), ["h", "a", "b"]),

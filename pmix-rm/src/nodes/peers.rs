@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_host::{Exchange, ExchangeError, Responder};
-use pmix_proto::nodes::{self, Ask, Frame, Hello, There, Where, frame::Content};
+use pmix_proto::nodes::{self, Ask, Frame, Hello, There, Where, ask::What, frame::Content};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -24,6 +24,7 @@ use super::dial::Dial;
 use super::gather::Place;
 use super::link::Link;
 use super::net::{Answered, Net};
+use super::operations::Reach;
 use super::{MAX_ADDRESSES, brief, lock, trust, version};
 
 /// Connections to other daemons at a time.
@@ -43,8 +44,7 @@ pub(super) struct Peers(Arc<Inner>);
 
 struct Inner {
     net: Net,
-    /// `None` if the head knows nothing of connections between daemons.
-    own: Option<Own>,
+    own: Own,
     table: Mutex<Table>,
     /// A node that cannot be reached directly has been named.
     has_named: AtomicBool,
@@ -99,7 +99,7 @@ struct Open {
 struct Waiting(Option<HashMap<u64, oneshot::Sender<Answered>>>);
 
 impl Peers {
-    pub(super) fn new(net: Net, own: Option<Own>) -> Self {
+    pub(super) fn new(net: Net, own: Own) -> Self {
         let has_named = AtomicBool::new(false);
         Self(Arc::new(Inner { net, own, table: Mutex::default(), has_named }))
     }
@@ -146,6 +146,7 @@ impl Peers {
         if let Some(visit) = visit {
             visit.abort();
         }
+        let _ = self.0.net.operations().inspect(|operations| operations.lose(place));
         if let Some(Way::Open(open)) = way {
             for (_, answer) in lock(&open.waiting).0.take().into_iter().flatten() {
                 let _ = answer.send(Err(self.0.net.unreachable(place)));
@@ -154,12 +155,11 @@ impl Peers {
     }
 
     /// Asks another daemon; `None` if it is to be asked through the head.
-    async fn ask(&self, place: Place, request: &Bytes) -> Option<Answered> {
-        let own = self.0.own.as_ref()?;
+    async fn ask(&self, place: Place, what: &What) -> Option<Answered> {
         let deadline = Instant::now() + WAIT;
         loop {
-            let mut opening = match self.step(own, place) {
-                Step::Ask(open) => return open.ask(&self.0.net, place, request).await,
+            let mut opening = match self.step(place) {
+                Step::Ask(open) => return open.ask(&self.0.net, place, what).await,
                 Step::Wait(opening) => opening,
                 Step::ThroughHead => return None,
                 Step::Lost => return Some(Err(self.0.net.unreachable(place))),
@@ -169,7 +169,17 @@ impl Peers {
         }
     }
 
-    fn step(&self, own: &Own, place: Place) -> Step {
+    /// Asks another daemon, or has the head ask it.
+    async fn ask_or_relay(&self, place: Place, what: What) -> Answered {
+        let net = &self.0.net;
+        let what = net.small_enough(what, net.name(place))?;
+        match self.ask(place, &what).await {
+            Some(answered) => answered,
+            None => net.ask(net.node(), place, what).await,
+        }
+    }
+
+    fn step(&self, place: Place) -> Step {
         let mut table = lock(&self.0.table);
         if table.lost.contains(&place) {
             return Step::Lost;
@@ -185,18 +195,18 @@ impl Peers {
         }
         let (over, opening) = watch::channel(());
         table.ways.insert(place, Way::Opening(opening.clone()));
-        let (peers, own) = (self.clone(), own.clone());
+        let peers = self.clone();
         tokio::spawn(async move {
-            peers.open(own, place).await;
+            peers.open(place).await;
             drop(over);
         });
         Step::Wait(opening)
     }
 
     /// Connects with another daemon, if it can be reached.
-    async fn open(&self, own: Own, place: Place) {
+    async fn open(&self, place: Place) {
         let late = |_| format!("no connection within {} s", OPEN_WITHIN.as_secs());
-        let connected = timeout(OPEN_WITHIN, self.connect(&own, place)).await.map_err(late);
+        let connected = timeout(OPEN_WITHIN, self.connect(place)).await.map_err(late);
         let (way, frames) = match connected.and_then(|connected| connected) {
             Ok((link, frames)) => {
                 let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
@@ -235,7 +245,7 @@ impl Peers {
         }
     }
 
-    async fn connect(&self, own: &Own, place: Place) -> Result<(Link, Streaming<Frame>), String> {
+    async fn connect(&self, place: Place) -> Result<(Link, Streaming<Frame>), String> {
         let There { incarnation, addresses, .. } = self.whereabouts(place).await?;
         let addresses: Vec<SocketAddr> =
             addresses.iter().take(MAX_ADDRESSES).filter_map(|address| address.parse().ok()).collect();
@@ -243,15 +253,15 @@ impl Peers {
             return Err("its daemon has no port for others".into());
         }
         let name = trust::name_of(place, incarnation);
-        let dial = Dial { name, config: own.config.clone(), silence: own.silence };
+        let dial = Dial { name, config: self.0.own.config.clone(), silence: self.0.own.silence };
         let (mut client, address) = dial.any(&addresses).await?;
         let hello = Hello {
             versions: Some(version::spoken(version::OWN)),
             node: self.node().to_owned(),
-            incarnation: own.incarnation,
+            incarnation: self.0.own.incarnation,
             ..Hello::default()
         };
-        let (link, waiting) = Link::new(own.silence);
+        let (link, waiting) = Link::new(self.0.own.silence);
         let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
         let refused = |status: &tonic::Status| format!("its daemon at {address} refuses: {}", brief(status));
         let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
@@ -340,13 +350,13 @@ impl Open {
     }
 
     /// Asks on this connection; `None` if it ends before the answer.
-    async fn ask(&self, net: &Net, to: Place, request: &Bytes) -> Option<Answered> {
+    async fn ask(&self, net: &Net, to: Place, what: &What) -> Option<Answered> {
         let (answer, answered) = oneshot::channel();
         let id = net.next_id();
         lock(&self.waiting).0.as_mut()?.insert(id, answer);
         let _forgotten = Forgotten { waiting: &self.waiting, id };
         let (from, to) = (net.name(net.me()).to_owned(), net.name(to).to_owned());
-        let ask = Ask { id, from, to, request: request.clone() };
+        let ask = Ask { id, from, to, what: Some(what.clone()) };
         self.link.send(Frame { content: Some(Content::Ask(ask)) }).await.ok()?;
         let answered = answered.await.ok();
         *lock(&self.used) = Instant::now();
@@ -364,6 +374,16 @@ impl Drop for Forgotten<'_> {
     fn drop(&mut self) {
         if let Some(waiting) = &mut lock(self.waiting).0 {
             waiting.remove(&self.id);
+        }
+    }
+}
+
+#[async_trait]
+impl Reach for Peers {
+    async fn step(&self, to: Place, step: Bytes) -> Answered {
+        match to {
+            0 => self.0.net.step(to, step).await,
+            _ => self.ask_or_relay(to, What::Step(step)).await,
         }
     }
 }
@@ -392,13 +412,10 @@ impl Exchange for Peers {
     }
 
     async fn read(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        if let Some(place) = self.place(node) {
-            let request = self.0.net.small_enough(request.clone(), node)?;
-            if let Some(answered) = self.ask(place, &request).await {
-                return answered;
-            }
+        match self.place(node) {
+            Some(place) => self.ask_or_relay(place, What::Request(request)).await,
+            None => self.0.net.fetch(node, request).await,
         }
-        self.0.net.fetch(node, request).await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {

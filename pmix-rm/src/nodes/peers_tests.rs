@@ -1,7 +1,5 @@
 //! Daemons that ask each other, beside their head.
 
-use tokio_stream::StreamExt;
-
 use super::super::fixture::{Here, Session, until};
 use super::*;
 
@@ -14,7 +12,7 @@ fn is_connected(from: &Here, place: Place) -> bool {
 async fn what_only_reads_goes_from_daemon_to_daemon_and_all_else_through_the_head() {
     let session = Session::new(&["h", "a", "b"]).await;
     let mut count = session.head.next_id();
-    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (a, b) = (session.daemon("a").await, session.daemon("b").await);
     for _ in 0..2 {
         assert_eq!(a.ask("b").await.unwrap(), "b to a");
         assert_eq!(b.ask("a").await.unwrap(), "a to b");
@@ -35,37 +33,9 @@ async fn what_only_reads_goes_from_daemon_to_daemon_and_all_else_through_the_hea
 }
 
 #[tokio::test]
-async fn a_daemon_of_version_1_is_asked_through_the_head_and_asks_that_way() {
-    let session = Session::new(&["h", "a", "b", "c"]).await;
-    let mut count = session.head.next_id();
-    let (new, old) = (session.daemon("a", 2).await, session.daemon("b", 1).await);
-    assert!(old.port.is_none() && new.port.is_some());
-    assert_eq!(new.ask("b").await.unwrap(), "b to a");
-    assert_eq!(old.ask("a").await.unwrap(), "a to b");
-    assert_eq!(session.passed_on(&mut count), 2);
-}
-
-#[tokio::test]
-async fn a_daemon_of_version_1_does_not_hear_of_lost_nodes() {
-    let session = Session::new(&["h", "a", "b", "c"]).await;
-    let new = session.daemon("a", 2).await;
-    let mut old = session.attached("b", 1).await;
-    let _lost = session.daemon("c", 2).await;
-    session.head.lose(3, "it was cut off");
-    until(|| lock(&new.peers.0.table).lost.contains(&3)).await;
-    let asked = tokio::spawn({
-        let head = session.head.clone();
-        async move { head.fetch("b", "0".into()).await }
-    });
-    let first = old.frames.next().await.unwrap().unwrap();
-    assert!(matches!(first.content, Some(Content::Ask(_))), "{first:?}");
-    asked.abort();
-}
-
-#[tokio::test]
 async fn what_waits_for_a_daemon_whose_node_is_declared_lost_fails_and_names_it() {
     let session = Session::new(&["h", "a", "b", "c"]).await;
-    let [a, b, c] = ["a", "b", "c"].map(|node| session.daemon(node, 2));
+    let [a, b, c] = ["a", "b", "c"].map(|node| session.daemon(node));
     let (a, b, c) = tokio::join!(a, b, c);
     b.withhold();
     let lose = async {
@@ -80,7 +50,7 @@ async fn what_waits_for_a_daemon_whose_node_is_declared_lost_fails_and_names_it(
     assert_eq!(session.passed_on(&mut count), 0, "it fails here");
     // and what it asks is not answered any more
     until(|| !is_connected(&b, 1)).await;
-    b.peers.ask(1, &"0".into()).await.ok_or(()).unwrap_err();
+    b.peers.ask(1, &What::Request("0".into())).await.ok_or(()).unwrap_err();
     assert!(a.asked() == 0);
     assert_eq!(a.ask("c").await.unwrap(), "c to a");
 }
@@ -88,7 +58,7 @@ async fn what_waits_for_a_daemon_whose_node_is_declared_lost_fails_and_names_it(
 #[tokio::test]
 async fn the_end_of_a_connection_fails_nothing_and_the_rest_is_asked_through_the_head() {
     let session = Session::new(&["h", "a", "b"]).await;
-    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (a, b) = (session.daemon("a").await, session.daemon("b").await);
     b.withhold();
     let mut count = session.head.next_id();
     let end = async {
@@ -110,7 +80,7 @@ async fn the_end_of_a_connection_fails_nothing_and_the_rest_is_asked_through_the
 #[tokio::test]
 async fn a_daemon_whose_port_is_closed_is_asked_through_the_head_and_not_tried_again_at_once() {
     let session = Session::new(&["h", "a", "b"]).await;
-    let (a, mut b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (a, mut b) = (session.daemon("a").await, session.daemon("b").await);
     b.port = None;
     let mut count = session.head.next_id();
     for _ in 0..2 {
@@ -125,19 +95,19 @@ async fn a_daemon_whose_port_is_closed_is_asked_through_the_head_and_not_tried_a
 #[tokio::test]
 async fn a_request_waits_only_a_moment_for_a_connection() {
     let session = Session::new(&["h", "a", "b"]).await;
-    let (a, _b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (a, _b) = (session.daemon("a").await, session.daemon("b").await);
     let (_over, opening) = watch::channel(());
     lock(&a.peers.0.table).ways.insert(2, Way::Opening(opening));
     tokio::time::pause();
     let began = Instant::now();
-    let asked = a.peers.ask(2, &"0".into()).await;
+    let asked = a.peers.ask(2, &What::Request("0".into())).await;
     assert!(asked.is_none() && began.elapsed() >= WAIT && began.elapsed() < 2 * WAIT);
 }
 
 #[tokio::test]
 async fn a_connection_that_is_not_used_any_more_is_closed() {
     let session = Session::new(&["h", "a", "b"]).await;
-    let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+    let (a, b) = (session.daemon("a").await, session.daemon("b").await);
     a.ask("b").await.unwrap();
     assert!(is_connected(&a, 2));
     tokio::time::pause();
@@ -173,4 +143,91 @@ async fn connections_to_other_daemons_are_bounded_and_the_one_unused_for_longest
         table.ways.insert(place, Way::Opening(opening.clone()));
     }
     assert!(!table.make_room());
+}
+
+/// Four nodes in a tree of degree 2, of which the second is above the fourth.
+async fn four() -> (Session, [Here; 3], Vec<String>) {
+    let session = Session::new(&["h", "a", "b", "c"]).await;
+    let (a, b, c) = tokio::join!(session.daemon("a"), session.daemon("b"), session.daemon("c"));
+    (session, [a, b, c], ["h", "a", "b", "c"].map(str::to_owned).to_vec())
+}
+
+#[tokio::test]
+async fn what_nodes_give_to_an_operation_goes_up_the_tree_from_daemon_to_daemon() {
+    let (session, [a, b, c], all): (Session, [Here; 3], Vec<String>) = four().await;
+    let mut count = session.head.next_id();
+    let give = |exchange: Arc<dyn Exchange>, name: &'static str, nodes: &[String]| {
+        let nodes = nodes.to_vec();
+        async move { exchange.all_gather(name, &nodes, Bytes::from(exchange.node().to_owned())).await.unwrap() }
+    };
+    let ends: [Arc<dyn Exchange>; 4] = [
+        Arc::new(session.head.clone()),
+        Arc::new(a.peers.clone()),
+        Arc::new(b.peers.clone()),
+        Arc::new(c.peers.clone()),
+    ];
+    for name in ["one", "two"] {
+        let given = futures::future::join_all(ends.iter().map(|end| give(end.clone(), name, &all))).await;
+        assert!(given.iter().all(|given| *given == ["h", "a", "b", "c"]), "{given:?}");
+        // c is below a, which waits for it
+        assert!(is_connected(&c, 1) && !is_connected(&c, 2) && !is_connected(&a, 3));
+    }
+    // the head is asked nothing for others
+    assert_eq!(session.passed_on(&mut count), 0);
+    // and is no part of what it does not take part in
+    let rest = ["c", "b", "a"].map(str::to_owned);
+    let given =
+        futures::future::join_all(ends[1..].iter().map(|end| give(end.clone(), "three", &rest))).await;
+    assert!(given.iter().all(|given| *given == ["c", "b", "a"]), "{given:?}");
+    assert_eq!(session.passed_on(&mut count), 0);
+    assert!(is_connected(&c, 1) && is_connected(&b, 1));
+}
+
+#[tokio::test]
+async fn an_operation_goes_on_when_a_connection_of_its_tree_ends() {
+    let (session, [a, b, c], all) = four().await;
+    let gather = |exchange: Peers| {
+        let all = all.clone();
+        tokio::spawn(async move { exchange.all_gather("op", &all, Bytes::from_static(b"x")).await })
+    };
+    let below = gather(c.peers.clone());
+    until(|| is_connected(&c, 1)).await;
+    let asked = || {
+        lock(&c.peers.0.table)
+            .ways
+            .get(&1)
+            .is_some_and(|way| matches!(way, Way::Open(open) if open.is_in_use()))
+    };
+    until(asked).await;
+    lock(&a.peers.0.table).visits[&3].abort();
+    let (a, b) = (gather(a.peers.clone()), gather(b.peers.clone()));
+    session.head.all_gather("op", &all, Bytes::from_static(b"x")).await.unwrap();
+    for given in [below, a, b] {
+        assert_eq!(given.await.unwrap().unwrap(), ["x"; 4]);
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_lost_ends_its_operations_for_those_below_and_beside_it() {
+    let (session, [a, b, c], all) = four().await;
+    let gather = |exchange: Peers| {
+        let all = all.clone();
+        tokio::spawn(async move { exchange.all_gather("op", &all, Bytes::new()).await })
+    };
+    let (below, beside) = (gather(c.peers.clone()), gather(b.peers.clone()));
+    until(|| is_connected(&c, 1)).await;
+    drop(a.port);
+    session.head.lose(1, "it was cut off");
+    let root = session.head.all_gather("op", &all, Bytes::new()).await;
+    for failed in [below.await.unwrap(), beside.await.unwrap(), root] {
+        assert!(matches!(&failed, Err(ExchangeError::Unreachable { node }) if node == "a"), "{failed:?}");
+    }
+    // the others go on
+    let rest = ["h", "b", "c"].map(str::to_owned);
+    let (h, b, c) = tokio::join!(
+        session.head.all_gather("rest", &rest, Bytes::new()),
+        b.peers.all_gather("rest", &rest, Bytes::new()),
+        c.peers.all_gather("rest", &rest, Bytes::new())
+    );
+    assert!(h.is_ok() && b.is_ok() && c.is_ok(), "{h:?} {b:?} {c:?}");
 }

@@ -39,6 +39,8 @@ pub(crate) struct How {
     pub(crate) head_grace: Duration,
     /// How long the head goes on without a sign of a daemon.
     pub(crate) host_grace: Duration,
+    /// Children of a node in the tree of an operation.
+    pub(crate) tree_degree: usize,
     /// The directory for the records of servers; `None` for none.
     pub(crate) record: Option<String>,
     pub(crate) native: NativeWire,
@@ -90,6 +92,7 @@ impl Session {
         let authority = Authority::new().map_err(|error| error.to_string())?;
         let authority = Arc::new(authority);
         let (net, losses) = Net::new(0, names.clone());
+        net.gather(how.tree_degree, Arc::new(net.clone()));
         let port = Port::bind().await;
         let port = port.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
         let heads = port.addresses();
@@ -106,6 +109,7 @@ impl Session {
                 token: authority.token(daemon).map_err(|error| error.to_string())?,
                 grace: millis(how.grace),
                 head_grace: millis(how.head_grace),
+                tree_degree: how.tree_degree,
                 record: how.record.clone(),
                 native: how.native.into(),
                 pmi1: how.pmi1 != Pmi1Wire::Off,

@@ -6,11 +6,7 @@ use pmix_types::escaped;
 use thiserror::Error;
 
 /// The minor version of this release; the first one is 1.
-pub(super) const OWN: u32 = 2;
-
-/// The first one in which daemons have ports for each other, and hear from the head where these are and which nodes are
-/// lost.
-pub(super) const DIRECT: u32 = 2;
+pub(super) const OWN: u32 = 1;
 
 /// Longest name of an implementation that is shown.
 const MAX_SHOWN: usize = 60;

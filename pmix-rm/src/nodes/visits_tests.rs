@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use pmix_proto::nodes::{Leave, Versions};
+use pmix_proto::nodes::{Leave, Versions, ask::What};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
@@ -25,7 +25,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let session = Session::new(&["h", "a", "b", "c"]).await;
-        let (a, b) = (session.daemon("a", 2).await, session.daemon("b", 2).await);
+        let (a, b) = (session.daemon("a").await, session.daemon("b").await);
         let there = b.peers.whereabouts(1).await.unwrap();
         let address = there.addresses.last().unwrap().parse().unwrap();
         Self { session, a, b, address }
@@ -63,7 +63,7 @@ fn hello(node: &str, incarnation: u64) -> Content {
 
 fn ask(id: u64, bytes: usize) -> Content {
     let (from, to) = ("b".into(), "a".into());
-    Content::Ask(Ask { id, from, to, request: bytes.to_string().into() })
+    Content::Ask(Ask { id, from, to, what: Some(What::Request(bytes.to_string().into())) })
 }
 
 /// Says this, and then nothing more.
@@ -139,7 +139,7 @@ async fn what_is_no_question_ends_the_connection_of_a_daemon() {
     let old = Content::Hello(Hello { versions: Some(old), node: "c".into(), ..Hello::default() });
     assert_eq!(fixture.c().await.join(says([old])).await.unwrap_err().code(), Code::FailedPrecondition);
     assert_eq!(fixture.c().await.enrol(Enrolment::default()).await.unwrap_err().code(), Code::Unimplemented);
-    let to_another = Ask { id: 1, from: "c".into(), to: "b".into(), request: "0".into() };
+    let to_another = Ask { id: 1, from: "c".into(), to: "b".into(), what: Some(What::Request("0".into())) };
     for wrong in [leave(), Content::Ask(to_another)] {
         let mut client = fixture.c().await;
         let mut answers = client.join(says([hello("c", 1), wrong])).await.unwrap().into_inner();

@@ -98,6 +98,8 @@ impl Round {
         let _ = std::fs::remove_file(&go);
         let mut command = pmixrun_on(hosts, 0, &["--host", "n0:2,n1:2,n2:2", "--map-by", "node", "-n", "3"]);
         command.args(["--host-grace", "2", "--head-grace", "3", "--start-timeout", "10"]);
+        // n2 is below n1, which is below n0
+        command.args(["--tree-degree", "1"]);
         command.args(["--reaction", "2", "--grace", "1"]).arg(phase_program()).arg(self.phase);
         if self.is_before {
             command.arg(go)

@@ -125,7 +125,7 @@ fn programs_of_the_conformance_kit_find_over_daemons_what_they_find_on_one_node(
     let dir = tempfile::tempdir().unwrap();
     for wire in ["grpc", "native"] {
         let mut command = Command::new(program("pmix-rm", "pmix-check"));
-        let launcher = here(dir.path(), "a:2,b:2", &["-n", "4"]);
+        let launcher = here(dir.path(), "a:2,b,c", &["-n", "4", "--tree-degree", "1"]);
         command.args(["--wire", wire, "--"]).arg(launcher.get_program()).args(launcher.get_args());
         command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let (code, out, err) = run(command);

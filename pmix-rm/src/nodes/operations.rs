@@ -1,0 +1,315 @@
+//! The operations of several nodes: what `gather.rs` decides, said to other nodes.
+//!
+//! A node says a part to the one above it as a request, whose answer is the outcome. So a request that is made again, because its
+//! answer was lost on the way, needs nothing of its own; and one whose node is lost ends with that node. An outcome that nobody has asked for
+//! is a request, too.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_host::ExchangeError;
+use pmix_proto::nodes::{self, step::Content};
+use prost::Message;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::gather::{Act, Gathering, Outcome, Part, Place};
+use super::lock;
+use super::net::begin;
+
+/// How long data of operations is kept, at least, for nodes that ask again; twice as long at most.
+const KEPT: Duration = Duration::from_secs(20);
+/// How long to wait before a request is made again that has failed although its node is not lost.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The way to other nodes.
+#[async_trait]
+pub(super) trait Reach: Send + Sync {
+    /// Asks a node, and returns its answer. The node may hear the request more than once.
+    ///
+    /// # Errors
+    /// The node is lost, or has too much to do.
+    async fn step(&self, to: Place, step: Bytes) -> Result<Bytes, ExchangeError>;
+}
+
+/// An operation, and a node that waits for its outcome.
+type Asker = (String, Place);
+
+/// The end of one node in all operations. All clones are the same end.
+#[derive(Clone)]
+pub(super) struct Operations(Arc<Inner>);
+
+struct Inner {
+    me: Place,
+    names: Vec<String>,
+    gathering: Mutex<Gathering>,
+    /// Callers here of operations that have not ended.
+    callers: Mutex<HashMap<String, oneshot::Sender<Outcome>>>,
+    /// Nodes that wait for the outcome of an operation.
+    askers: Mutex<HashMap<Asker, Vec<oneshot::Sender<Bytes>>>>,
+    reach: Arc<dyn Reach>,
+}
+
+impl Operations {
+    /// The end of the node `me` among these, in trees of this degree.
+    pub(super) fn new(me: Place, names: Vec<String>, degree: usize, reach: Arc<dyn Reach>) -> Self {
+        let inner = Arc::new(Inner {
+            me,
+            names,
+            gathering: Mutex::new(Gathering::new(me, degree)),
+            callers: Mutex::default(),
+            askers: Mutex::default(),
+            reach,
+        });
+        tokio::spawn(age(Arc::downgrade(&inner)));
+        Self(inner)
+    }
+
+    /// What [`pmix_host::Exchange::all_gather`] does.
+    pub(super) async fn all_gather(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        let place = |name: &String| self.0.names.iter().position(|known| known == name);
+        let unknown = |name: &String| ExchangeError::Unreachable { node: name.clone() };
+        let places = nodes.iter().map(|name| place(name).ok_or_else(|| unknown(name)));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let mut members = places.clone();
+        members.sort_unstable();
+        members.dedup();
+        if members.binary_search(&self.0.me).is_err() {
+            let why = format!("node {} does not take part in {operation}", self.name(self.0.me));
+            return Err(ExchangeError::Other(why));
+        }
+        let (caller, outcome) = oneshot::channel();
+        lock(&self.0.callers).insert(operation.to_owned(), caller);
+        let _entered = Entered { operations: self, operation };
+        let acts = lock(&self.0.gathering).enter(operation, &members, data);
+        self.carry(acts);
+        match outcome.await {
+            Ok(Outcome::Complete(data)) => {
+                let data: BTreeMap<Place, Bytes> = data.into_iter().collect();
+                Ok(places.iter().filter_map(|place| data.get(place).cloned()).collect())
+            }
+            Ok(Outcome::GivenUp(place)) => {
+                Err(ExchangeError::Abandoned { node: self.name(place).to_owned() })
+            }
+            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_owned() }),
+            Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
+        }
+    }
+
+    /// Handles a request of another node, and returns the answer.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub(super) async fn hear(&self, from: Place, step: Bytes) -> Result<Bytes, &'static str> {
+        let step = nodes::Step::decode(step).map_err(|_| "it cannot be read")?;
+        match step.content.ok_or("it is empty")? {
+            Content::Part(part) => {
+                let part = self.part_in(part).ok_or("a node of it is unknown")?;
+                if !lock(&self.0.gathering).is_sound(from, &part) {
+                    return Err("a node speaks for others");
+                }
+                let (asker, outcome) = oneshot::channel();
+                lock(&self.0.askers).entry((part.operation.clone(), from)).or_default().push(asker);
+                let acts = lock(&self.0.gathering).take(from, part);
+                self.carry(acts);
+                outcome.await.map_err(|_| "its node is lost")
+            }
+            Content::Outcome(outcome) => {
+                self.take_outcome(from, outcome).ok_or("a node of it is unknown")?;
+                Ok(Bytes::new())
+            }
+        }
+    }
+
+    /// The head has declared a node lost.
+    pub(super) fn lose(&self, node: Place) {
+        lock(&self.0.askers).retain(|(_, from), _| *from != node);
+        let acts = lock(&self.0.gathering).lose(node);
+        self.carry(acts);
+    }
+
+    /// The head is gone: so is the session.
+    pub(super) fn end(&self, head: Place) {
+        for (_, caller) in lock(&self.0.callers).drain() {
+            let _ = caller.send(Outcome::Lost(head));
+        }
+    }
+
+    fn name(&self, place: Place) -> &str {
+        self.0.names.get(place).map_or("", String::as_str)
+    }
+
+    /// A node that does not read keeps nobody else waiting.
+    fn carry(&self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Ready { operation, outcome } => {
+                    if let Some(caller) = lock(&self.0.callers).remove(&operation) {
+                        let _ = caller.send(outcome);
+                    }
+                }
+                Act::Up { to, part } => {
+                    let operations = self.clone();
+                    begin(async move { operations.pass_on(to, part).await });
+                }
+                Act::Down { to, operation, members, outcome } => {
+                    let asked = lock(&self.0.askers).remove(&(operation.clone(), to));
+                    let form = outcome_form(operation, &members, outcome);
+                    match asked {
+                        Some(askers) => {
+                            let answer = Bytes::from(form.encode_to_vec());
+                            // one whose connection has ended asks again
+                            askers.into_iter().for_each(|asker| drop(asker.send(answer.clone())));
+                        }
+                        None => {
+                            let operations = self.clone();
+                            begin(async move { operations.tell(to, form).await });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes a part on to the node above, and takes the outcome.
+    async fn pass_on(&self, to: Place, part: Part) {
+        let operation = part.operation.clone();
+        let step = step(Content::Part(part_form(part)));
+        loop {
+            match self.0.reach.step(to, step.clone()).await {
+                Ok(answer) => {
+                    let outcome = nodes::Outcome::decode(answer).ok();
+                    if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
+                        tracing::warn!(
+                            node = self.name(to),
+                            operation,
+                            "the outcome of an operation makes no sense"
+                        );
+                    }
+                    return;
+                }
+                Err(error) => {
+                    tracing::debug!(node = self.name(to), operation, %error, "a part of an operation was not passed on");
+                    tokio::time::sleep_until(Instant::now() + AGAIN).await;
+                }
+            }
+            if !lock(&self.0.gathering).waits_for(&operation, to) {
+                return;
+            }
+        }
+    }
+
+    /// Tells a node an outcome that it has not asked for.
+    async fn tell(&self, to: Place, outcome: nodes::Outcome) {
+        let step = step(Content::Outcome(outcome));
+        while let Err(error) = self.0.reach.step(to, step.clone()).await {
+            tracing::debug!(node = self.name(to), %error, "the outcome of an operation was not told");
+            tokio::time::sleep_until(Instant::now() + AGAIN).await;
+            if lock(&self.0.gathering).is_lost(to) {
+                return;
+            }
+        }
+    }
+
+    fn take_outcome(&self, from: Place, form: nodes::Outcome) -> Option<()> {
+        use nodes::outcome::Result;
+        let members = self.places_in(&form.nodes)?;
+        let place = |node: u32| usize::try_from(node).ok().filter(|place| *place < self.0.names.len());
+        let outcome = match form.result? {
+            Result::Data(all) => Outcome::Complete(self.data_in(all.data)?),
+            Result::GivenUp(node) => Outcome::GivenUp(place(node)?),
+            Result::Lost(node) => Outcome::Lost(place(node)?),
+        };
+        let acts = lock(&self.0.gathering).outcome(from, &form.operation, &members, outcome);
+        self.carry(acts);
+        Some(())
+    }
+
+    fn part_in(&self, form: nodes::Part) -> Option<Part> {
+        let nodes::Part { operation, nodes, data, given_up } = form;
+        let (members, data) = (self.places_in(&nodes)?, self.data_in(data)?);
+        let given_up =
+            given_up.map(|node| usize::try_from(node).ok()).map_or(Some(None), |place| place.map(Some))?;
+        Some(Part { operation, members, data, given_up })
+    }
+
+    /// Places in ascending order, each of which is one.
+    fn places_in(&self, nodes: &[u32]) -> Option<Vec<Place>> {
+        let places: Option<Vec<Place>> = nodes.iter().map(|node| usize::try_from(*node).ok()).collect();
+        let is_right = |places: &Vec<Place>| {
+            places.is_sorted_by(|one, next| one < next)
+                && places.last().is_some_and(|last| *last < self.0.names.len())
+        };
+        places.filter(is_right)
+    }
+
+    fn data_in(&self, data: Vec<nodes::NodeData>) -> Option<Vec<(Place, Bytes)>> {
+        data.into_iter()
+            .map(|nodes::NodeData { node, data }| Some((usize::try_from(node).ok()?, data)))
+            .collect()
+    }
+}
+
+/// Forgets old outcomes for as long as the node is there.
+async fn age(of: Weak<Inner>) {
+    loop {
+        tokio::time::sleep_until(Instant::now() + KEPT).await;
+        let Some(inner) = of.upgrade() else { return };
+        lock(&inner.gathering).age();
+    }
+}
+
+fn number(place: Place) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+fn step(content: Content) -> Bytes {
+    nodes::Step { content: Some(content) }.encode_to_vec().into()
+}
+
+fn data_form(data: Vec<(Place, Bytes)>) -> Vec<nodes::NodeData> {
+    data.into_iter().map(|(place, data)| nodes::NodeData { node: number(place), data }).collect()
+}
+
+fn part_form(part: Part) -> nodes::Part {
+    let Part { operation, members, data, given_up } = part;
+    nodes::Part {
+        operation,
+        nodes: members.into_iter().map(number).collect(),
+        data: data_form(data),
+        given_up: given_up.map(number),
+    }
+}
+
+fn outcome_form(operation: String, members: &[Place], outcome: Outcome) -> nodes::Outcome {
+    use nodes::outcome::Result;
+    let result = match outcome {
+        Outcome::Complete(data) => Result::Data(nodes::AllData { data: data_form(data) }),
+        Outcome::GivenUp(place) => Result::GivenUp(number(place)),
+        Outcome::Lost(place) => Result::Lost(number(place)),
+    };
+    nodes::Outcome { operation, nodes: members.iter().copied().map(number).collect(), result: Some(result) }
+}
+
+/// A caller here that has entered an operation; it gives the operation up unless it has heard how it ended.
+struct Entered<'a> {
+    operations: &'a Operations,
+    operation: &'a str,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if lock(&self.operations.0.callers).remove(self.operation).is_some() {
+            let acts = lock(&self.operations.0.gathering).give_up(self.operation);
+            self.operations.carry(acts);
+        }
+    }
+}
