@@ -19,6 +19,7 @@ pub use self::durable::DurableError;
 #[cfg(feature = "durable")]
 pub(crate) use self::durable::open;
 use self::outbox::Outbox;
+use crate::ExchangeError;
 use crate::internode::{PeerReply, PeerRequest, Site, unreadable};
 use crate::jobs::JobTable;
 use crate::store::{Ended, Item, Look, PublishLimits, Requester, Store, Waiting};
@@ -210,9 +211,11 @@ impl Publishing {
         }
     }
 
+    /// A keeper that is gone, as at the end of a session, has nothing left to be told about.
     async fn tell_keeper(&self, request: &PeerRequest) -> Result<(), String> {
         match tokio::time::timeout(ANSWER, self.site.tell(self.keeper(), request)).await {
-            Ok(answer) => answer.map(drop).map_err(|error| error.to_string()),
+            Ok(Ok(_) | Err(ExchangeError::Unreachable { .. })) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("it does not answer".into()),
         }
     }
