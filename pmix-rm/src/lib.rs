@@ -29,7 +29,8 @@
 //! - *Simulated nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.
 //!   Each node has a server with its own socket and port; operations across nodes go through an exchange, as between real
 //!   nodes. Tools find the first server, which knows all processes.
-//! - *Several nodes*: `--host` and `--hostfile` start a daemon, [`pmixd`], on each other host by ssh. A node that is lost ends the
+//! - *Several nodes*: `--host` and `--hostfile` start a daemon, [`pmixd`], on each other host by ssh. Inside an allocation of Slurm,
+//!   `srun` starts the daemons, on all its nodes if none are named. A node that is lost ends the
 //!   job and is named. Daemons end their ranks and themselves when `pmixrun` is gone.
 //! - *Programs linked with the C library* of PMIx are served, and those of Open MPI 4, which recognize their launcher by a
 //!   variable. `--native on` omits the variable, `--native off` serves none of these programs.
@@ -129,26 +130,24 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs the command `pmixd`, the daemon of a node, with these arguments, starting with the name of the command, and returns its
 /// exit code. Only for `main`.
 ///
-/// `pmixrun --host` starts it on other nodes. It reads one line from standard input: where its head is and how to prove its
+/// `pmixrun` starts it on other nodes. It reads one line from standard input, or from a file: where its head is and how to prove its
 /// identity.
 pub fn pmixd(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().skip(1).collect();
-    match args.first().and_then(|arg| arg.to_str()) {
-        Some(GUARDIAN_COMMAND) => {
-            to_stderr("warn");
-            return run_guardian();
-        }
-        None if args.is_empty() => {}
-        _ => {
-            if let Err(error) = cli::daemon(args) {
-                // there is nowhere to report a failure
-                let _ = error.print();
-                return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
-            }
-        }
+    if args.first().is_some_and(|arg| arg == GUARDIAN_COMMAND) {
+        to_stderr("warn");
+        return run_guardian();
     }
+    let (node_from, file) = match cli::daemon(args) {
+        Ok(given) => given,
+        Err(error) => {
+            // there is nowhere to report a failure
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
     to_stderr("warn");
-    nodes::run_daemon()
+    nodes::run_daemon(node_from.as_deref(), file.as_deref())
 }
 
 /// Runs the command `pmix-check`, which checks a resource manager, with these arguments, starting with the name of the

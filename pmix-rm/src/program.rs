@@ -105,6 +105,28 @@ const OF_PMI1: [&str; 8] = [
     "MPI_LOCALNRANKS",
 ];
 
+/// What the names of variables of Slurm begin with that describe a job, and a node of it.
+const OF_SLURM_JOBS: [&str; 11] = [
+    "SLURM_JOB_",
+    "SLURM_JOBID",
+    "SLURM_ARRAY_",
+    "SLURM_SUBMIT_",
+    "SLURM_CLUSTER",
+    "SLURM_CONF",
+    "SLURM_JWT",
+    "SLURM_RESTART_COUNT",
+    "SLURM_TOPOLOGY_",
+    "SLURM_TMPDIR",
+    "SLURM_CPUS_ON_NODE",
+];
+
+/// Whether a variable of Slurm describes a step, such as that of a daemon, or one of its tasks, or sets an option of `srun`. It
+/// would tell a process that `srun` has started it.
+pub(crate) fn is_of_step(name: &OsStr) -> bool {
+    let begins = |with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
+    (begins("SLURM_") || begins("SRUN_")) && !OF_SLURM_JOBS.iter().any(|of_job| begins(of_job))
+}
+
 /// Prefix of parameters of Open MPI. Users set them for their programs, and Open MPI's launchers for their own ranks.
 const PARAMETERS: &str = "OMPI_MCA_";
 
@@ -121,7 +143,9 @@ fn without_foreign(all: Vec<(OsString, OsString)>) -> impl Iterator<Item = (OsSt
     let is_rank = all.iter().any(|(name, _)| name == RANK_OF_ANOTHER);
     let is_users = move |name: &OsStr| !is_rank && begins(name, PARAMETERS);
     let is_foreign = move |name: &OsStr| {
-        NOT_INHERITED.iter().any(|prefix| begins(name, prefix)) || OF_PMI1.iter().any(|own| name == *own)
+        NOT_INHERITED.iter().any(|prefix| begins(name, prefix))
+            || OF_PMI1.iter().any(|own| name == *own)
+            || is_of_step(name)
     };
     all.into_iter().filter(move |(name, _)| is_users(name) || !is_foreign(name))
 }
@@ -287,7 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_open_mpi_are_inherited_unless_they_may_be_those_of_another_launcher() {
+    fn parameters_of_open_mpi_are_inherited_unless_they_may_be_those_of_another_launcher_and_slurm_names_its_job_alone()
+     {
         let names = [
             "PATH",
             "OMPI_MCA_btl",
@@ -297,13 +322,21 @@ mod tests {
             "OMPI_COMM_WORLD_SIZE",
             "PMI_FD",
             "MPI_LOCALRANKID",
+            "SLURM_JOB_ID",
+            "SLURM_ARRAY_TASK_ID",
+            "SLURM_STEP_ID",
+            "SLURM_PROCID",
+            "SLURM_NODELIST",
+            "SRUN_DEBUG",
+            "SLURMD_NODENAME",
         ];
         let kept = |more: &[&str]| -> Vec<OsString> {
             let all = names.iter().chain(more).map(|name| (name.into(), "1".into())).collect();
             without_foreign(all).map(|(name, _)| name).collect()
         };
-        assert_eq!(kept(&[]), ["PATH", "OMPI_MCA_btl"]);
-        assert_eq!(kept(&["OMPI_COMM_WORLD_RANK"]), ["PATH"]);
+        let of_job = ["SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURMD_NODENAME"];
+        assert_eq!(kept(&[]), [&["PATH", "OMPI_MCA_btl"], &of_job[..]].concat());
+        assert_eq!(kept(&["OMPI_COMM_WORLD_RANK"]), [&["PATH"], &of_job[..]].concat());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, Records, Standa
 use pmix_server::{Server, ServerStats};
 use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::cli::{Plan, Stdin};
@@ -31,13 +32,14 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let mut signals = Signals::receive()?;
     let mut console = Console::start(plan.talk)?;
     plan.warnings.iter().for_each(|warning| console.say(warning));
-    let node = uname().nodename().to_string_lossy().into_owned();
+    let node = plan.node.clone().unwrap_or_else(|| uname().nodename().to_string_lossy().into_owned());
     let nspace = Nspace::new(format!("run.{node}.{}", std::process::id())).map_err(io::Error::other)?;
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 
     let result = match prepare(&plan, &mut console) {
-        Ok((_pid_file, records)) => match Run::start(&node, &plan, records, &mut signals).await {
+        Ok((_pid_file, records)) => match Run::start(&node, &plan, records, &mut signals, &mut console).await
+        {
             Ok(mut run) => {
                 let result = run.job(plan, nspace, &mut console, &mut signals).await;
                 report.servers(&run.end().await);
@@ -113,6 +115,7 @@ impl Run {
         plan: &Plan,
         records: RecordPlace,
         signals: &mut Signals,
+        console: &mut Console,
     ) -> Result<Self, String> {
         // it becomes ready while the servers start
         let mut command = Command::new("/proc/self/exe");
@@ -122,7 +125,11 @@ impl Run {
         let starter = Starter::from_env().await?;
         let session = match &plan.hosts {
             Some(hosts) => {
-                Some(Session::start(node, hosts, &how(plan, &records), signals.interrupted()).await?)
+                let how = how(plan, &records);
+                let (tell, told) = oneshot::channel();
+                let tell = |what| drop(tell.send(what));
+                let session = Session::start(node, hosts, &how, signals.interrupted(), tell);
+                Some(while_saying(told, console, session).await?)
             }
             None => None,
         };
@@ -278,6 +285,27 @@ impl Run {
     }
 }
 
+/// Waits for what may take long, and prints what it says meanwhile.
+async fn while_saying<T>(
+    mut told: oneshot::Receiver<String>,
+    console: &mut Console,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = std::pin::pin!(work);
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            told = &mut told, if !is_told => {
+                is_told = true;
+                told.into_iter().for_each(|what| console.say(what));
+            }
+            // whoever writes next learns that it fails
+            _ = console.advance() => {}
+        }
+    }
+}
+
 /// How daemons are started.
 fn how(plan: &Plan, records: &RecordPlace) -> How {
     let start = plan.start.clone();
@@ -286,7 +314,7 @@ fn how(plan: &Plan, records: &RecordPlace) -> How {
         own.with_file_name("pmixd")
     });
     How {
-        agent: Agent { program: start.agent, daemon },
+        agent: Agent { by: start.by, daemon },
         within: start.within,
         grace: plan.grace,
         head_grace: start.head_grace,

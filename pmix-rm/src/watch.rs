@@ -117,7 +117,8 @@ impl<'a> Watch<'a> {
 
     fn on_node(&mut self, event: Event) {
         match event {
-            Event::Line { node, line } => self.console.say(format_args!("node {node}: {line}")),
+            Event::Line { node: Some(node), line } => self.console.say(format_args!("node {node}: {line}")),
+            Event::Line { node: None, line } => self.console.say(line),
             Event::Lost { node, reason } => {
                 self.console.tell(format_args!("node {node} is lost: {reason}"));
                 if let Some((_, host)) = &self.nodes {

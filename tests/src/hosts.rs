@@ -82,6 +82,9 @@ impl Hosts {
             let output = hosts.command(0, "sinfo").args(["-h", "-o", "%D %t"]).output().unwrap();
             String::from_utf8_lossy(&output.stdout).trim() == format!("{count} idle")
         });
+        for host in 0..count {
+            hosts.hosts[host].own = hosts.all_on(host);
+        }
         Some(hosts)
     }
 
@@ -149,7 +152,7 @@ impl Hosts {
     }
 
     /// What is on a host beside its own: processes, files in its own directories, mounts, sockets that listen or are connected.
-    /// What `sshd` has there is its own.
+    /// What `sshd` and Slurm have there is its own.
     pub fn left_on(&self, host: usize) -> Vec<String> {
         self.all_on(host).difference(&self.hosts[host].own).cloned().collect()
     }
@@ -274,6 +277,13 @@ impl Hosts {
         command.env("PATH", format!("{}:{path}", self.dir.path().join("bin").display()));
         command.env("HOSTNAME", name(host)).env("SLURM_CONF", self.dir.path().join("slurm.conf"));
         command.env_remove("TMPDIR").stdin(Stdio::null());
+        command
+    }
+
+    /// A command that runs a program on the first host in an allocation of Slurm, which these options ask for.
+    pub fn in_allocation(&self, options: &[&str], program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command(0, "salloc");
+        command.arg("--quiet").args(options).arg(program);
         command
     }
 

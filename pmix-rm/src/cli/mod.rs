@@ -13,8 +13,9 @@ use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_types::{App, Directives};
+use rustix::system::uname;
 
-use crate::nodes::HostList;
+use crate::nodes::{Allocation, By, HostList};
 pub(crate) use options::Stdin;
 use options::{AppArgs, Daemon, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 use output::Directive;
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) vnodes: Option<u16>,
     /// The hosts to run on; `None` for the local node.
     pub(crate) hosts: Option<HostList>,
+    /// What this host is called among them; `None` for its own name.
+    pub(crate) node: Option<String>,
     /// How daemons are started on them.
     pub(crate) start: DaemonStart,
     pub(crate) native: NativeWire,
@@ -64,8 +67,7 @@ pub(crate) struct Plan {
 /// How daemons are started.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonStart {
-    /// In place of ssh.
-    pub(crate) agent: Option<OsString>,
+    pub(crate) by: By,
     /// The program of the daemon, if it is not beside this one.
     pub(crate) daemon: Option<PathBuf>,
     pub(crate) within: Duration,
@@ -102,6 +104,14 @@ impl Plan {
 /// # Errors
 /// The problem with the command line; also the texts of `--help` and `--version`.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
+    parse_in(args, |name| std::env::var(name).ok())
+}
+
+/// The same with the variables that name an allocation.
+fn parse_in(
+    args: impl IntoIterator<Item = OsString>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Plan, clap::Error> {
     let args: Vec<OsString> = args.into_iter().skip(1).collect();
     let mut segments = args.split(is_separator);
     let whole = FirstApp::command();
@@ -142,7 +152,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             }
         }
     }
-    let hosts = setting.hosts().map_err(|problem| wrong(ErrorKind::ValueValidation, problem))?;
+    let invalid = |problem| wrong(ErrorKind::ValueValidation, problem);
+    let mut allocation = match setting.vnodes {
+        None => Allocation::of(variable).map_err(invalid)?,
+        Some(_) => None,
+    };
+    if let Some(unused) = allocation.take_if(|_| setting.store.is_some()) {
+        warnings.push(format!("--store: the job runs on this host alone, whatever is in {}", unused.name()));
+    }
+    let hosts = setting.hosts(allocation.as_ref()).map_err(invalid)?;
+    let by = setting.by(allocation.as_ref()).map_err(invalid)?;
     if let Some(hosts) = &hosts {
         if let [app] = &mut *apps
             && setting.app.is_none()
@@ -158,7 +177,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
             app.cwd = Some(whole.unwrap_or(named));
         }
     }
-    let of_daemons = ["launch_agent", "daemon", "start_timeout", "head_grace", "host_grace", "tree_degree"];
+    let of_daemons = [
+        "launcher",
+        "launch_agent",
+        "await_daemons",
+        "daemon",
+        "start_timeout",
+        "head_grace",
+        "host_grace",
+        "tree_degree",
+    ];
     if hosts.is_none()
         && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
     {
@@ -176,7 +204,6 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         store,
         stop_in_init,
         system_server,
-        launch_agent,
         daemon,
         start_timeout,
         head_grace,
@@ -203,8 +230,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
         json,
         vnodes,
         hosts,
+        node: allocation.and_then(|allocation| allocation.own(&uname().nodename().to_string_lossy())),
         start: DaemonStart {
-            agent: launch_agent,
+            by,
             daemon,
             within: start_timeout,
             head_grace,
@@ -228,13 +256,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cl
     Ok(plan)
 }
 
-/// Parses the command line of `pmixd`, without the name of the command.
+/// Parses the command line of `pmixd`, without the name of the command: the variable with the name of its node, and the file
+/// with its start line.
 ///
 /// # Errors
 /// The problem with it; also the texts of `--help` and `--version`.
-pub(crate) fn daemon(args: impl IntoIterator<Item = OsString>) -> Result<(), clap::Error> {
+pub(crate) fn daemon(
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<(Option<String>, Option<PathBuf>), clap::Error> {
     let args = std::iter::once(OsString::from("pmixd")).chain(args);
-    Daemon::try_parse_from(args).map(|Daemon {}| ())
+    Daemon::try_parse_from(args).map(|Daemon { node_from, join }| (node_from, join))
 }
 
 /// An application after the first.

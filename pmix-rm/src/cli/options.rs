@@ -11,7 +11,7 @@ use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_types::{Directives, Info, Rank, keys};
 
 use super::output::Directive;
-use crate::nodes::HostList;
+use crate::nodes::{Allocation, By, HostList};
 
 /// Runs a job of one or more applications, on this node or on several, with PMIx servers.
 ///
@@ -159,7 +159,8 @@ pub(super) struct Setting {
     pub(super) vnodes: Option<u16>,
 
     /// Run on these hosts, filled in the given order, each with its number of slots after a colon (1 if not given): a:4,b. Without -n,
-    /// all slots are used. A daemon, pmixd, is started by ssh on each host except this one
+    /// all slots are used. A daemon, pmixd, is started on each host except this one. Inside an allocation of Slurm or PBS the hosts must be in
+    /// it, and are all its nodes, with its slots, if none are named
     #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with_all = ["vnodes", "store"])]
     pub(super) host: Option<HostList>,
 
@@ -170,9 +171,18 @@ pub(super) struct Setting {
     )]
     pub(super) hostfile: Option<HostList>,
 
+    /// What starts daemons
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Launcher::Auto)]
+    pub(super) launcher: Launcher,
+
     /// Start daemons with this program in place of ssh: it is given the name of the host, and the command to run there
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "launcher")]
     pub(super) launch_agent: Option<OsString>,
+
+    /// Wait for daemons that somebody else starts, on each host with `pmixd --join DIR/HOST.join`. These files, which only this user may
+    /// read, are there while pmixrun runs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["launcher", "launch_agent", "daemon"])]
+    pub(super) await_daemons: Option<PathBuf>,
 
     /// Path of the daemon on all hosts; that of pmixd beside this pmixrun if not given
     #[arg(long, value_name = "PROGRAM")]
@@ -299,6 +309,17 @@ impl From<Pmi1> for Pmi1Wire {
     }
 }
 
+/// What starts daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Launcher {
+    /// Slurm inside an allocation of Slurm, otherwise ssh
+    Auto,
+    /// One ssh for each host
+    Ssh,
+    /// One srun for all hosts, which must be in the allocation
+    Slurm,
+}
+
 /// A policy for places or bindings, which the host understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy(String);
@@ -318,11 +339,33 @@ impl Policy {
 }
 
 impl Setting {
-    /// The hosts that are named, those of a file narrowed by those of the command line.
-    pub(super) fn hosts(&self) -> Result<Option<HostList>, String> {
-        match (self.hostfile.clone(), &self.host) {
-            (Some(file), Some(named)) => file.narrowed(named).map(Some),
-            (file, named) => Ok(file.or_else(|| named.clone())),
+    /// The hosts to run on: those of an allocation, narrowed by those of a file, narrowed by those of the command line.
+    pub(super) fn hosts(&self, allocation: Option<&Allocation>) -> Result<Option<HostList>, String> {
+        let named = match (&self.hostfile, self.host.clone()) {
+            (Some(file), Some(named)) => Some(file.narrowed(named, "the file of hosts")?),
+            (file, named) => named.or_else(|| file.clone()),
+        };
+        match (named, allocation) {
+            (Some(named), Some(all)) => all.hosts().narrowed(named, all.name()).map(Some),
+            (named, all) => Ok(named.or_else(|| all.map(|all| all.hosts().clone()))),
+        }
+    }
+
+    /// What starts daemons.
+    pub(super) fn by(&self, allocation: Option<&Allocation>) -> Result<By, String> {
+        if let Some(program) = &self.launch_agent {
+            return Ok(By::Program(program.clone()));
+        }
+        if let Some(dir) = &self.await_daemons {
+            return Ok(By::Others(dir.clone()));
+        }
+        match (self.launcher, allocation.and_then(Allocation::of_slurm)) {
+            (Launcher::Ssh, _) | (Launcher::Auto, None) => Ok(By::Ssh),
+            (Launcher::Auto | Launcher::Slurm, Some(nodes)) => Ok(By::Slurm(nodes)),
+            (Launcher::Slurm, None) => {
+                Err("'--launcher slurm': this is no allocation of Slurm: run pmixrun in salloc or sbatch"
+                    .into())
+            }
         }
     }
 
@@ -396,11 +439,19 @@ pub(super) fn is_separator(arg: &OsString) -> bool {
     arg == ":"
 }
 
-/// Started by `pmixrun --host` on each node. It reads one line from standard input: where pmixrun is, and
+/// Started by `pmixrun` on each node. It reads one line from standard input, or from a file: where pmixrun is, and
 /// how to prove its identity.
 #[derive(Debug, Parser)]
 #[command(name = "pmixd", version)]
-pub(super) struct Daemon {}
+pub(super) struct Daemon {
+    /// The variable of the environment with the name of this node, which a start line for several nodes does not have
+    #[arg(long, value_name = "VARIABLE")]
+    pub(super) node_from: Option<String>,
+
+    /// A file of `pmixrun --await-daemons` with the start line, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    pub(super) join: Option<PathBuf>,
+}
 
 fn read_hosts(path: &str) -> Result<HostList, String> {
     HostList::read(path.as_ref())

@@ -285,9 +285,60 @@ fn hosts_and_what_belongs_to_them() {
         ("--host a --vnodes 2 ./a", "cannot be used with '--vnodes <K>'"),
         ("--host a --store f ./a", "cannot be used with '--store <FILE>'"),
         ("--dvm x ./a", "pmixrun starts the daemons of each run itself"),
+        ("--host a --await-daemons d --launcher ssh ./a", "cannot be used with"),
+        ("--await-daemons d ./a", "'--await-daemons' has no meaning without '--host'"),
+        ("--host a --join f ./a", "write --await-daemons DIR"),
         ("--no-tree-spawn ./a", "pmixrun itself starts all daemons"),
     ] {
         let error = plan(line).unwrap_err().to_string();
         assert!(error.contains(why), "{line}: {error}");
+    }
+}
+
+/// The plan for a command line in an allocation of Slurm.
+fn plan_in_allocation(line: &str) -> Result<Plan, String> {
+    let args = std::iter::once("pmixrun").chain(line.split_whitespace()).map(OsString::from);
+    let variable = |name: &str| match name {
+        "SLURM_JOB_ID" => Some("7".to_owned()),
+        "SLURM_JOB_NODELIST" => Some("n[0-2]".to_owned()),
+        "SLURM_TASKS_PER_NODE" => Some("2(x2),1".to_owned()),
+        "SLURMD_NODENAME" => Some("n1".to_owned()),
+        _ => None,
+    };
+    parse_in(args, variable).map_err(|error| error.to_string())
+}
+
+#[test]
+fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_named() {
+    let slurm = By::Slurm(["n0", "n1", "n2"].map(str::to_owned).into());
+    let named = |plan: &Plan| -> Vec<(String, u32)> {
+        let hosts = plan.hosts.iter().flat_map(|hosts| hosts.hosts());
+        hosts.map(|host| (host.name.clone(), host.slots)).collect()
+    };
+    let all = plan_in_allocation("./a").unwrap();
+    assert_eq!(named(&all), [("n0".into(), 2), ("n1".into(), 2), ("n2".into(), 1)]);
+    assert_eq!((all.ranks(), all.node.as_deref(), &all.start.by), (5, Some("n1"), &slurm));
+    let some = plan_in_allocation("--host n2,n0:3 ./a").unwrap();
+    assert_eq!((named(&some), some.ranks()), (vec![("n2".into(), 1), ("n0".into(), 3)], 4));
+    assert_eq!(plan_in_allocation("--launcher ssh ./a").unwrap().start.by, By::Ssh);
+    assert_eq!(plan_in_allocation("--launcher slurm ./a").unwrap().start.by, slurm);
+    assert_eq!(plan_in_allocation("--launch-agent x ./a").unwrap().start.by, By::Program("x".into()));
+    assert_eq!(plan_in_allocation("--await-daemons d ./a").unwrap().start.by, By::Others("d".into()));
+    assert_eq!(plan("--host n1 ./a").unwrap().start.by, By::Ssh);
+    let alone = plan_in_allocation("--vnodes 2 ./a").unwrap();
+    assert_eq!((alone.ranks(), alone.hosts, alone.node), (1, None, None));
+    let alone = plan_in_allocation("--store f ./a").unwrap();
+    assert_eq!(alone.hosts, None);
+    let warning = "--store: the job runs on this host alone, whatever is in the allocation of Slurm job 7";
+    assert_eq!(alone.warnings, [warning]);
+    for (error, why) in [
+        (plan_in_allocation("--host n1,n3 ./a"), "error: n3 is not in the allocation of Slurm job 7"),
+        (plan("--host a --launcher slurm ./a"), "'--launcher slurm': this is no allocation of Slurm"),
+        (plan("--launcher ssh ./a"), "'--launcher' has no meaning without '--host'"),
+        (plan("--host a --launcher ssh --launch-agent x ./a"), "cannot be used with"),
+        (plan_in_allocation("--launcher pbs ./a"), "[possible values: auto, ssh, slurm]"),
+    ] {
+        let error = error.unwrap_err();
+        assert!(error.contains(why), "{why}: {error}");
     }
 }

@@ -1,6 +1,7 @@
 //! `pmixd`: the server of one node, whose jobs the head starts.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::Streaming;
 
 use super::dial::Dial;
+use super::join;
 use super::line::{Line, MAX_START_LINE};
 use super::link::{Frames, Link};
 use super::net::{Loss, Net};
@@ -29,10 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long another daemon may be silent. What it is asked goes through the head then.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
-/// Runs the daemon until its head is gone or says that the session is over.
-pub(crate) fn run() -> ExitCode {
-    let line = match read_line(io::stdin(), PATIENCE) {
-        Ok(line) => line,
+/// Runs the daemon until its head is gone or says that the session is over. The variable has the name of this node, if the
+/// line is for several. The line is on standard input if no file is given.
+pub(crate) fn run(node_from: Option<&str>, file: Option<&Path>) -> ExitCode {
+    let line = file.map_or_else(|| read_line(io::stdin(), PATIENCE), join::read);
+    let known = line.and_then(|line| Ok((named(&line, node_from)?, line)));
+    let (named, line) = match known {
+        Ok(known) => known,
         Err(problem) => {
             tracing::error!("{problem}");
             return ExitCode::FAILURE;
@@ -46,15 +51,30 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let served = runtime.block_on(serve(&line));
+    let served = runtime.block_on(serve(&line, &named));
     orphans::end(|_, _| ());
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            tracing::error!("node {}: {problem}", line.node);
+            tracing::error!("node {}: {problem}", named.node);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Which daemon this is, and how it proves that.
+pub(super) struct Named {
+    node: String,
+    token: String,
+}
+
+pub(super) fn named(line: &Line, node_from: Option<&str>) -> Result<Named, String> {
+    let here = node_from.map(|variable| {
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+        value.ok_or_else(|| format!("{variable} does not have the name of this node"))
+    });
+    let (node, token) = line.identity(here.transpose()?.as_deref())?;
+    Ok(Named { node, token })
 }
 
 /// Reads the line of the starter, which may have been cut off meanwhile.
@@ -64,20 +84,21 @@ fn read_line(from: impl Read + Send + 'static, within: Duration) -> Result<Line,
         let mut text = Vec::new();
         let read = BufReader::new(from.take(MAX_START_LINE as u64)).read_until(b'\n', &mut text);
         let read = read.map_err(|error| format!("cannot read standard input: {error}"));
-        let _ = sender.send(read.and_then(|_| Line::read(&String::from_utf8_lossy(&text))));
+        let _ =
+            sender.send(read.and_then(|_| Line::read(&String::from_utf8_lossy(&text), &"standard input")));
     });
     let late = |_| format!("no start line has arrived on standard input within {} s", within.as_secs_f64());
     line.recv_timeout(within).map_err(late)?
 }
 
-async fn serve(line: &Line) -> Result<(), String> {
+async fn serve(line: &Line, named: &Named) -> Result<(), String> {
     let mut signals = Signals::receive().map_err(|error| format!("cannot handle signals: {error}"))?;
-    let attached = tokio::time::timeout(PATIENCE, Attached::new(line)).await;
+    let attached = tokio::time::timeout(PATIENCE, Attached::new(line, named)).await;
     let late = || format!("the head has not let this daemon in within {} s", PATIENCE.as_secs());
     let Attached { peers, welcome, link, frames, mut losses, port: _port } =
         attached.map_err(|_| late())??;
     let (leave, mut leaving) = mpsc::channel(1);
-    let node = Node::start(line, &peers, &welcome.head).await?;
+    let node = Node::start(line, &named.node, &peers, &welcome.head).await?;
     tokio::spawn(hear(peers, frames, leave));
     let _ = link.send(Frame { content: Some(Content::Ready(Ready {})) }).await;
     let ended = tokio::select! {
@@ -129,19 +150,16 @@ struct Node {
 }
 
 impl Node {
-    async fn start(line: &Line, peers: &Peers, head: &str) -> Result<Self, String> {
+    async fn start(line: &Line, node: &str, peers: &Peers, head: &str) -> Result<Self, String> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command).map_err(failed)?);
-        let launcher = LocalLauncher::new(&line.node).with_guardian(guardian.clone()).grace(line.grace());
+        let launcher = LocalLauncher::new(node).with_guardian(guardian.clone()).grace(line.grace());
         let host = StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
-        let server = Server::builder()
-            .host(host)
-            .hostname(&line.node)
-            .native_wire(line.native())
-            .pmi1_wire(line.pmi1());
+        let server =
+            Server::builder().host(host).hostname(node).native_wire(line.native()).pmi1_wire(line.pmi1());
         let server = server.start().await.map_err(|error| crate::run::with_causes(&error))?;
         guardian.protect(server.handle().session_dir()).map_err(failed)?;
         guardian.ready().map_err(failed)?;
@@ -169,7 +187,7 @@ struct Joined {
 }
 
 /// Has the head sign a key, and connects with that.
-async fn join(line: &Line) -> Result<Joined, String> {
+async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
     let identity = Identity::new(&line.authority()?).map_err(|error| error.to_string())?;
     let config = identity.first_config().map_err(|error| error.to_string())?;
     let silence = line.head_grace();
@@ -179,9 +197,9 @@ async fn join(line: &Line) -> Result<Joined, String> {
     let refused = |status: &tonic::Status| format!("the head at {address} refuses: {}", brief(status));
     let enrolment = Enrolment {
         versions: Some(version::spoken(version::OWN)),
-        node: line.node.clone(),
+        node: named.node.clone(),
         incarnation: line.incarnation,
-        token: line.token.clone(),
+        token: named.token.clone(),
         public_key: identity.point().into(),
     };
     let enrolled = client.enrol(enrolment).await.map_err(|status| refused(&status))?.into_inner();
@@ -238,9 +256,9 @@ pub(super) struct Attached {
 
 impl Attached {
     /// Connects with the head, and opens a port for other daemons.
-    pub(super) async fn new(line: &Line) -> Result<Self, String> {
-        let Joined { link, welcome, frames, port, config } = join(line).await?;
-        let me = welcome.nodes.iter().position(|name| *name == line.node).filter(|place| *place != 0);
+    pub(super) async fn new(line: &Line, named: &Named) -> Result<Self, String> {
+        let Joined { link, welcome, frames, port, config } = join(line, named).await?;
+        let me = welcome.nodes.iter().position(|name| *name == named.node).filter(|place| *place != 0);
         let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
         let (net, losses) = Net::new(me, welcome.nodes.clone());
         net.connect(0, link.clone());

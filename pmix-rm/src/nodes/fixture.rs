@@ -74,7 +74,7 @@ impl Session {
         let line = Line {
             heads: self.heads.clone(),
             authority: Line::encode_authority(self.authority.certificate()),
-            node: node.to_owned(),
+            node: Some(node.to_owned()),
             incarnation: 1,
             token: self.authority.token(self.daemon_of(node)).unwrap(),
             grace: 0,
@@ -84,7 +84,7 @@ impl Session {
             native: NativeWire::Off.into(),
             pmi1: false,
         };
-        Attached::new(&line).await.unwrap()
+        Attached::new(&line, &daemon::named(&line, None).unwrap()).await.unwrap()
     }
 
     /// The same that hears it, and has permits for all answers.

@@ -42,6 +42,16 @@ impl HostList {
         list.or_empty()
     }
 
+    /// These names with their numbers of slots.
+    ///
+    /// # Errors
+    /// One is not the name of a host, or there are none, or too many.
+    pub(super) fn of(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, String> {
+        let mut list = Self::default();
+        hosts.into_iter().try_for_each(|(name, slots)| list.add(&name, slots))?;
+        list.or_empty()
+    }
+
     /// A file with a host a line: `name slots=N max_slots=N`, and comments after `#`.
     ///
     /// # Errors
@@ -82,11 +92,11 @@ impl HostList {
         list.or_empty()
     }
 
-    /// Those of this list that another one names, with the slots that it gives them.
-    pub(crate) fn narrowed(self, to: &Self) -> Result<Self, String> {
+    /// Those of this list that another one names, with the slots that it gives them. `what` is what this list is.
+    pub(crate) fn narrowed(&self, to: Self, what: &str) -> Result<Self, String> {
         match to.0.iter().find(|wanted| !self.0.iter().any(|host| host.name == wanted.name)) {
-            Some(stranger) => Err(format!("{} is not in the file of hosts", stranger.name)),
-            None => Ok(to.clone()),
+            Some(stranger) => Err(format!("{} is not in {what}", stranger.name)),
+            None => Ok(to),
         }
     }
 
@@ -165,8 +175,8 @@ mod tests {
     fn names_choose_among_those_of_a_file() {
         let file = HostList::parse("a:4,b:4").unwrap();
         let wanted = HostList::parse("b:2").unwrap();
-        assert_eq!(file.clone().narrowed(&wanted), Ok(wanted));
+        assert_eq!(file.narrowed(wanted.clone(), "it"), Ok(wanted));
         let stranger = HostList::parse("c").unwrap();
-        assert_eq!(file.narrowed(&stranger), Err("c is not in the file of hosts".into()));
+        assert_eq!(file.narrowed(stranger, "the file of hosts"), Err("c is not in the file of hosts".into()));
     }
 }

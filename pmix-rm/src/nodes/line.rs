@@ -1,6 +1,10 @@
 //! The one line that a starter hands a daemon on its standard input: never in arguments or the environment, which others
 //! can read.
+//!
+//! The line of one daemon has its node and its token. A program that starts all daemons, and gives all the same input, has a
+//! line for all: each knows its node from its environment, and makes its token of what the line has in that place.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,6 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use pmix_host::Records;
 use pmix_server::{NativeWire, Pmi1Wire};
 use serde::{Deserialize, Serialize};
+
+use super::trust::token_of;
 
 /// Longest line.
 pub(crate) const MAX_START_LINE: usize = 64 << 10;
@@ -20,8 +26,10 @@ pub(crate) struct Line {
     pub(crate) heads: Vec<SocketAddr>,
     /// The certificate of the session's authority, in base64 of DER.
     pub(crate) authority: String,
-    pub(crate) node: String,
+    /// The node of the daemon; `None` in a line for several.
+    pub(crate) node: Option<String>,
     pub(crate) incarnation: u64,
+    /// The token of the daemon; in a line for several, what each makes its own of.
     pub(crate) token: String,
     /// Milliseconds that processes have to end before they are killed.
     pub(crate) grace: u64,
@@ -61,19 +69,40 @@ impl Line {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
+    /// Reads it; `place` is where it comes from.
+    ///
     /// # Errors
     /// What is wrong with it, without its text: it holds a secret.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, place: &dyn Display) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err("there is no start line on standard input: pmixrun starts this program".into());
+            return Err(format!("there is no start line in {place}: pmixrun starts this program"));
         }
         let wrong = |error: serde_json::Error| {
             format!(
-                "the start line on standard input cannot be read ({:?}): it is not from pmixrun",
+                "the start line in {place} cannot be read ({:?}): it is not from pmixrun",
                 error.classify()
             )
         };
         serde_json::from_str(text).map_err(wrong)
+    }
+
+    /// The node that this line is for, and the token that it has: `here` is the node that the daemon is known to be on.
+    ///
+    /// # Errors
+    /// It is for another node, or for several while it is not known which one this is.
+    pub(crate) fn identity(&self, here: Option<&str>) -> Result<(String, String), String> {
+        match (&self.node, here) {
+            (Some(node), Some(here)) if node != here => {
+                let [node, here] = [node, here].map(pmix_types::escaped);
+                Err(format!("the start line is for node {node}, and this is {here}"))
+            }
+            (Some(node), _) => Ok((node.clone(), self.token.clone())),
+            (None, Some(here)) => {
+                let token = token_of(&self.token, here).map_err(|error| error.to_string())?;
+                Ok((here.to_owned(), token))
+            }
+            (None, None) => Err("the start line is for several nodes: name this one by --node-from".into()),
+        }
     }
 
     pub(crate) fn encode_authority(der: &[u8]) -> String {
@@ -120,7 +149,7 @@ mod tests {
         let line = Line {
             heads: vec!["10.0.0.1:7".parse().unwrap(), "[::1]:7".parse().unwrap()],
             authority: Line::encode_authority(&[1, 2, 3]),
-            node: "n1\n".into(),
+            node: Some("n1\n".into()),
             incarnation: 1,
             token: "secret".into(),
             grace: 5000,
@@ -132,11 +161,22 @@ mod tests {
         };
         let text = line.text();
         assert_eq!(text.matches('\n').count(), 1);
-        assert_eq!(Line::read(&text).unwrap(), line);
+        assert_eq!(Line::read(&text, &"x").unwrap(), line);
         assert_eq!(line.authority().unwrap(), [1, 2, 3]);
         for wrong in [&text[..text.len() - 9], "\n", "secret\n"] {
-            let error = Line::read(wrong).unwrap_err();
+            let error = Line::read(wrong, &"x").unwrap_err();
             assert!(!error.contains("secret") && !error.contains('\n'), "{error}");
         }
+        let own = ("n1\n".to_owned(), "secret".to_owned());
+        assert_eq!(line.identity(None), Ok(own.clone()));
+        assert_eq!(line.identity(Some("n1\n")), Ok(own));
+        let other = line.identity(Some("n2")).unwrap_err();
+        assert_eq!(other, "the start line is for node n1\\n, and this is n2");
+        let of_all = Line { node: None, ..line };
+        let of_all = Line::read(&of_all.text(), &"x").unwrap();
+        let n2 = ("n2".to_owned(), token_of("secret", "n2").unwrap());
+        assert_eq!(of_all.identity(Some("n2")), Ok(n2));
+        let error = of_all.identity(None).unwrap_err();
+        assert!(error.contains("--node-from") && !error.contains("secret"), "{error}");
     }
 }

@@ -1,10 +1,12 @@
 //! Several nodes: `pmixrun` is their head, and each has a daemon, `pmixd`, with the server of the node.
 //!
-//! `start.rs` starts the daemons by ssh and hands each the line of `line.rs`; `trust.rs`, `port.rs` and `door.rs` let them in,
-//! `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each other, and by `visits.rs` they answer.
-//! `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says it to others. `session.rs` puts these
-//! together for `pmixrun`, `daemon.rs` for `pmixd`.
+//! `allocation.rs` finds the nodes that a resource manager has given, `hostlist.rs` those of the command line. `start.rs` starts the
+//! daemons, by ssh or by Slurm (`slurm.rs`), or leaves that to others (`join.rs`), and hands each the line of `line.rs`; `trust.rs`,
+//! `port.rs` and `door.rs` let them in, `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each
+//! other, and by `visits.rs` they answer. `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says
+//! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`.
 
+mod allocation;
 mod daemon;
 mod dial;
 mod door;
@@ -12,6 +14,7 @@ mod door;
 mod fixture;
 mod gather;
 mod hostlist;
+mod join;
 mod line;
 mod link;
 mod net;
@@ -20,6 +23,7 @@ mod outcomes;
 mod peers;
 mod port;
 mod session;
+mod slurm;
 mod start;
 mod tree;
 mod trust;
@@ -33,10 +37,11 @@ use std::time::Duration;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::TcpStream;
 
+pub(crate) use allocation::Allocation;
 pub(crate) use daemon::run as run_daemon;
 pub(crate) use hostlist::HostList;
 pub(crate) use session::{Event, How, Session};
-pub(crate) use start::Agent;
+pub(crate) use start::{Agent, By};
 
 /// Bytes of a frame between head and daemon.
 const MAX_FRAME: usize = 256 << 20;

@@ -115,6 +115,13 @@ impl Net {
         *lock(&self.0.expected) = None;
     }
 
+    /// The nodes that this one is not connected with.
+    pub(super) fn absent(&self) -> Vec<String> {
+        let links = lock(&self.0.links);
+        let is_absent = |(place, _): &(Place, &String)| *place != self.0.me && !links.contains_key(place);
+        self.0.names.iter().enumerate().filter(is_absent).map(|(_, name)| name.clone()).collect()
+    }
+
     /// Sends a frame to all nodes that this one is connected with.
     pub(super) async fn send_all(&self, content: Content) {
         let places: Vec<_> = lock(&self.0.links).keys().copied().collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pmix_host::{Machine, Member};
 use pmix_proto::nodes::{Leave, frame::Content};
 use pmix_server::{NativeWire, Pmi1Wire};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::door::{self, Arrival};
@@ -16,10 +16,10 @@ use super::line::Line;
 use super::net::{Loss, Net};
 use super::port::{Opened, Port};
 use super::start::{Agent, Said, Starting};
-use super::trust::{Authority, Daemon};
+use super::trust::{Authority, Daemon, TrustError};
 
-/// Daemons that are being started at a time.
-const AT_A_TIME: usize = 64;
+/// The number of the first daemon of a node.
+const FIRST: u64 = 1;
 /// Lines of daemons that wait to be shown.
 const MAX_LINES: usize = 256;
 /// How long the last line of a daemon that is lost may take, and its starter to end.
@@ -53,7 +53,8 @@ pub(crate) struct Session {
     /// Daemons that come too late are refused with a reason while this is here.
     _door: Opened,
     members: Vec<Member>,
-    starters: Vec<(String, Starting)>,
+    /// What has started daemons, with their nodes.
+    starters: Vec<(Vec<String>, Starting)>,
     said: mpsc::Receiver<Said>,
     losses: mpsc::UnboundedReceiver<Loss>,
     /// Nodes whose daemons are told nothing any more.
@@ -64,9 +65,10 @@ pub(crate) struct Session {
 /// What becomes known of a node while jobs run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Its daemon says something.
+    /// Its daemon, or the starter, says something.
     Line {
-        node: String,
+        /// `None` if the starter of several daemons says it.
+        node: Option<String>,
         line: String,
     },
     Lost {
@@ -77,7 +79,7 @@ pub(crate) enum Event {
 
 impl Session {
     /// Starts the daemons of these hosts, and waits until all are ready, or until it is interrupted. The head's own node has
-    /// none.
+    /// none. If somebody else is to start them, `tell` is told.
     ///
     /// # Errors
     /// The hosts that fail, each with the reason; what was started is ended.
@@ -86,6 +88,7 @@ impl Session {
         hosts: &HostList,
         how: &How,
         interrupted: impl Future<Output = ()>,
+        tell: impl FnOnce(String),
     ) -> Result<Self, String> {
         let mut names = vec![own.to_owned()];
         names.extend(hosts.hosts().iter().map(|host| host.name.clone()).filter(|name| name != own));
@@ -98,15 +101,13 @@ impl Session {
         let heads = port.addresses();
         let opened = door::open(port, authority.clone(), net.clone(), names.clone(), how.host_grace);
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
-        let mut lines = VecDeque::new();
-        for (place, name) in names.iter().enumerate().skip(1) {
-            let daemon = Daemon { node: name.clone(), place, incarnation: 1 };
+        let line = |node: Option<String>, token: Result<String, TrustError>| {
             let line = Line {
                 heads: heads.clone(),
                 authority: Line::encode_authority(authority.certificate()),
-                node: name.clone(),
-                incarnation: daemon.incarnation,
-                token: authority.token(daemon).map_err(|error| error.to_string())?,
+                node,
+                incarnation: FIRST,
+                token: token.map_err(|error| error.to_string())?,
                 grace: millis(how.grace),
                 head_grace: millis(how.head_grace),
                 tree_degree: how.tree_degree,
@@ -114,7 +115,21 @@ impl Session {
                 native: how.native.into(),
                 pmi1: how.pmi1 != Pmi1Wire::Off,
             };
-            lines.push_back((name.clone(), line.text()));
+            Ok::<_, String>(line.text())
+        };
+        let others = names.get(1..).unwrap_or_default();
+        let daemon = |name: &String| Daemon {
+            node: name.clone(),
+            place: net.place(name).unwrap_or_default(),
+            incarnation: FIRST,
+        };
+        let mut starts = VecDeque::new();
+        for nodes in how.agent.groups(others) {
+            let line = match nodes.as_slice() {
+                [node] if !how.agent.is_for_all() => line(Some(node.clone()), authority.token(daemon(node)))?,
+                nodes => line(None, authority.secret(nodes.iter().map(daemon)))?,
+            };
+            starts.push_back((nodes, line));
         }
         let (sender, said) = mpsc::channel(MAX_LINES);
         let mut session = Self {
@@ -128,7 +143,7 @@ impl Session {
             grace: how.grace,
         };
         let gathered = tokio::select! {
-            gathered = session.gather(how, lines, sender, arrivals) => gathered,
+            gathered = session.gather(how, starts, (sender, arrivals), tell) => gathered,
             () = interrupted => Err("interrupted while daemons were starting".to_owned()),
         };
         match gathered {
@@ -155,29 +170,29 @@ impl Session {
     async fn gather(
         &mut self,
         How { agent, within, .. }: &How,
-        mut lines: VecDeque<(String, String)>,
-        said: mpsc::Sender<Said>,
-        mut arrivals: mpsc::UnboundedReceiver<Arrival>,
+        mut starts: VecDeque<(Vec<String>, String)>,
+        (said, mut arrivals): (mpsc::Sender<Said>, mpsc::UnboundedReceiver<Arrival>),
+        tell: impl FnOnce(String),
     ) -> Result<BTreeMap<String, Machine>, String> {
         let deadline = Instant::now() + *within;
         let mut awaited: BTreeSet<String> = BTreeSet::new();
         let mut machines = BTreeMap::new();
-        let mut last = BTreeMap::<String, String>::new();
-        let with_last = |last: &BTreeMap<String, String>, node: &str, what: &str| match last.get(node) {
-            Some(line) => format!("node {node}: {what}; its last line: {line}"),
-            None => format!("node {node}: {what}"),
-        };
+        let mut last = LastLines::default();
+        let mut tell = Some(tell);
         loop {
-            while awaited.len() < AT_A_TIME
-                && let Some((node, line)) = lines.pop_front()
+            while awaited.len() < agent.at_a_time()
+                && let Some((nodes, line)) = starts.pop_front()
             {
-                let starting = agent.start(&node, line, said.clone()).await;
-                let starting = starting.map_err(|error| format!("node {node}: {error}"))?;
-                self.starters.push((node.clone(), starting));
-                awaited.insert(node);
+                let starting = agent.start(nodes.clone(), line, *within, said.clone()).await;
+                let starting = starting.map_err(|error| format!("{}: {error}", named(&nodes)))?;
+                self.starters.push((nodes.clone(), starting));
+                awaited.extend(nodes);
             }
             if awaited.is_empty() {
                 return Ok(machines);
+            }
+            if let (Some(tell), Some(what)) = (tell.take(), agent.to_do(&awaited)) {
+                tell(what);
             }
             tokio::select! {
                 biased;
@@ -189,20 +204,23 @@ impl Session {
                     Arrival::Refused { node, reason } => return Err(format!("node {node}: {reason}")),
                 },
                 Some(said) = self.said.recv() => match said {
-                    Said::Line { node, line } => {
-                        last.insert(node, line);
+                    Said::Line { node, line } => last.keep(node, line),
+                    Said::Failed { nodes, how } => {
+                        let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
+                        return Err(last.with(&nodes, &how));
                     }
-                    Said::Ended { node, how } => return Err(with_last(&last, &node, &how)),
+                    Said::Ended { nodes, how } => return Err(last.with(&nodes, &how)),
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
                     self.lost.insert(node.clone());
                     // why it has ended may be on its way
-                    let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&node, &mut last)).await;
-                    return Err(with_last(&last, &node, &reason));
+                    let nodes = [node];
+                    let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, false, &mut last)).await;
+                    return Err(last.with(&nodes, &reason));
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
-                    let late: Vec<_> = awaited.iter().map(|node| with_last(&last, node, &what)).collect();
+                    let late: Vec<_> = awaited.iter().map(|node| last.with(std::slice::from_ref(node), &what)).collect();
                     self.lost.append(&mut awaited);
                     return Err(late.join("; "));
                 }
@@ -210,15 +228,16 @@ impl Session {
         }
     }
 
-    /// Hears out a daemon that has ended.
-    async fn hear_last(&mut self, of: &str, last: &mut BTreeMap<String, String>) {
-        while let Some(said) = self.said.recv().await {
-            match said {
-                Said::Line { node, line } => {
-                    last.insert(node, line);
-                }
-                Said::Ended { node, .. } if node == of => return,
-                Said::Ended { .. } => {}
+    /// Hears out daemons that have ended: until their starter has ended or says that they have, and one has said why.
+    async fn hear_last(&mut self, of: &[String], mut has_failed: bool, last: &mut LastLines) {
+        let is_one = |node: &String| of.contains(node);
+        while !has_failed || !of.iter().any(|node| last.has(node)) {
+            match self.said.recv().await {
+                Some(Said::Line { node, line }) => last.keep(node, line),
+                Some(Said::Failed { nodes, .. }) => has_failed |= nodes.iter().any(is_one),
+                Some(Said::Ended { nodes, .. }) if nodes.iter().any(is_one) => return,
+                Some(Said::Ended { .. }) => {}
+                None => return,
             }
         }
     }
@@ -249,7 +268,9 @@ impl Session {
                 Some(said) = self.said.recv() => match said {
                     Said::Line { node, line } => return Event::Line { node, line },
                     // its connection tells more
-                    Said::Ended { node, how } => tracing::debug!(node, how, "a starter has ended"),
+                    Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
+                        tracing::debug!(?nodes, how, "a starter says that daemons have ended");
+                    }
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
                     self.lost.insert(node.clone());
@@ -265,22 +286,69 @@ impl Session {
         self.net.close();
         self.net.send_all(Content::Leave(Leave { reason: reason.to_owned() })).await;
         let within = self.grace + LEAVING;
-        let mut said = self.said;
-        let drain = async {
-            while let Some(said) = said.recv().await {
-                tracing::debug!(?said, "a daemon ends");
+        let Self { net, starters, lost, mut losses, mut said, .. } = self;
+        // what has not connected cannot do so any more
+        let absent = net.absent().into_iter().chain(lost.iter().cloned());
+        let gone = watch::Sender::new(absent.collect::<BTreeSet<_>>());
+        let hear = async {
+            loop {
+                tokio::select! {
+                    Some(said) = said.recv() => tracing::debug!(?said, "a daemon ends"),
+                    Some(Loss { node, .. }) = losses.recv() => {
+                        gone.send_modify(|gone| gone.extend([node]));
+                    }
+                    else => std::future::pending::<()>().await,
+                }
             }
         };
-        let (starters, lost) = (self.starters, self.lost);
-        let finish = starters.into_iter().map(|(node, starting)| {
-            // one of a host that is cut off has nothing to wait for
-            starting.finish(if lost.contains(&node) { LAST_WORDS } else { within })
+        let finish = starters.into_iter().map(|(nodes, starting)| {
+            let has_lost = nodes.iter().any(|node| lost.contains(node));
+            let is_told = has_lost || starting.is_by_others();
+            let mut gone = gone.subscribe();
+            starting.finish(async move {
+                // of one of a host that is cut off nothing comes any more, when the daemons of other hosts have ended
+                let others = gone.wait_for(|gone| is_told && nodes.iter().all(|node| gone.contains(node)));
+                if matches!(tokio::time::timeout(within, others).await, Ok(Ok(_))) && has_lost {
+                    tokio::time::sleep_until(Instant::now() + LAST_WORDS).await;
+                }
+            })
         });
         let finish = futures::future::join_all(finish);
         tokio::select! {
             _ = finish => {}
-            () = async { drain.await; std::future::pending().await } => {}
+            () = hear => {}
         }
+    }
+}
+
+/// The last lines of daemons and of what starts them.
+#[derive(Default)]
+struct LastLines(BTreeMap<Option<String>, String>);
+
+impl LastLines {
+    fn keep(&mut self, node: Option<String>, line: String) {
+        self.0.insert(node, line);
+    }
+
+    fn has(&self, node: &str) -> bool {
+        self.0.contains_key(&Some(node.to_owned()))
+    }
+
+    /// What happened to these nodes, with the last line of the daemon or else of the starter.
+    fn with(&self, nodes: &[String], what: &str) -> String {
+        let own = nodes.iter().find_map(|node| self.0.get(&Some(node.clone())));
+        match own.or_else(|| self.0.get(&None)) {
+            Some(line) => format!("{}: {what}; its last line: {line}", named(nodes)),
+            None => format!("{}: {what}", named(nodes)),
+        }
+    }
+}
+
+/// Nodes in messages.
+fn named(nodes: &[String]) -> String {
+    match nodes {
+        [node] => format!("node {node}"),
+        nodes => format!("nodes {}", nodes.join(", ")),
     }
 }
 

@@ -1,5 +1,6 @@
-//! Starts daemons on other hosts by ssh, or by a program that takes the same arguments.
+//! Starts daemons on other hosts by ssh, by a program that takes the same arguments, or by `srun`.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -10,60 +11,115 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+use super::join::{self, JoinFile};
+use super::slurm;
+
 /// Bytes of a line that a daemon or ssh says.
 const MAX_SAID: usize = 4096;
+/// Daemons that are being started at a time, each by a program of its own.
+const AT_A_TIME: usize = 64;
 
 /// How daemons are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
-    /// In place of ssh: it is given the host, and the words of the command.
-    pub(crate) program: Option<OsString>,
+    pub(crate) by: By,
     /// The program of the daemon, on every host.
     pub(crate) daemon: PathBuf,
 }
 
-/// What the starter of a daemon says.
-#[derive(Debug)]
+/// What starts daemons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// One `ssh` for each.
+    Ssh,
+    /// A program in place of ssh: it is given the host, and the words of the command.
+    Program(OsString),
+    /// One `srun` for all, in an allocation of Slurm with these nodes.
+    Slurm(Vec<String>),
+    /// Somebody else, who finds the line of each in a file of this directory.
+    Others(PathBuf),
+}
+
+/// What the starter of daemons says.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A line on its standard error.
-    Line { node: String, line: String },
-    /// It has ended.
-    Ended { node: String, how: String },
+    /// A line on the standard error of a daemon, or of the starter of several.
+    Line { node: Option<String>, line: String },
+    /// The starter of several daemons says that some have failed. Their last lines may come later.
+    Failed { nodes: Vec<String>, how: String },
+    /// It has ended, and with it the daemons of these nodes.
+    Ended { nodes: Vec<String>, how: String },
 }
 
 impl Agent {
-    fn command(&self, host: &str) -> Result<Command, String> {
-        let daemon = self.daemon.as_os_str();
-        let mut command = match &self.program {
-            Some(program) => {
-                let mut command = Command::new(program);
-                command.arg(host).arg(daemon);
-                command
-            }
-            None => {
-                let mut command = Command::new("ssh");
-                command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host]);
-                command.arg(quoted(daemon)?);
-                command
-            }
-        };
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // a signal of the terminal is for this process, which ends its daemons in order
-        command.process_group(0).kill_on_drop(true);
-        Ok(command)
+    /// Whether one program starts all daemons, which then have the same line.
+    pub(super) const fn is_for_all(&self) -> bool {
+        matches!(self.by, By::Slurm(_))
     }
 
-    /// Starts the daemon of a node, and hands it its line. What it says, and its end, are told.
+    /// These nodes by what starts their daemons.
+    pub(super) fn groups(&self, nodes: &[String]) -> Vec<Vec<String>> {
+        let at_a_time = if self.is_for_all() { nodes.len().max(1) } else { 1 };
+        nodes.chunks(at_a_time).map(<[String]>::to_vec).collect()
+    }
+
+    /// How many daemons may be on their way at a time.
+    pub(super) const fn at_a_time(&self) -> usize {
+        match self.by {
+            By::Ssh | By::Program(_) => AT_A_TIME,
+            By::Slurm(_) | By::Others(_) => usize::MAX,
+        }
+    }
+
+    /// What somebody else has to do for the daemons of these nodes.
+    pub(super) fn to_do(&self, nodes: &BTreeSet<String>) -> Option<String> {
+        let By::Others(dir) = &self.by else { return None };
+        let nodes: Vec<_> = nodes.iter().map(String::as_str).collect();
+        let (daemon, file) = (self.daemon.display(), join::file_of(dir, "HOST"));
+        let nodes = nodes.join(", ");
+        Some(format!(
+            "waiting for the daemons of {nodes}: run `{daemon} --join {}` on each HOST",
+            file.display()
+        ))
+    }
+
+    /// Starts the daemon of a node, or of all nodes if one program starts all, and hands it its line. What it says, and its
+    /// end, are told. It need not go on beyond this time if it has not started anything.
     ///
     /// # Errors
     /// The program cannot be started.
     pub(super) async fn start(
         &self,
-        node: &str,
+        mut nodes: Vec<String>,
         line: String,
+        within: Duration,
         said: mpsc::Sender<Said>,
     ) -> Result<Starting, String> {
-        let mut command = self.command(node)?;
+        let daemon = self.daemon.as_os_str();
+        let mut command = match &self.by {
+            By::Ssh => {
+                let mut command = Command::new("ssh");
+                command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--"]).args(&nodes);
+                command.arg(quoted(daemon)?);
+                command
+            }
+            By::Program(program) => {
+                let mut command = Command::new(program);
+                command.args(&nodes).arg(daemon);
+                command
+            }
+            By::Slurm(order) => {
+                nodes.sort_by_key(|node| order.iter().position(|known| known == node));
+                Command::from(slurm::command(&self.daemon, &nodes, within))
+            }
+            By::Others(dir) => {
+                let files = nodes.iter().map(|node| JoinFile::write(dir, node, &line));
+                return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
+            }
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // a signal of the terminal is for this process, which ends its daemons in order
+        command.process_group(0).kill_on_drop(true);
         let program = command.as_std().get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
         if let Some(mut stdin) = child.stdin.take() {
@@ -73,13 +129,12 @@ impl Agent {
             });
         }
         let stderr = child.stderr.take();
-        let node = node.to_owned();
+        let is_for_all = self.is_for_all();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            let name = node.clone();
             let reading = async {
                 if let Some(stderr) = stderr {
-                    pass_on(&name, stderr, &said).await;
+                    pass_on(is_for_all, &nodes, stderr, &said).await;
                 }
             };
             let how = tokio::select! {
@@ -90,24 +145,38 @@ impl Agent {
                     "it was killed".to_owned()
                 }
             };
-            let _ = said.send(Said::Ended { node, how: format!("{program} ended with {how}") }).await;
+            let _ = said.send(Said::Ended { nodes, how: format!("{program} ended with {how}") }).await;
         });
-        Ok(Starting { _end: end, task })
+        Ok(Starting::Process { _end: end, task })
     }
 }
 
-/// A starter, which is killed when this is dropped.
+/// What has been done to start daemons.
 #[derive(Debug)]
-pub(super) struct Starting {
-    _end: tokio::sync::oneshot::Sender<()>,
-    task: tokio::task::JoinHandle<()>,
+pub(super) enum Starting {
+    /// A starter, which is killed when this is dropped.
+    Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
+    /// Files for whoever starts them, which are removed when this is dropped.
+    Others { _files: Vec<JoinFile> },
 }
 
 impl Starting {
-    /// Waits for its end, and kills it after this time.
-    pub(super) async fn finish(self, within: Duration) {
-        let Self { _end: end, mut task } = self;
-        if tokio::time::timeout(within, &mut task).await.is_err() {
+    /// Whether there is nothing but the connections of daemons to tell of their end.
+    pub(super) const fn is_by_others(&self) -> bool {
+        matches!(self, Self::Others { .. })
+    }
+
+    /// Waits for the end of the starter, and kills it after this time.
+    pub(super) async fn finish(self, within: impl Future<Output = ()>) {
+        let (end, mut task) = match self {
+            Self::Process { _end: end, task } => (end, task),
+            Self::Others { .. } => return within.await,
+        };
+        let has_ended = tokio::select! {
+            _ = &mut task => true,
+            () = within => false,
+        };
+        if !has_ended {
             drop(end);
             let _ = task.await;
         }
@@ -123,7 +192,12 @@ async fn until_end(child: &mut Child, reading: impl Future<Output = ()>) -> Stri
     )
 }
 
-async fn pass_on(node: &str, from: impl tokio::io::AsyncRead + Unpin, said: &mpsc::Sender<Said>) {
+async fn pass_on(
+    is_for_all: bool,
+    nodes: &[String],
+    from: impl tokio::io::AsyncRead + Unpin,
+    said: &mpsc::Sender<Said>,
+) {
     let mut from = BufReader::new(from);
     loop {
         let mut line = Vec::new();
@@ -132,7 +206,14 @@ async fn pass_on(node: &str, from: impl tokio::io::AsyncRead + Unpin, said: &mps
             return;
         }
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if !line.is_empty() && said.send(Said::Line { node: node.to_owned(), line }).await.is_err() {
+        if line.is_empty() {
+            continue;
+        }
+        let heard = match is_for_all {
+            true => slurm::heard(nodes, &line),
+            false => Said::Line { node: nodes.first().cloned(), line },
+        };
+        if said.send(heard).await.is_err() {
             return;
         }
     }

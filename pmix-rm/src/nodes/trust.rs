@@ -9,10 +9,13 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use constant_time_eq::constant_time_eq;
+use hmac::digest::InvalidLength;
+use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm,
 };
+use sha2::Sha256;
 use thiserror::Error;
 use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
@@ -89,6 +92,8 @@ pub(super) enum TrustError {
     Verifier(#[from] tokio_rustls::rustls::server::VerifierBuilderError),
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
+    #[error("cannot make a token: {0}")]
+    Secret(#[from] InvalidLength),
 }
 
 /// A point that a daemon has sent.
@@ -139,15 +144,20 @@ impl Authority {
 
     /// A token for a daemon that is to be started.
     pub(super) fn token(&self, daemon: Daemon) -> Result<String, TrustError> {
-        let mut bytes = [0; TOKEN];
-        getrandom::fill(&mut bytes)?;
-        let token = bytes.iter().fold(String::new(), |mut text, byte| {
-            // writing to a string cannot fail
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let token = unguessable()?;
         lock(&self.tokens).insert(daemon, Token::Fresh(token.clone()));
         Ok(token)
+    }
+
+    /// A secret for several daemons, of which each makes its own token, by [`token_of`].
+    pub(super) fn secret(&self, daemons: impl IntoIterator<Item = Daemon>) -> Result<String, TrustError> {
+        let secret = unguessable()?;
+        let mut tokens = lock(&self.tokens);
+        for daemon in daemons {
+            let token = token_of(&secret, &daemon.node)?;
+            tokens.insert(daemon, Token::Fresh(token));
+        }
+        Ok(secret)
     }
 
     /// Signs the key of a daemon that shows its token, once.
@@ -197,6 +207,27 @@ impl Authority {
             .with_single_cert(vec![own.der().clone()], private(&key))?;
         Ok(Arc::new(config))
     }
+}
+
+/// The token of a daemon that shares a secret with others.
+pub(super) fn token_of(secret: &str, node: &str) -> Result<String, TrustError> {
+    let code = Hmac::<Sha256>::new_from_slice(secret.as_bytes())?.chain_update(node);
+    Ok(hex(&code.finalize().into_bytes()))
+}
+
+/// Random digits.
+fn unguessable() -> Result<String, TrustError> {
+    let mut bytes = [0; TOKEN];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // writing to a string cannot fail
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn roots(certificate: CertificateDer<'static>) -> Result<RootCertStore, TrustError> {
@@ -294,5 +325,28 @@ mod tests {
             .into();
         assert_eq!(names, [true, false, false, false]);
         assert_eq!(enrol(&n1, &token).unwrap_err(), Refusal::UsedToken(n1));
+    }
+
+    #[test]
+    fn a_secret_of_several_daemons_gives_each_a_token_of_its_own() {
+        let authority = Authority::new().unwrap();
+        let key = Identity::new(authority.certificate()).unwrap().point();
+        let (n1, n2) = (daemon("n1", 1), daemon("n2", 1));
+        let secret = authority.secret([n1.clone(), n2.clone()]).unwrap();
+        let enrol = |daemon: &Daemon, token: &str| authority.enrol(daemon.clone(), token, &key);
+        let (token, other) = (token_of(&secret, "n1").unwrap(), token_of(&secret, "n2").unwrap());
+        assert!(token.len() == 64 && token != other);
+        for (wrong, refusal) in [
+            (enrol(&n1, &secret), Refusal::WrongToken(n1.clone())),
+            (enrol(&n1, &other), Refusal::WrongToken(n1.clone())),
+            (enrol(&daemon("n3", 1), &token_of(&secret, "n3").unwrap()), Refusal::Unknown(daemon("n3", 1))),
+        ] {
+            assert_eq!(wrong.unwrap_err(), refusal);
+        }
+        enrol(&n1, &token).unwrap();
+        assert_eq!(enrol(&n1, &token).unwrap_err(), Refusal::UsedToken(n1));
+        enrol(&n2, &other).unwrap();
+        let another = Authority::new().unwrap().secret([n2]).unwrap();
+        assert_ne!(another, secret);
     }
 }

@@ -50,6 +50,28 @@ fn hosts_are_filled_in_their_order_up_to_their_slots() {
 }
 
 #[test]
+fn in_a_job_of_pbs_ranks_run_on_its_nodes_with_a_slot_for_each_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.nodes");
+    std::fs::write(&file, "b\nb\na\n").unwrap();
+    let in_job = |args: &[&str]| {
+        let mut command = pmix_tests::pmixrun(dir.path(), &["--launch-agent"]);
+        command.arg(super::agent(dir.path(), "exec \"$@\"")).args(args);
+        command.args(["sh", "-c", "echo $PMIX_RANK $PMIX_HOSTNAME"]);
+        command.env("PBS_NODEFILE", &file).env("PBS_JOBID", "12.server");
+        run(command)
+    };
+    let (code, out, err) = in_job(&["--tag-output"]);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (Some(0), ["[0] 0 b", "[1] 1 b", "[2] 2 a"].into()), "{err}");
+    let (code, out, err) = in_job(&["--host", "c"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("error: c is not in the allocation of PBS job 12.server"), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn the_exit_code_is_that_of_the_rank_that_failed_wherever_it_ran() {
     let dir = tempfile::tempdir().unwrap();
     let (code, _, err) =

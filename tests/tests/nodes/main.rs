@@ -8,7 +8,10 @@ mod door;
 mod faults;
 mod hosts;
 mod jobs;
+mod join;
+mod kubernetes;
 mod loss;
+mod slurm;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,148 @@
+//! Start lines in files, for daemons that somebody else starts: `pmixrun --await-daemons` writes them, `pmixd --join` reads them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+use super::line::{Line, MAX_START_LINE};
+
+/// A file with the line of a daemon. It is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct JoinFile(PathBuf);
+
+/// The name of the file for a node.
+pub(super) fn file_of(dir: &Path, node: &str) -> PathBuf {
+    dir.join(format!("{node}.join"))
+}
+
+impl JoinFile {
+    /// Writes the line of a node to a file for its owner alone. Whoever waits for the file finds all of it.
+    ///
+    /// # Errors
+    /// The file, and why it cannot be written.
+    pub(super) fn write(dir: &Path, node: &str, line: &str) -> Result<Self, String> {
+        let (path, fresh) = (file_of(dir, node), dir.join(format!(".{node}.join.{}", std::process::id())));
+        let write = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            // what a run of this number has left
+            let _ = fs::remove_file(&fresh);
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+            file.write_all(line.as_bytes())?;
+            fs::rename(&fresh, &path)
+        };
+        let written: io::Result<()> = write();
+        let file = Self(path);
+        written.map_err(|error| format!("cannot write {}: {error}", file.0.display()))?;
+        Ok(file)
+    }
+}
+
+impl Drop for JoinFile {
+    fn drop(&mut self) {
+        // somebody may have removed it
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Reads a line from a file, which nobody else may read, and nobody else have written.
+///
+/// # Errors
+/// The file, and what is wrong with it, without its text.
+pub(super) fn read(path: &Path) -> Result<Line, String> {
+    let about = |why: String| format!("{}: {why}", path.display());
+    let file = open(path).map_err(about)?;
+    let mut text = Vec::new();
+    let read = file.take(MAX_START_LINE as u64).read_to_end(&mut text);
+    read.map_err(|error| about(error.to_string()))?;
+    Line::read(&String::from_utf8_lossy(&text), &path.display())
+}
+
+fn open(path: &Path) -> Result<File, String> {
+    // a pipe would keep whoever opens it waiting
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| error.to_string())?;
+    let found = file.metadata().map_err(|error| error.to_string())?;
+    if !found.is_file() {
+        return Err("it is not a file".into());
+    }
+    if ![geteuid().as_raw(), 0].contains(&found.uid()) {
+        return Err(format!("it belongs to user {}, who could have written anything", found.uid()));
+    }
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        return Err(format!("others may read or write it (mode {mode:o}): it must have mode 600"));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_start_line_in_a_file_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("of/a run");
+        let file = JoinFile::write(&below, "n1", "{}\n").unwrap();
+        let path = file_of(&below, "n1");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&below)), (0o600, 0o700));
+        assert_eq!(fs::read_dir(&below).unwrap().count(), 1);
+        // it is as good as no other, but it is one
+        assert!(read(&path).unwrap_err().contains("it is not from pmixrun"));
+        for open_to in [0o640, 0o604, 0o620, 0o644] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(open_to)).unwrap();
+            let why = format!("{}: others may read or write it (mode {open_to:o})", path.display());
+            assert!(read(&path).unwrap_err().starts_with(&why));
+        }
+        drop(file);
+        assert!(!path.exists());
+        let error = JoinFile::write(Path::new("/proc/none"), "n1", "").unwrap_err();
+        assert!(error.starts_with("cannot write /proc/none/n1.join: "), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_start_line_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let put = |name: &str, bytes: &[u8]| {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).mode(0o600).open(at(name)).unwrap().write_all(bytes).unwrap();
+        };
+        put("empty", b"");
+        put("garbage", &[0xff; 100]);
+        put("long", &[b'['; 2 * MAX_START_LINE]);
+        for (name, why) in [
+            ("missing", "No such file"),
+            ("pipe", "it is not a file"),
+            (".", "it is not a file"),
+            ("empty", "there is no start line in "),
+            ("garbage", "it is not from pmixrun"),
+            ("long", "it is not from pmixrun"),
+        ] {
+            let error = read(&at(name)).unwrap_err();
+            assert!(error.contains(why) && error.contains(at(name).to_str().unwrap()), "{name}: {error}");
+        }
+        if geteuid().is_root() {
+            put("theirs", b"{}\n");
+            std::os::unix::fs::chown(at("theirs"), Some(4001), None).unwrap();
+            let error = read(&at("theirs")).unwrap_err();
+            assert!(error.contains("it belongs to user 4001"), "{error}");
+        }
+    }
+}

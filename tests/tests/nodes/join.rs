@@ -1,0 +1,189 @@
+//! Daemons that somebody else starts, with a file that has their line.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pmix_tests::{DEADLINE, program, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::nothing_is_left;
+
+/// `pmixrun` that has said what it waits for.
+struct Waiting {
+    pmixrun: Child,
+    said: String,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Waiting {
+    fn start(dir: &Path, hosts: &str, args: &[&str]) -> Self {
+        let mut command = pmix_tests::pmixrun(dir, &["--host", hosts, "--await-daemons"]);
+        command.arg(dir.join("lines")).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut pmixrun = command.spawn().unwrap();
+        let (mut said, mut stderr) = (String::new(), BufReader::new(pmixrun.stderr.take().unwrap()));
+        stderr.read_line(&mut said).unwrap();
+        Self { pmixrun, said, stderr }
+    }
+
+    /// Its exit code, and all that it has written.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let mut err = String::new();
+        self.stderr.read_to_string(&mut err).unwrap();
+        let output = self.pmixrun.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), err)
+    }
+}
+
+fn line(dir: &Path, host: &str) -> PathBuf {
+    dir.join("lines").join(format!("{host}.join"))
+}
+
+fn daemon(dir: &Path, host: &str) -> Command {
+    let mut command = Command::new(program("pmix-rm", "pmixd"));
+    command.arg("--join").arg(line(dir, host)).env_remove("RUST_LOG").stdin(Stdio::null());
+    command.env("PMIX_SERVER_TMPDIR", dir).env("TMPDIR", dir);
+    command
+}
+
+#[test]
+fn daemons_that_others_start_join_by_a_file_that_its_owner_alone_may_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "echo $PMIX_RANK $PMIX_HOSTNAME; while test -e $0/agent.go; do sleep 0.01; done";
+    let go = dir.path().join("agent.go");
+    fs::write(&go, "").unwrap();
+    let at = dir.path().to_str().unwrap();
+    let mut waiting = Waiting::start(dir.path(), "a,b", &["--tag-output", "sh", "-c", script, at]);
+    let (pmixd, lines) = (program("pmix-rm", "pmixd"), dir.path().join("lines"));
+    let said = format!(
+        "pmixrun: waiting for the daemons of a, b: run `{} --join {}/HOST.join` on each HOST\n",
+        pmixd.display(),
+        lines.display()
+    );
+    assert_eq!(waiting.said, said);
+    for host in ["a", "b"] {
+        assert_eq!(fs::metadata(line(dir.path(), host)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    // one that others can read may have been used by others
+    fs::set_permissions(line(dir.path(), "a"), Permissions::from_mode(0o644)).unwrap();
+    let (code, _, err) = run(daemon(dir.path(), "a"));
+    assert!(code == Some(1) && err.contains("others may read or write it (mode 644)"), "{code:?}: {err}");
+    fs::set_permissions(line(dir.path(), "a"), Permissions::from_mode(0o600)).unwrap();
+    let mut elsewhere = daemon(dir.path(), "a");
+    elsewhere.args(["--node-from", "NODE"]).env("NODE", "b");
+    let (code, _, err) = run(elsewhere);
+    assert!(code == Some(1) && err.contains("the start line is for node a, and this is b"), "{err}");
+
+    let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
+    let mut lines = BufReader::new(waiting.pmixrun.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut told: Vec<_> = lines.by_ref().take(2).collect();
+    told.sort();
+    assert_eq!(told, ["[0] 0 a", "[1] 1 b"]);
+    let (code, _, err) = run(daemon(dir.path(), "a"));
+    let reason = "the token of daemon number 1 of node a has been used";
+    assert!(code == Some(1) && err.contains(&format!("refuses: {reason}")), "{code:?}: {err}");
+    assert!(line(dir.path(), "a").exists(), "a daemon removes nothing");
+
+    fs::remove_file(&go).unwrap();
+    assert!(lines.next().is_none());
+    let (code, _, err) = waiting.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains(&format!("node a: {reason}")), "{err}");
+    assert!(daemons.iter_mut().all(|daemon| daemon.wait().unwrap().success()));
+    assert!(!line(dir.path(), "a").exists() && !line(dir.path(), "b").exists());
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn daemons_that_nobody_starts_are_named_and_not_waited_for_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let args = ["--start-timeout", "0.5", "--grace", "1000", "true"];
+    let waiting = Waiting::start(dir.path(), "a,b,c", &args);
+    let mut daemon = daemon(dir.path(), "b").spawn().unwrap();
+    let (code, out, err) = waiting.end();
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    let [a, c] = ["a", "c"].map(|host| format!("node {host}: its daemon was not ready within 0.5 s"));
+    assert!(err.contains(&a) && err.contains(&c), "{err}");
+    assert!(daemon.wait().unwrap().success() || err.contains("node b: "), "{err}");
+    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_pmixrun_that_waits_can_be_interrupted_and_removes_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let waiting = Waiting::start(dir.path(), "a,b", &["--grace", "1000", "true"]);
+    assert!(line(dir.path(), "b").exists());
+    let pid = Pid::from_raw(i32::try_from(waiting.pmixrun.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let (code, out, err) = waiting.end();
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("interrupted while daemons were starting"), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_pmixrun_that_cannot_write_the_files_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("lines"), "").unwrap();
+    let mut command = pmix_tests::pmixrun(dir.path(), &["--host", "a", "--await-daemons"]);
+    command.arg(dir.path().join("lines")).arg("true");
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("node a: cannot write ") && err.contains("/lines/a.join: "), "{err}");
+    nothing_is_left(dir.path());
+}
+
+/// What PBS has in place of ssh: it reads no input and passes none on, its tasks write to the output of the job, and it knows no
+/// hosts but those of the job.
+const PBS_TMRSH: &str = r#"#!/bin/sh
+host=$1
+shift
+grep -qx -- "$host" "$PBS_NODEFILE" || { echo "pbs_tmrsh: host \"$host\" is not a node in job" >&2; exit 255; }
+echo "$@" >>"$PBS_JOB_OUTPUT"
+"$@" </dev/null >>"$PBS_JOB_OUTPUT" 2>&1
+"#;
+
+#[test]
+fn the_agent_for_pbs_starts_daemons_without_input_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["bin", "shared"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    fs::write(at("bin/pbs_tmrsh"), PBS_TMRSH).unwrap();
+    fs::set_permissions(at("bin/pbs_tmrsh"), Permissions::from_mode(0o755)).unwrap();
+    fs::write(at("nodes"), "a\nb\nb\n").unwrap();
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/pbs/by-tm");
+    let in_job = |args: &[&str]| {
+        let mut command = pmix_tests::pmixrun(dir.path(), &["--launch-agent", agent]);
+        command.args(args).env("PBS_NODEFILE", at("nodes")).env("PBS_JOBID", "12.server");
+        command.env("PATH", format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap()));
+        command.env("PBS_JOB_OUTPUT", at("output")).env("PMIXRUN_SHARED", at("shared"));
+        run(command)
+    };
+    let (code, out, err) = in_job(&["sh", "-c", "echo $PMIX_RANK $PMIX_HOSTNAME"]);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (Some(0), ["0 a", "1 b", "2 b"].into()), "{err}");
+    let output = fs::read_to_string(at("output")).unwrap();
+    assert_eq!(output.matches("pmixd --join ").count(), 2, "{output}");
+    let began = Instant::now();
+    while fs::read_dir(at("shared")).unwrap().count() > 0 {
+        assert!(began.elapsed() < DEADLINE);
+        std::thread::yield_now();
+    }
+    let (code, out, err) = in_job(&["--daemon", "/nowhere/pmixd", "true"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("by-tm ended with exit code 127"), "{err}");
+    let [bin, shared] = ["bin", "shared"].map(at);
+    fs::remove_dir_all(bin).unwrap();
+    fs::remove_dir_all(shared).unwrap();
+    nothing_is_left(dir.path());
+}
