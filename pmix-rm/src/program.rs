@@ -122,7 +122,7 @@ const OF_SLURM_JOBS: [&str; 11] = [
 
 /// Whether a variable of Slurm describes a step, such as that of a daemon, or one of its tasks, or sets an option of `srun`. It
 /// would tell a process that `srun` has started it.
-pub(crate) fn is_of_step(name: &OsStr) -> bool {
+fn is_of_step(name: &OsStr) -> bool {
     let begins = |with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
     (begins("SLURM_") || begins("SRUN_")) && !OF_SLURM_JOBS.iter().any(|of_job| begins(of_job))
 }
@@ -134,7 +134,7 @@ const PARAMETERS: &str = "OMPI_MCA_";
 const RANK_OF_ANOTHER: &str = "OMPI_COMM_WORLD_RANK";
 
 /// The launcher's environment without the variables that identify processes.
-fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+pub(crate) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     without_foreign(std::env::vars_os().collect())
 }
 

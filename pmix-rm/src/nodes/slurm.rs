@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::allocation::hostnames;
 use super::start::Said;
-use crate::program::is_of_step;
+use crate::program::inherited;
 
 /// The variable in which a daemon finds the name of its node.
 const NODE: &str = "SLURMD_NODENAME";
@@ -16,10 +16,9 @@ const NODE: &str = "SLURMD_NODENAME";
 pub(super) fn command(daemon: &Path, nodes: &[String], within: Duration) -> Command {
     let mut command = Command::new("srun");
     let count = nodes.len();
-    // variables may have set others of its options, for the ranks of a user who starts them by srun
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_step(name)) {
-        command.env_remove(name);
-    }
+    // daemons get what their ranks are to inherit. Other variables would set options of srun, for ranks of users who start them by
+    // srun, or have places on this node
+    command.env_clear().envs(inherited());
     command.arg(format!("--nodes={count}")).arg(format!("--ntasks={count}")).arg("--ntasks-per-node=1");
     command.arg(format!("--nodelist={}", nodes.join(","))).arg("--distribution=block");
     // beside other steps, with all processors of the allocation; nobody is there for a step that has to wait any longer

@@ -101,6 +101,13 @@ fn the_ring_closes_over_all_nodes_of_an_allocation_of_slurm() {
         assert!(!err.contains(of_step), "{of_step}: {err}");
     }
 
+    // a rank starts a job of its own, whose daemons are not where the rank is
+    let nested = format!("exec {} --host n0,n1:2 hostname", pmixrun.display());
+    let (code, out, err) = run(pmixrun_in(&hosts, &["-w", "n[0-1]"], &["-n", "1", "sh", "-c", &nested]));
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (Some(0), ["n0", "n1", "n1"].into()), "{err}");
+
     let (code, out, err) = run(pmixrun_in(&hosts, &["-w", "n[0-1]"], &["--host", "n1,n3", "true"]));
     assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
     assert!(err.contains("error: n3 is not in the allocation of Slurm job "), "{err}");
