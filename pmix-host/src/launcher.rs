@@ -43,6 +43,12 @@ pub trait Launcher: Send + Sync + 'static {
         None
     }
 
+    /// Why a node is lost, for queries; `None` for one that can be reached. By default, none is lost.
+    fn loss(&self, node: &str) -> Option<String> {
+        let _ = node;
+        None
+    }
+
     /// Chooses the processors of the processes of a job, in rank order, with `None` for an unbound process. The host informs
     /// the processes, and passes the choice to [`launch`](Self::launch) in [`LaunchProc::bound`].
     ///
@@ -148,6 +154,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 
     fn slots(&self, node: &str) -> Option<u32> {
         (**self).slots(node)
+    }
+
+    fn loss(&self, node: &str) -> Option<String> {
+        (**self).loss(node)
     }
 
     async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {

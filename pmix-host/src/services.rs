@@ -64,7 +64,7 @@ impl Services {
             modex: DirectModex::new(site.clone()),
             events: Events::new(table.clone(), site.clone()),
             forwarder: Forwarder::new(launcher.clone(), table.clone()),
-            queries: Queries::new(table.clone(), site.clone(), allocations),
+            queries: Queries::new(launcher.clone(), table.clone(), site.clone(), allocations),
             controller: Controller::new(table.clone(), site.clone()),
             logger: Logger::new(table.clone(), site.clone()),
             identities: Identities::new(site.clone()),

@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use pmix_host::OutputChannel;
 use pmix_types::{ProcId, escaped, without_os_codes};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::tcgetwinsize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::{Format, Talk};
@@ -30,6 +31,7 @@ pub(crate) struct Console {
     /// Whether that output is printed, too.
     is_shown: bool,
     talk: Talk,
+    progress: Progress,
 }
 
 impl Console {
@@ -41,6 +43,7 @@ impl Console {
             files: None,
             is_shown: true,
             talk,
+            progress: Progress::new(talk),
         })
     }
 
@@ -74,7 +77,10 @@ impl Console {
                 self.inside = !piece.ends_with(b"\n");
                 self.out.put(piece);
             }
-            OutputChannel::Stderr => self.err.put(piece),
+            OutputChannel::Stderr => {
+                self.end_progress();
+                self.err.put(piece);
+            }
         }
     }
 
@@ -90,6 +96,17 @@ impl Console {
         if self.talk != Talk::Little {
             self.say(message);
         }
+    }
+
+    /// Shows on a terminal how far something is, in place of what was shown before; nothing is shown elsewhere, or if the user
+    /// wants few messages.
+    pub(crate) fn show_progress(&mut self, text: &str) {
+        self.err.put(self.progress.show(text));
+    }
+
+    /// Removes it.
+    pub(crate) fn end_progress(&mut self) {
+        self.err.put(self.progress.show(""));
     }
 
     /// Takes a line for standard output, which starts on a new line.
@@ -162,6 +179,40 @@ async fn advance(files: &mut Option<Files>) -> Option<Unwritten> {
     }
 }
 
+/// A text on a terminal that is rewritten in place.
+#[derive(Debug)]
+struct Progress {
+    /// Columns of the terminal; `None` where nothing is shown.
+    width: Option<usize>,
+    /// Columns of what is shown.
+    shown: usize,
+}
+
+impl Progress {
+    fn new(talk: Talk) -> Self {
+        let is_wanted = talk != Talk::Little && io::stderr().is_terminal();
+        let width = || tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col.into());
+        Self { width: is_wanted.then(width), shown: 0 }
+    }
+
+    /// The bytes that replace what is shown by a text. The cursor is left at the beginning of the line, so that what others
+    /// write to the terminal meanwhile takes the place of the text and is not appended to it.
+    fn show(&mut self, text: &str) -> Bytes {
+        let columns = text.chars().count();
+        match self.width {
+            // a line that wraps could not be rewritten; some terminals do not tell their width
+            Some(width) if width == 0 || columns < width => {}
+            _ => return Bytes::new(),
+        }
+        if columns == 0 && self.shown == 0 {
+            return Bytes::new();
+        }
+        let rest = " ".repeat(self.shown.saturating_sub(columns));
+        self.shown = columns;
+        format!("{text}{rest}\r").into()
+    }
+}
+
 /// One channel and its thread.
 #[derive(Debug)]
 struct Stream {
@@ -188,10 +239,18 @@ impl Stream {
         Ok(Self { waiting: VecDeque::new(), writer: Some(writer), result })
     }
 
+    /// Passes a piece to the thread, or keeps it until there is room.
     fn put(&mut self, piece: Bytes) {
-        if self.writer.is_some() {
-            self.waiting.push_back(piece);
+        let Some(writer) = &self.writer else { return };
+        if piece.is_empty() {
+            return;
         }
+        let piece = match writer.try_reserve() {
+            Ok(room) if self.waiting.is_empty() => return room.send(piece),
+            // an error is found by whoever waits for room
+            _ => piece,
+        };
+        self.waiting.push_back(piece);
     }
 
     fn is_behind(&self) -> bool {
@@ -244,4 +303,51 @@ fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a terminal shows in its line after these bytes.
+    fn line(bytes: &[u8]) -> String {
+        let (mut cells, mut column) = (Vec::new(), 0);
+        for byte in bytes {
+            match byte {
+                b'\r' => column = 0,
+                _ => {
+                    cells.resize(cells.len().max(column + 1), b' ');
+                    cells[column] = *byte;
+                    column += 1;
+                }
+            }
+        }
+        String::from_utf8(cells).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn a_text_is_rewritten_in_place_and_nothing_of_it_stays() {
+        let mut progress = Progress { width: Some(80), shown: 0 };
+        assert!(progress.show("").is_empty());
+        let mut all = progress.show("10 of 12 ready").to_vec();
+        assert_eq!(line(&all), "10 of 12 ready");
+        all.extend(progress.show("1 of 2"));
+        assert_eq!(line(&all), "1 of 2");
+        all.extend(progress.show(""));
+        assert_eq!(line(&all), "");
+        assert!(progress.show("").is_empty());
+        // what others write takes the place of the text
+        all.extend(progress.show("1 of 2"));
+        all.extend(b"a message of others");
+        assert_eq!(line(&all), "a message of others");
+    }
+
+    #[test]
+    fn a_text_that_would_wrap_is_not_shown() {
+        let mut progress = Progress { width: Some(6), shown: 0 };
+        assert!(progress.show("1 of 2").is_empty() && progress.show("").is_empty());
+        assert_eq!(&progress.show("1 of2")[..], b"1 of2\r");
+        assert!(Progress { width: None, shown: 0 }.show("1").is_empty());
+        assert_eq!(&Progress { width: Some(0), shown: 0 }.show("1")[..], b"1\r");
+    }
 }

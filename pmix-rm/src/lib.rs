@@ -54,6 +54,7 @@ mod check;
 mod child;
 mod cli;
 mod console;
+mod ending;
 mod exit_code;
 mod files;
 mod guardian;

@@ -7,6 +7,8 @@ use pmix_server::ServerStats;
 use pmix_types::{Nspace, ProcInfo, escaped_json, without_os_codes};
 use serde::Serialize;
 
+use crate::exit_code::NOT_STARTED;
+
 /// The report on a job. Fields that do not apply are omitted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -70,7 +72,7 @@ impl Report {
             nspace: nspace.to_string(),
             ranks,
             ok: false,
-            exit_code: 1,
+            exit_code: NOT_STARTED,
             duration_seconds: 0.0,
             ended_by: None,
             error: None,
@@ -80,9 +82,11 @@ impl Report {
         }
     }
 
-    /// Notes that it could not be started.
-    pub(crate) fn error(&mut self, error: &str) {
+    /// Notes that it could not be started; `exit_code` is that of `pmixrun`.
+    pub(crate) fn error(&mut self, error: &str, exit_code: i32, ended_by: Option<&'static str>) {
         self.error = Some(without_os_codes(error).into_owned());
+        self.exit_code = exit_code;
+        self.ended_by = ended_by;
     }
 
     /// Notes the end of the job; `exit_code` is that of `pmixrun`.

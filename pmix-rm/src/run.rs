@@ -9,18 +9,18 @@ use pmix_host::{JobOutcome, JobStart, MemoryExchange, OnFailure, Records, Standa
 use pmix_server::{Server, ServerStats};
 use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use rustix::system::uname;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
-use crate::exit_code::{NO_READER, NOT_STARTED};
+use crate::ending::{Ending, Interrupts, NotRun};
+use crate::exit_code::NO_READER;
 use crate::nodes::{Agent, How, Session};
 use crate::records::RecordPlace;
 use crate::report::Report;
-use crate::signals::{Received, Signals};
+use crate::signals::Signals;
 use crate::starter::Starter;
-use crate::watch::{Ending, Watch};
+use crate::watch::Watch;
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, map, orphans, pid_file, stdin};
 
 /// Runs a job and returns the exit code of `pmixrun`.
@@ -29,7 +29,7 @@ use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, map, orphans, pid_file, s
 /// The process has no usable standard streams or signals.
 pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let started = Instant::now();
-    let mut signals = Signals::receive()?;
+    let mut interrupts = Interrupts::new(Signals::receive()?, plan.timeout);
     let mut console = Console::start(plan.talk)?;
     plan.warnings.iter().for_each(|warning| console.say(warning));
     let node = plan.node.clone().unwrap_or_else(|| uname().nodename().to_string_lossy().into_owned());
@@ -38,16 +38,17 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let json = plan.json;
 
     let result = match prepare(&plan, &mut console) {
-        Ok((_pid_file, records)) => match Run::start(&node, &plan, records, &mut signals, &mut console).await
-        {
-            Ok(mut run) => {
-                let result = run.job(plan, nspace, &mut console, &mut signals).await;
-                report.servers(&run.end().await);
-                result
+        Ok((_pid_file, records)) => {
+            match Run::start(&node, &plan, records, &mut console, &mut interrupts).await {
+                Ok(mut run) => {
+                    let result = run.job(plan, nspace, &mut console, &mut interrupts).await;
+                    report.servers(&run.end(&mut interrupts).await);
+                    result
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
+        }
+        Err(error) => Err(error.into()),
     };
     let code = match result {
         Ok(ended) => {
@@ -56,9 +57,11 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
             code
         }
         Err(error) => {
-            console.say(&error);
-            report.error(&error);
-            NOT_STARTED
+            if error.by.is_none() {
+                console.say(&error.reason);
+            }
+            report.error(&error.reason, error.code(), error.by.map(Ending::name));
+            error.code()
         }
     };
     if json {
@@ -72,7 +75,7 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
             Err(error) => return Err(error),
         },
         // a signal ends the wait for a slow reader
-        Received::End(_) = signals.next() => code,
+        () = interrupts.again() => code,
     })
 }
 
@@ -114,9 +117,9 @@ impl Run {
         node: &str,
         plan: &Plan,
         records: RecordPlace,
-        signals: &mut Signals,
         console: &mut Console,
-    ) -> Result<Self, String> {
+        interrupts: &mut Interrupts,
+    ) -> Result<Self, NotRun> {
         // it becomes ready while the servers start
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
@@ -126,10 +129,7 @@ impl Run {
         let session = match &plan.hosts {
             Some(hosts) => {
                 let how = how(plan, &records);
-                let (tell, told) = oneshot::channel();
-                let tell = |what| drop(tell.send(what));
-                let session = Session::start(node, hosts, &how, signals.interrupted(), tell);
-                Some(while_saying(told, console, session).await?)
+                Some(Session::start(node, hosts, &how, console, interrupts).await?)
             }
             None => None,
         };
@@ -137,10 +137,10 @@ impl Run {
         match (started, session) {
             (Ok(run), session) => Ok(Self { session, ..run }),
             (Err(error), Some(session)) => {
-                session.end("pmixrun cannot go on").await;
-                Err(error)
+                session.end("pmixrun cannot go on", interrupts).await;
+                Err(error.into())
             }
-            (Err(error), None) => Err(error),
+            (Err(error), None) => Err(error.into()),
         }
     }
 
@@ -207,8 +207,8 @@ impl Run {
         plan: Plan,
         nspace: Nspace,
         console: &mut Console,
-        signals: &mut Signals,
-    ) -> Result<Ended, String> {
+        interrupts: &mut Interrupts,
+    ) -> Result<Ended, NotRun> {
         let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
             .on_failure(OnFailure::End { grace: plan.reaction });
         let mut directives = plan.binding.clone();
@@ -228,9 +228,12 @@ impl Run {
         // other hosts may take long, and what has been started ends with their daemons
         let has_others = self.session.is_some();
         let job = tokio::select! {
-            job = self.host.start_job(start) => job.map_err(|error| why_not(&error)),
-            () = signals.interrupted(), if has_others => Err("interrupted while the job was starting".to_owned()),
+            job = self.host.start_job(start) => job.map_err(|error| why_not(&error).into()),
+            ended = interrupts.first("the job was starting"), if has_others => Err(ended),
         };
+        if let Err(NotRun { reason, by: Some(_) }) = &job {
+            console.tell(reason);
+        }
         if job.is_err()
             && let Some(session) = &mut self.session
         {
@@ -259,19 +262,19 @@ impl Run {
         let nodes = self.session.as_mut().map(|session| (session, self.host.clone()));
         let mut watch = Watch::new(plan, job, console, self.records.clone(), nodes);
         let (outcome, code) =
-            watch.until_done(signals).await.map_err(|error| format!("{}: {error}", self.node))?;
+            watch.until_done(&mut *interrupts).await.map_err(|error| format!("{}: {error}", self.node))?;
         Ok(Ended { outcome, code, by: watch.ending })
     }
 
     /// Stops servers and guardian, and ends what is left of the job.
-    async fn end(self) -> Vec<ServerStats> {
+    async fn end(self, interrupts: &mut Interrupts) -> Vec<ServerStats> {
         let mut stats = Vec::with_capacity(self.servers.len());
         for server in self.servers {
             stats.push(server.stats().await);
             server.stop().await;
         }
         if let Some(session) = self.session {
-            session.end("the job has ended").await;
+            session.end("the job has ended", interrupts).await;
         }
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "cannot wait for the guardian");
@@ -282,27 +285,6 @@ impl Run {
             starter.leave().await;
         }
         stats
-    }
-}
-
-/// Waits for what may take long, and prints what it says meanwhile.
-async fn while_saying<T>(
-    mut told: oneshot::Receiver<String>,
-    console: &mut Console,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = std::pin::pin!(work);
-    let mut is_told = false;
-    loop {
-        tokio::select! {
-            done = &mut work => return done,
-            told = &mut told, if !is_told => {
-                is_told = true;
-                told.into_iter().for_each(|what| console.say(what));
-            }
-            // whoever writes next learns that it fails
-            _ = console.advance() => {}
-        }
     }
 }
 

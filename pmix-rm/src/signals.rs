@@ -36,9 +36,13 @@ impl Signals {
         })
     }
 
-    /// Waits for one that ends the job; there are no ranks yet to pass others on to. Cancel-safe.
-    pub(crate) async fn interrupted(&mut self) {
-        while let Received::PassOn(_) = self.next().await {}
+    /// Waits for one that ends the run, where there are no ranks to pass others on to. Cancel-safe.
+    pub(crate) async fn interrupted(&mut self) -> Signal {
+        loop {
+            if let Received::End(signal) = self.next().await {
+                return signal;
+            }
+        }
     }
 
     /// The next one. Cancel-safe.

@@ -14,30 +14,12 @@ use tokio::time::Instant;
 
 use crate::cli::Plan;
 use crate::console::Console;
+use crate::ending::{Ending, Interrupts, until};
 use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
 use crate::nodes::{Event, Session};
 use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
-use crate::signals::{Received, Signals};
-
-/// The reason for ending a job early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Signal(Signal),
-    Timeout,
-    Output,
-}
-
-impl Ending {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Signal(Signal::INT) => "SIGINT",
-            Self::Signal(_) => "SIGTERM",
-            Self::Timeout => "timeout",
-            Self::Output => "output",
-        }
-    }
-}
+use crate::signals::Received;
 
 /// Watches a job.
 pub(crate) struct Watch<'a> {
@@ -68,7 +50,6 @@ impl<'a> Watch<'a> {
         records: RecordPlace,
         nodes: Option<(&'a mut Session, StandardHost)>,
     ) -> Self {
-        let timeout_at = plan.timeout.map(|time| Instant::now() + time);
         Self {
             plan,
             job,
@@ -79,17 +60,21 @@ impl<'a> Watch<'a> {
             recorded: Vec::new(),
             ending: None,
             output_lost: false,
-            timeout_at,
+            timeout_at: None,
             kill_at: None,
             killed: false,
         }
     }
 
     /// Waits for the end of the job; returns its outcome and the exit code.
-    pub(crate) async fn until_done(&mut self, signals: &mut Signals) -> Result<(JobOutcome, i32), String> {
+    pub(crate) async fn until_done(
+        &mut self,
+        interrupts: &mut Interrupts,
+    ) -> Result<(JobOutcome, i32), String> {
+        self.timeout_at = interrupts.ends_at();
         loop {
             tokio::select! {
-                signal = signals.next() => self.on_signal(signal),
+                signal = interrupts.signals.next() => self.on_signal(signal),
                 () = until(self.timeout_at) => {
                     self.timeout_at = None;
                     let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
@@ -122,7 +107,7 @@ impl<'a> Watch<'a> {
             Event::Lost { node, reason } => {
                 self.console.tell(format_args!("node {node} is lost: {reason}"));
                 if let Some((_, host)) = &self.nodes {
-                    host.node_lost(&node);
+                    host.node_lost(&node, &reason);
                 }
             }
         }
@@ -279,14 +264,6 @@ impl<'a> Watch<'a> {
 async fn next_event(nodes: &mut Option<(&mut Session, StandardHost)>) -> Event {
     match nodes {
         Some((session, _)) => session.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until a time, or for ever.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
 }

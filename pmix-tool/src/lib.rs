@@ -48,7 +48,7 @@
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
 //! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
 //!   [`client`] and [`types`] convert into it.
-//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix query`, `pmix attrs`,
+//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix nodes`, `pmix query`, `pmix attrs`,
 //!   `pmix output`; `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor` checks the node.
 //!
 //! # Servers of OpenPMIx

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use pmix_client::{Client, InputSink, OutputBuilder, Procs, QueryResults};
-use pmix_types::{DataArray, Key, KeyName, Nspace, ProcId, ProcInfo, Query, keys};
+use pmix_types::{DataArray, Key, KeyName, Nspace, ProcId, ProcInfo, Query, SessionNode, keys};
 
 use crate::builder::ToolBuilder;
 use crate::error::{Error, NotAttached, Timeout};
@@ -87,6 +87,27 @@ impl Tool {
     pub async fn namespaces(&self) -> Result<Vec<Nspace>, Error> {
         let results = self.query([Query::new(&keys::QUERY_NAMESPACES)]).await?;
         read_namespaces(&results)
+    }
+
+    /// The nodes on which jobs may run, in the order in which they are filled, and what is known of them. Servers of other
+    /// families say less.
+    ///
+    /// # Errors
+    /// Those of [`Tool::query`], and [`Error::Unsupported`] if the server tells of no nodes.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    #[doc(alias = "PMIX_QUERY_ALLOCATION")]
+    pub async fn nodes(&self) -> Result<Vec<SessionNode>, Error> {
+        let unsupported = || self.unsupported_key(keys::QUERY_ALLOCATION.key_name());
+        match self.query([Query::new(&keys::QUERY_ALLOCATION)]).await {
+            Ok(answer) => {
+                let nodes = answer.get(&keys::QUERY_ALLOCATION)?.ok_or_else(unsupported)?;
+                Ok(SessionNode::read_all(&nodes.into()))
+            }
+            Err(error) if error.is_not_found() || error.is_not_supported() => Err(unsupported()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The processes of a job on all nodes, in rank order (QRY-11).

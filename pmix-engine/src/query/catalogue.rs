@@ -74,6 +74,7 @@ const CATALOGUE: &[Entry] = &[
     own(&keys::HOST_FUNCTIONS),
     own(&keys::TOOL_FUNCTIONS),
     host(&keys::QUERY_JOB_STATUS, &[NSPACE]),
+    Entry { takes: &[keys::ALLOC_ID.name()], ..host(&keys::QUERY_ALLOCATION, &[]) },
     host(&keys::QUERY_ALLOC_STATUS, &[keys::ALLOC_REQ_ID.name()]),
     Entry {
         takes: &[NSPACE, keys::ALLOC_ID.name(), keys::ALLOC_REQ_ID.name()],

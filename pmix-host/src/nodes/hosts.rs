@@ -53,10 +53,10 @@ impl StandardHost {
         host
     }
 
-    /// Tells the head that a member is lost: all processes there count as killed. Does nothing on other hosts.
-    pub fn node_lost(&self, node: &str) {
+    /// Tells the head that a member is lost, and why: all processes there count as killed. Does nothing on other hosts.
+    pub fn node_lost(&self, node: &str, reason: &str) {
         if let Some(head) = &self.0.head {
-            head.launcher.node_lost(node);
+            head.launcher.node_lost(node, reason);
         }
     }
 

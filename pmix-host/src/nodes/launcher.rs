@@ -70,6 +70,8 @@ pub(crate) struct NodesLauncher {
     /// All nodes that jobs run on, in the order in which they are filled.
     members: Arc<[Member]>,
     running: Arc<Mutex<HashMap<Nspace, Running>>>,
+    /// Nodes that are lost, with reasons.
+    lost: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 /// The processes of a job that other nodes start.
@@ -81,7 +83,7 @@ struct Running {
 
 impl NodesLauncher {
     pub(crate) fn new(local: Arc<dyn Launcher>, site: Arc<Site>, members: Vec<Member>) -> Self {
-        Self { local, site, members: members.into(), running: Arc::default() }
+        Self { local, site, members: members.into(), running: Arc::default(), lost: Arc::default() }
     }
 
     fn member(&self, node: &str) -> Option<&Member> {
@@ -121,7 +123,8 @@ impl NodesLauncher {
     }
 
     /// Reports that all processes of a node have been killed, because the node is lost.
-    pub(crate) fn node_lost(&self, node: &str) {
+    pub(crate) fn node_lost(&self, node: &str, reason: &str) {
+        lock(&self.lost).insert(node.to_owned(), reason.to_owned());
         let mut lost = Vec::new();
         lock(&self.running).retain(|_, job| {
             if let Some(procs) = job.left.remove(node) {
@@ -301,6 +304,10 @@ impl Launcher for NodesLauncher {
 
     fn slots(&self, node: &str) -> Option<u32> {
         self.member(node)?.slots
+    }
+
+    fn loss(&self, node: &str) -> Option<String> {
+        lock(&self.lost).get(node).cloned()
     }
 
     /// Each node chooses for its own processes.

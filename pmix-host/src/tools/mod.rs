@@ -7,6 +7,7 @@ mod iof;
 mod job_control;
 mod log;
 mod mail;
+mod nodes;
 mod query;
 mod syslog;
 mod why;

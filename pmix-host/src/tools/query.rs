@@ -7,7 +7,9 @@ use pmix_types::message::{QueryReply, Reply};
 use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Status, Value, keys};
 
 use super::groups::Groups;
+use super::nodes::SessionNodes;
 use super::why::Why;
+use crate::Launcher;
 use crate::allocations::{Allocations, Named};
 use crate::attributes::{QUERY, SPAWN};
 use crate::internode::Site;
@@ -19,15 +21,22 @@ pub(crate) struct Queries {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
     allocations: Arc<Allocations>,
+    nodes: SessionNodes,
     why: Why,
     groups: Groups,
 }
 
 impl Queries {
-    pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>, allocations: Arc<Allocations>) -> Self {
+    pub(crate) fn new(
+        launcher: Arc<dyn Launcher>,
+        jobs: Arc<JobTable>,
+        site: Arc<Site>,
+        allocations: Arc<Allocations>,
+    ) -> Self {
+        let nodes = SessionNodes::new(launcher, jobs.clone(), allocations.clone());
         let why = Why::new(jobs.clone(), site.clone());
         let groups = Groups::new(jobs.clone(), site.clone());
-        Self { jobs, site, allocations, why, groups }
+        Self { jobs, site, allocations, nodes, why, groups }
     }
 
     /// Other users learn nothing about the jobs of a user.
@@ -48,7 +57,7 @@ impl Queries {
         match (results.is_empty(), missing) {
             // the server may know
             (true, _) => {
-                Err(HostError::not_supported("queries about anything except jobs and their processes"))
+                Err(HostError::not_supported("queries about anything except jobs, their processes and nodes"))
             }
             (false, true) => Ok(QueryResults::partial(results)),
             (false, false) => Ok(QueryResults::complete(results)),
@@ -85,6 +94,9 @@ impl Queries {
     /// requester's own. `None` for other keys, and if there is no such allocation or its time has no end.
     fn of_allocation(&self, requester: &User, key: &KeyName, qualifiers: &Directives) -> Option<Value> {
         let text = |key: &Key<String>| texts(qualifiers, key).first().copied();
+        if **key == *keys::QUERY_ALLOCATION.name() {
+            return self.nodes.answer(requester, text(&keys::ALLOC_ID));
+        }
         let named = match (text(&keys::ALLOC_ID), text(&keys::ALLOC_REQ_ID), text(&keys::NSPACE.text())) {
             (Some(id), ..) => Named::Id(id),
             (_, Some(label), _) => Named::Label(label),

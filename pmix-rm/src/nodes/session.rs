@@ -17,6 +17,8 @@ use super::net::{Loss, Net};
 use super::port::{Opened, Port};
 use super::start::{Agent, Said, Starting};
 use super::trust::{Authority, Daemon, TrustError};
+use crate::console::Console;
+use crate::ending::{Interrupts, NotRun};
 
 /// The number of the first daemon of a node.
 const FIRST: u64 = 1;
@@ -78,8 +80,8 @@ pub(crate) enum Event {
 }
 
 impl Session {
-    /// Starts the daemons of these hosts, and waits until all are ready, or until it is interrupted. The head's own node has
-    /// none. If somebody else is to start them, `tell` is told.
+    /// Starts the daemons of these hosts, and waits until all are ready, or until it is interrupted or the time of the run is
+    /// over. The head's own node has none. If somebody else is to start them, the user is told.
     ///
     /// # Errors
     /// The hosts that fail, each with the reason; what was started is ended.
@@ -87,9 +89,9 @@ impl Session {
         own: &str,
         hosts: &HostList,
         how: &How,
-        interrupted: impl Future<Output = ()>,
-        tell: impl FnOnce(String),
-    ) -> Result<Self, String> {
+        console: &mut Console,
+        interrupts: &mut Interrupts,
+    ) -> Result<Self, NotRun> {
         let mut names = vec![own.to_owned()];
         names.extend(hosts.hosts().iter().map(|host| host.name.clone()).filter(|name| name != own));
         let authority = Authority::new().map_err(|error| error.to_string())?;
@@ -143,9 +145,16 @@ impl Session {
             grace: how.grace,
         };
         let gathered = tokio::select! {
-            gathered = session.gather(how, starts, (sender, arrivals), tell) => gathered,
-            () = interrupted => Err("interrupted while daemons were starting".to_owned()),
+            gathered = session.gather(how, starts, (sender, arrivals), console) => gathered.map_err(NotRun::from),
+            mut ended = interrupts.first("daemons were starting") => {
+                let absent = session.net.absent();
+                if !absent.is_empty() {
+                    ended.reason += &format!("; not connected yet: {}", absent.join(", "));
+                }
+                Err(ended)
+            }
         };
+        console.end_progress();
         match gathered {
             Ok(mut machines) => {
                 machines.insert(own.to_owned(), Machine::this());
@@ -160,7 +169,10 @@ impl Session {
                 Ok(session)
             }
             Err(problem) => {
-                session.end("another daemon was not started").await;
+                if problem.by.is_some() {
+                    console.tell(format_args!("{} (interrupt to kill the daemons at once)", problem.reason));
+                }
+                session.end("another daemon was not started", interrupts).await;
                 Err(problem)
             }
         }
@@ -172,13 +184,14 @@ impl Session {
         How { agent, within, .. }: &How,
         mut starts: VecDeque<(Vec<String>, String)>,
         (said, mut arrivals): (mpsc::Sender<Said>, mpsc::UnboundedReceiver<Arrival>),
-        tell: impl FnOnce(String),
+        console: &mut Console,
     ) -> Result<BTreeMap<String, Machine>, String> {
         let deadline = Instant::now() + *within;
         let mut awaited: BTreeSet<String> = BTreeSet::new();
         let mut machines = BTreeMap::new();
         let mut last = LastLines::default();
-        let mut tell = Some(tell);
+        let count: usize = starts.iter().map(|(nodes, _)| nodes.len()).sum();
+        let mut is_told = false;
         loop {
             while awaited.len() < agent.at_a_time()
                 && let Some((nodes, line)) = starts.pop_front()
@@ -191,9 +204,12 @@ impl Session {
             if awaited.is_empty() {
                 return Ok(machines);
             }
-            if let (Some(tell), Some(what)) = (tell.take(), agent.to_do(&awaited)) {
-                tell(what);
+            if !std::mem::replace(&mut is_told, true)
+                && let Some(what) = agent.to_do(&awaited)
+            {
+                console.say(what);
             }
+            console.show_progress(&format!("starting daemons: {} of {count} ready", machines.len()));
             tokio::select! {
                 biased;
                 Some(arrival) = arrivals.recv() => match arrival {
@@ -281,15 +297,16 @@ impl Session {
         }
     }
 
-    /// Has all daemons end what is left, and waits for their end.
-    pub(crate) async fn end(self, reason: &str) {
+    /// Has all daemons end what is left, and waits for their end, but hardly any longer once it is interrupted: what starts
+    /// daemons is killed then, and a daemon without its head ends by itself.
+    pub(crate) async fn end(mut self, reason: &str, interrupts: &mut Interrupts) {
+        // nobody tells these to end; what starts them is killed, and they are not let in any more
+        self.lost.extend(self.net.absent());
         self.net.close();
         self.net.send_all(Content::Leave(Leave { reason: reason.to_owned() })).await;
         let within = self.grace + LEAVING;
-        let Self { net, starters, lost, mut losses, mut said, .. } = self;
-        // what has not connected cannot do so any more
-        let absent = net.absent().into_iter().chain(lost.iter().cloned());
-        let gone = watch::Sender::new(absent.collect::<BTreeSet<_>>());
+        let Self { starters, lost, mut losses, mut said, .. } = self;
+        let gone = watch::Sender::new(lost.clone());
         let hear = async {
             loop {
                 tokio::select! {
@@ -314,9 +331,17 @@ impl Session {
             })
         });
         let finish = futures::future::join_all(finish);
+        let mut ended = std::pin::pin!(async {
+            tokio::select! {
+                _ = finish => {}
+                () = hear => {}
+            }
+        });
         tokio::select! {
-            _ = finish => {}
-            () = hear => {}
+            () = &mut ended => {}
+            () = interrupts.again() => {
+                let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod attrs;
 mod doctor;
+mod hosts;
+mod nodes;
 mod output;
 mod ps;
 mod qualifier;
@@ -33,6 +35,7 @@ struct Cli {
 enum Command {
     Attrs(attrs::Args),
     Doctor(doctor::Args),
+    Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
@@ -111,6 +114,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
+            Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,

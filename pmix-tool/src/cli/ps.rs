@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
+use pmix_tool::types::SessionNode;
 use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
-use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
+use super::hosts::{HOST_COLUMNS, JobHost, host_row, hosts_of};
+use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_fitted, write_table};
 use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble};
 
@@ -17,6 +19,10 @@ use super::{Console, Trouble};
 /// The JSON report is one object: {"servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
 /// {"nspace", "rank"}, "hostname", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
 /// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be queried.
+///
+/// With --hosts there is a row for each host of a job: how many processes of a job the host takes (-: any number, or unknown), the
+/// ranks there, and their states. A host that is lost is said to be so; `pmix nodes` has the reason. In the JSON report "hosts" takes the place
+/// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if the table was printed; 1 if no server is running or could be queried, \
@@ -26,6 +32,10 @@ pub(super) struct Args {
     /// List only these jobs
     #[arg(value_name = "NSPACE")]
     jobs: Vec<Nspace>,
+
+    /// Show the hosts of each job instead of its processes
+    #[arg(long)]
+    hosts: bool,
 
     /// Print one JSON object instead of the table
     #[arg(long)]
@@ -51,13 +61,22 @@ struct ServerReport {
 #[derive(Debug, Serialize)]
 struct JobReport {
     nspace: Nspace,
-    procs: Vec<ProcInfo>,
+    #[serde(flatten)]
+    rows: Rows,
+}
+
+/// What is shown of a job.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Rows {
+    Procs(Vec<ProcInfo>),
+    Hosts(Vec<JobHost>),
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let mut report = Report::default();
     for tool in args.selection.candidates()? {
-        match query(tool, &args.jobs).await {
+        match query(tool, &args).await {
             Ok(server) => report.servers.push(server),
             Err(error) => console.complain(&error.to_string()),
         }
@@ -65,7 +84,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     if args.json {
         console.json(&report)?;
     } else {
-        report.write(&args.jobs, console)?;
+        report.write(&args, console)?;
     }
     let missing: Vec<_> = args.jobs.iter().filter(|job| !report.has(job)).collect();
     if !report.servers.is_empty() {
@@ -75,12 +94,13 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn query(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, Error> {
+async fn query(builder: ToolBuilder, Args { jobs: wanted, hosts, .. }: &Args) -> Result<ServerReport, Error> {
     let tool = builder.connect().await?;
+    let nodes = if *hosts { Some(nodes(&tool).await?) } else { None };
     let mut jobs = Vec::new();
     for nspace in tool.namespaces().await? {
         if wanted.is_empty() || wanted.contains(&nspace) {
-            jobs.extend(query_job(&tool, nspace).await?);
+            jobs.extend(query_job(&tool, nspace, nodes.as_deref()).await?);
         }
     }
     let server = tool.server()?;
@@ -94,12 +114,39 @@ async fn query(builder: ToolBuilder, wanted: &[Nspace]) -> Result<ServerReport, 
     Ok(report)
 }
 
-/// `None` if the job has ended in the meantime.
-async fn query_job(tool: &Tool, nspace: Nspace) -> Result<Option<JobReport>, Error> {
+/// The nodes of the server's session; none where it does not tell of them.
+async fn nodes(tool: &Tool) -> Result<Vec<SessionNode>, Error> {
+    match tool.nodes().await {
+        Err(error) if error.is_not_supported() => Ok(Vec::new()),
+        nodes => nodes,
+    }
+}
+
+/// The hosts of a job among these nodes, or its processes. `None` if the job has ended in the meantime.
+async fn query_job(
+    tool: &Tool,
+    nspace: Nspace,
+    nodes: Option<&[SessionNode]>,
+) -> Result<Option<JobReport>, Error> {
     match tool.proc_table(&nspace).await {
-        Ok(procs) => Ok(Some(JobReport { nspace, procs })),
+        Ok(procs) => {
+            let rows = match nodes {
+                Some(nodes) => Rows::Hosts(hosts_of(&procs, nodes)),
+                None => Rows::Procs(procs),
+            };
+            Ok(Some(JobReport { nspace, rows }))
+        }
         Err(error) if error.is_not_found() || error.status() == Status::ERR_INVALID_NAMESPACE => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+impl JobReport {
+    fn rows(&self) -> Vec<Vec<String>> {
+        match &self.rows {
+            Rows::Procs(procs) => procs.iter().map(proc_row).collect(),
+            Rows::Hosts(hosts) => hosts.iter().map(|host| host_row(&self.nspace, host)).collect(),
+        }
     }
 }
 
@@ -109,8 +156,8 @@ impl Report {
     }
 
     /// A table for each server, with a title if there are several. If jobs are given, servers without them are left out.
-    fn write(&self, named: &[Nspace], console: &mut Console<'_>) -> std::io::Result<()> {
-        let is_shown = |server: &&ServerReport| named.is_empty() || !server.jobs.is_empty();
+    fn write(&self, args: &Args, console: &mut Console<'_>) -> std::io::Result<()> {
+        let is_shown = |server: &&ServerReport| args.jobs.is_empty() || !server.jobs.is_empty();
         let shown: Vec<_> = self.servers.iter().filter(is_shown).collect();
         for (index, server) in shown.iter().enumerate() {
             if index > 0 {
@@ -119,8 +166,12 @@ impl Report {
             if let (2.., Some(pid)) = (shown.len(), server.pid) {
                 writeln!(console.out, "server {}, pid {pid}:", server.nspace)?;
             }
-            let rows = server.jobs.iter().flat_map(|job| &job.procs).map(proc_row).collect();
-            write_table(console.out, &PROC_HEADER, rows, &PROC_NUMBERS, console.width)?;
+            let rows = server.jobs.iter().flat_map(JobReport::rows).collect();
+            if args.hosts {
+                write_fitted(console.out, HOST_COLUMNS, rows, console.width)?;
+            } else {
+                write_table(console.out, &PROC_HEADER, rows, &PROC_NUMBERS, console.width)?;
+            }
         }
         Ok(())
     }

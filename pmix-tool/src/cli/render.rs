@@ -105,11 +105,11 @@ pub(super) fn write_wrapped(out: &mut dyn Write, text: &str, width: Option<usize
     let mut length = 0;
     for word in text.split(' ') {
         let mut word: Vec<char> = word.chars().collect();
-        if length > INDENT && length + 1 + word.len() > width {
+        if !line.trim().is_empty() && length + 1 + word.len() > width {
             writeln!(out, "{line}")?;
             (line, length) = (" ".repeat(INDENT), INDENT);
         }
-        if length > INDENT {
+        if !line.trim().is_empty() {
             line.push(' ');
             length += 1;
         }
@@ -314,6 +314,9 @@ job-1     10  -        -  TERM_NON_ZERO     3  -
             prop_assert!(written.lines().all(|line| line.chars().count() <= width), "{written}");
             let letters = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
             prop_assert_eq!(letters(&written), letters(&text));
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let is_long = |word: &String| word.chars().count() > width - INDENT;
+            prop_assert!(words(&text).iter().any(is_long) || words(&written) == words(&text), "{}", written);
             prop_assert!(written.lines().skip(1).all(|line| line.starts_with("  ")), "{}", written);
         }
     }

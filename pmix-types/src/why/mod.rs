@@ -30,7 +30,7 @@ pub const LOOKS: Key<DataArray> = Key::new("rs.pmix.looks", DataType::DATA_ARRAY
 pub const RECORD: Key<String> = Key::new("rs.pmix.record", DataType::STRING);
 
 /// The elements of an array of arrays of infos; others are skipped, as a later version may say more.
-fn rows(value: &Value) -> impl Iterator<Item = Directives> + '_ {
+pub(crate) fn rows(value: &Value) -> impl Iterator<Item = Directives> + '_ {
     let rows = match value {
         Value::DataArray(array) => match &**array {
             DataArray::Info(rows) => rows.as_slice(),
@@ -47,11 +47,11 @@ fn rows(value: &Value) -> impl Iterator<Item = Directives> + '_ {
     })
 }
 
-fn push<T: ValueType>(fields: &mut Vec<Info>, key: &Key<T>, value: Option<impl Into<T>>) {
+pub(crate) fn push<T: ValueType>(fields: &mut Vec<Info>, key: &Key<T>, value: Option<impl Into<T>>) {
     fields.extend(value.map(|value| Info::new(key, value)));
 }
 
 /// What cannot be read counts as absent: the other fields of the row may still help.
-fn read<T: ValueType>(fields: &Directives, key: &Key<T>) -> Option<T> {
+pub(crate) fn read<T: ValueType>(fields: &Directives, key: &Key<T>) -> Option<T> {
     fields.get(key).ok().flatten()
 }

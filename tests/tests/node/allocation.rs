@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::{AllocDirective, App, Info, Query, Status, ValueType};
+use pmix_client::types::{AllocDirective, App, DataArray, Info, Query, SessionNode, Status, ValueType};
 use pmix_client::{AllocateBuilder, Client, Error, Nspace, ProcId, Rank, keys};
 use pmix_host::{Machine, MemoryExchange, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, nspace, proc, within};
@@ -58,6 +58,13 @@ impl Scene {
                 Err(error) => assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY, "{error}"),
             }
         }
+    }
+
+    /// The nodes that a query is answered with.
+    async fn nodes(&self, query: Query) -> Result<Vec<SessionNode>, Error> {
+        let results = within(self.client.query([query])).await?;
+        let nodes: DataArray = results.get(&keys::QUERY_ALLOCATION).unwrap().unwrap();
+        Ok(SessionNode::read_all(&nodes.into()))
     }
 
     async fn ask(&self, query: Query) -> Option<u32> {
@@ -121,6 +128,34 @@ async fn alc_01_allocations_are_disjoint_grow_and_are_given_back() {
         let error = new(builder).await.unwrap_err();
         assert_eq!(error.status(), status, "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_query_names_all_nodes_or_those_of_an_allocation_and_the_processes_that_run_there() {
+    let scene = Scene::start().await;
+    let node = |name: &str, procs| {
+        let mut node = SessionNode::new(name);
+        (node.machine, node.processors) = (Some(name.into()), Some(4));
+        node.procs = Some(procs);
+        node
+    };
+    let all = || Query::new(&keys::QUERY_ALLOCATION);
+    assert_eq!(scene.nodes(all()).await.unwrap(), [node("n0", 1), node("n1", 1)]);
+    let request = scene.client.allocate(AllocDirective::NEW).cpus(3).directive(keys::ALLOC_NODE_LIST, "n1");
+    let id = of(&within(request).await.unwrap(), &keys::ALLOC_ID);
+    let child = scene.spawn(&id, 2).await.unwrap();
+    assert_eq!(scene.nodes(all()).await.unwrap(), [node("n0", 1), node("n1", 3)]);
+    let of_allocation = |id: &str| all().qualifier(&keys::ALLOC_ID, id);
+    assert_eq!(scene.nodes(of_allocation(&id)).await.unwrap(), [node("n1", 3)]);
+    assert_eq!(scene.nodes(of_allocation("none")).await.unwrap_err().status(), Status::ERR_NOT_FOUND);
+    // one that has ended does not run
+    scene.launcher.end(&ProcId::new(child.clone(), Rank::from_raw(0)), ProcExit::Code(0)).await;
+    within(async {
+        while scene.nodes(all()).await.unwrap() != [node("n0", 1), node("n1", 2)] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

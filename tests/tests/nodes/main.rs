@@ -12,6 +12,8 @@ mod join;
 mod kubernetes;
 mod loss;
 mod slurm;
+mod starting;
+mod view;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,102 @@
+//! Why a run ends early.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use crate::exit_code::{NOT_STARTED, TIMED_OUT};
+use crate::signals::Signals;
+
+/// The reason for ending a run early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Signal(Signal),
+    Timeout,
+    Output,
+}
+
+impl Ending {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Signal(Signal::INT) => "SIGINT",
+            Self::Signal(_) => "SIGTERM",
+            Self::Timeout => "timeout",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// Why there is no job to watch.
+#[derive(Debug)]
+pub(crate) struct NotRun {
+    pub(crate) reason: String,
+    /// What has ended the start; the user was told at that moment. `None` if it has failed.
+    pub(crate) by: Option<Ending>,
+}
+
+impl NotRun {
+    /// The exit code of `pmixrun`.
+    pub(crate) const fn code(&self) -> i32 {
+        match self.by {
+            Some(Ending::Signal(signal)) => 128 + signal.as_raw(),
+            Some(Ending::Timeout) => TIMED_OUT,
+            _ => NOT_STARTED,
+        }
+    }
+}
+
+impl From<String> for NotRun {
+    fn from(reason: String) -> Self {
+        Self { reason, by: None }
+    }
+}
+
+/// What ends a run from outside.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    pub(crate) signals: Signals,
+    /// The time limit of the run, and when it is over.
+    limit: Option<(Duration, Instant)>,
+}
+
+impl Interrupts {
+    /// The limit counts from now on.
+    pub(crate) fn new(signals: Signals, limit: Option<Duration>) -> Self {
+        Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)) }
+    }
+
+    /// When the time of the run is over.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.limit.map(|(_, at)| at)
+    }
+
+    /// Waits for the first one while something is not ready. Cancel-safe.
+    pub(crate) async fn first(&mut self, not_ready: &str) -> NotRun {
+        let ends_at = self.ends_at();
+        tokio::select! {
+            signal = self.signals.interrupted() => {
+                let reason = format!("interrupted while {not_ready}");
+                NotRun { reason, by: Some(Ending::Signal(signal)) }
+            }
+            () = until(ends_at) => {
+                let seconds = self.limit.map_or(0.0, |(limit, _)| limit.as_secs_f64());
+                let reason = format!("ending the run after {seconds} seconds (--timeout), while {not_ready}");
+                NotRun { reason, by: Some(Ending::Timeout) }
+            }
+        }
+    }
+
+    /// Waits for one when the run is ending anyhow. Cancel-safe.
+    pub(crate) async fn again(&mut self) {
+        self.signals.interrupted().await;
+    }
+}
+
+/// Waits until a time, or for ever.
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
