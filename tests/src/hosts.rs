@@ -269,6 +269,22 @@ impl Hosts {
         Host { outer, first, own: BTreeSet::new() }
     }
 
+    /// Closes the way between two hosts, which reach all others, and are told at once that they do not reach each other.
+    pub fn separate(&self, one: usize, other: usize) {
+        self.route("add", one, other);
+    }
+
+    /// Opens it again.
+    pub fn reunite(&self, one: usize, other: usize) {
+        self.route("del", one, other);
+    }
+
+    fn route(&self, what: &str, one: usize, other: usize) {
+        for (from, to) in [(one, other), (other, one)] {
+            must(self.command(from, "ip").args(["route", what, "unreachable", &address(to)]));
+        }
+    }
+
     /// A command that runs a program on a host, with nothing of PMIx in its environment.
     pub fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
