@@ -56,6 +56,8 @@ fn encode_client(id: u64, body: &ClientBody) -> Vec<u8> {
 
 /// What a server may send to a process, and what the process reads of it later.
 pub(crate) fn server(input: &[u8]) {
+    // and what it sends those of other nodes
+    let _ = modex::decode_changes(Bytes::copy_from_slice(input));
     let mut assembler = assembler();
     for message in messages::<ServerMessage>(input) {
         let Ok(Some((_, body))) = assembler.accept_server(message) else { continue };

@@ -5,18 +5,18 @@ use std::fmt;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use pmix_types::Status;
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Modex};
+use pmix_types::message::{Changes, Failure};
 
 /// Encodes the data that servers of different nodes send each other. All servers of a job must use the same codec.
 pub trait Codec: fmt::Debug + Send + Sync {
     /// Encodes put data. Concatenated blobs, in any order, must decode as the data of all of them (FEN-09).
-    fn encode_modex(&self, modex: &Modex) -> Bytes;
+    fn encode_changes(&self, changes: &[Changes]) -> Bytes;
 
-    /// Decodes what [`encode_modex`](Self::encode_modex) returns.
+    /// Decodes what [`encode_changes`](Self::encode_changes) returns, or nothing from an empty blob.
     ///
     /// # Errors
     /// What is wrong with the blob.
-    fn decode_modex(&self, blob: Bytes) -> Result<Modex, String>;
+    fn decode_changes(&self, blob: Bytes) -> Result<Vec<Changes>, String>;
 
     /// Encodes the data of a job.
     fn encode_job(&self, job: &JobData) -> Bytes;
@@ -29,13 +29,8 @@ pub trait Codec: fmt::Debug + Send + Sync {
 }
 
 impl dyn Codec {
-    /// Encodes put data; the blob is empty if there is none.
-    pub(crate) fn modex_blob(&self, modex: &Modex) -> Bytes {
-        if modex.procs.is_empty() { Bytes::new() } else { self.encode_modex(modex) }
-    }
-
-    pub(crate) fn read_modex(&self, blob: Bytes) -> Result<Modex, Failure> {
-        self.decode_modex(blob).map_err(|error| unreadable("data of other processes", &error))
+    pub(crate) fn read_changes(&self, blob: Bytes) -> Result<Vec<Changes>, Failure> {
+        self.decode_changes(blob).map_err(|error| unreadable("data of other processes", &error))
     }
 
     /// Reads the data of one job.

@@ -176,6 +176,8 @@ pub(crate) enum Owner {
     /// The members of a group.
     Bootstrap,
     Fetch,
+    /// Data of a process on another node that a round still needs.
+    Lacking(u64),
     /// An output subscription, by its number.
     Pull {
         number: u64,
@@ -204,6 +206,7 @@ impl Owner {
             | Self::Look(_)
             | Self::TimedOut(_)
             | Self::Collective(_)
+            | Self::Lacking(_)
             | Self::Bootstrap
             | Self::Fetch
             | Self::EventUp(_)

@@ -22,8 +22,8 @@
 //!
 //! # use bytes::Bytes;
 //! impl Codec for OneNode {
-//!     fn encode_modex(&self, _: &Modex) -> Bytes { Bytes::new() }
-//!     fn decode_modex(&self, _: Bytes) -> Result<Modex, String> { Err("there is one node".into()) }
+//!     fn encode_changes(&self, _: &[Changes]) -> Bytes { Bytes::new() }
+//!     fn decode_changes(&self, _: Bytes) -> Result<Vec<Changes>, String> { Err("there is one node".into()) }
 //!     fn encode_job(&self, _: &JobData) -> Bytes { Bytes::new() }
 //!     fn decode_job(&self, _: Bytes) -> Result<JobData, String> { Err("there is one node".into()) }
 //! }
@@ -142,6 +142,9 @@ pub struct Config {
     pub put_limit: usize,
     /// Encodes data for the servers of other nodes.
     pub codec: &'static dyn Codec,
+    /// A number that no other server of the same jobs has, nor a former one on the same node: draw it when the server starts. It
+    /// tells other servers whether changes of put data build on what they have.
+    pub incarnation: u64,
 }
 
 impl Config {
@@ -162,6 +165,7 @@ impl Config {
             tool_support: false,
             put_limit: 1 << 30,
             codec,
+            incarnation: 0,
         }
     }
 }
@@ -408,6 +412,7 @@ impl Engine {
                 }
             }
             Owner::Collective(round) => self.on_collective_answer(round, result),
+            Owner::Lacking(round) => self.on_lacking(round, upcall, result),
             Owner::Bootstrap => self.with_bootstraps(|bootstraps, below, cx| {
                 bootstraps.on_answer(upcall, result, below, cx);
             }),

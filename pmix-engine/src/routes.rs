@@ -16,7 +16,7 @@ use super::query::{Queries, Sources, Waiting};
 use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::waits::Waits;
-use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallRequest};
+use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallId, UpcallRequest};
 
 impl Engine {
     pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
@@ -200,8 +200,18 @@ impl Engine {
         let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
         let mut filing = Filing { data: &mut self.data, psets: &self.psets };
         let outcome = result.and_then(|answer| filing.file(&operation, answer, &mut self.cx));
+        self.with_collectives(|collectives, lower, cx| match outcome {
+            Ok(filed) => collectives.on_filed(round, filed, lower, cx),
+            Err(failure) => collectives.on_host_outcome(round, Err(failure), lower, cx),
+        });
+    }
+
+    /// What a round lacked of a process on another node has come, or cannot be fetched.
+    pub(crate) fn on_lacking(&mut self, round: u64, upcall: UpcallId, result: Result<Answer, Failure>) {
+        let Some(proc) = self.collectives.lacking(round, upcall).cloned() else { return };
+        let result = result.and_then(|answer| self.data.file_lacking(&proc, answer, &mut self.cx));
         self.with_collectives(|collectives, lower, cx| {
-            collectives.on_host_outcome(round, outcome, lower, cx);
+            collectives.on_lacking((round, upcall), result, lower, cx);
         });
     }
 

@@ -7,8 +7,8 @@ use pmix_proto::{
     Assembler, ConvertError, EncodedBody, Limits, MAX_DEPTH, Reason, decode_client, decode_job, encode_job,
     encode_request, modex, v1,
 };
-use pmix_types::message::Request;
-use pmix_types::{App, DataArray, Directives, Info, Query, RegAttr, Value};
+use pmix_types::message::{Changes, Modex, ProcData, Request};
+use pmix_types::{App, DataArray, Directives, Info, ProcId, Query, Rank, RankSet, RegAttr, Status, Value};
 use proptest::prelude::*;
 use prost::Message;
 use v1::client_body::Body;
@@ -63,6 +63,7 @@ fn decode_everything(bytes: &[u8]) {
         let _ = Value::try_from(value);
     }
     let _ = modex::decode(bytes.clone());
+    let _ = modex::decode_changes(bytes.clone());
     let _ = decode_job(bytes);
 }
 
@@ -108,6 +109,13 @@ proptest! {
     }
 
     #[test]
+    fn damaged_data_of_servers_decodes_or_is_refused(
+        bytes in damaged(messages::changes().prop_map(|changes| modex::encode_changes(&[changes]).into()))
+    ) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
     fn damaged_arrays_decode_or_are_refused(
         bytes in damaged(DataArray::sample(1).prop_map(|array| v1::Value::from(&array.into()).encode_to_vec()))
     ) {
@@ -121,6 +129,46 @@ fn refused(body: Body) -> String {
 
 fn proc(nspace: &str) -> v1::Proc {
     v1::Proc { nspace: nspace.into(), rank: 0 }
+}
+
+#[test]
+fn data_of_servers_in_another_format_is_refused() {
+    let refused = |data: v1::ServerData| {
+        let error = modex::decode_changes(data.encode_to_vec().into()).unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        error.to_string()
+    };
+    let changes = |format| v1::Changes { format, generation: 1, ..Default::default() };
+    let newer = v1::ServerData { changes: vec![changes(1), changes(7)], ..Default::default() };
+    assert_eq!(
+        refused(newer),
+        "[1].format: it is in format 7, and this server reads format 1: let the servers of all nodes be of one release"
+    );
+    // what servers sent before there were formats, also between others'
+    let former = modex::encode(&Modex::new(vec![ProcData::new(
+        ProcId::new("job-1".parse().unwrap(), Rank::WILDCARD),
+        vec![],
+    )]));
+    let error = modex::decode_changes(former.clone()).unwrap_err();
+    assert!(error.to_string().starts_with("it is in format 0, "), "{error}");
+    let joined = [modex::encode_changes(&[Changes::new(1, (0, 1))]), former].concat();
+    assert!(modex::decode_changes(joined.into()).is_err());
+    // nor is there data in a message of another kind
+    let other = v1::Ranks { nspace: "a".into(), ..Default::default() };
+    assert!(modex::decode_changes(other.encode_to_vec().into()).is_err());
+    assert_eq!(modex::decode_changes(Bytes::new()), Ok(vec![]));
+
+    let ranks = |ranks: &str| v1::ServerData {
+        changes: vec![v1::Changes {
+            others: vec![v1::Ranks { nspace: "a".into(), ranks: ranks.into() }],
+            ..changes(1)
+        }],
+        ..Default::default()
+    };
+    assert_eq!(refused(ranks("1-x")), "[0].others: `1-x` is neither a rank nor a range of ranks like 0-3");
+    // as many as there can be take no memory
+    let all = modex::decode_changes(ranks("0-4294967200").encode_to_vec().into()).unwrap();
+    assert_eq!(all[0].others.values().map(RankSet::len).sum::<u64>(), 4_294_967_201);
 }
 
 fn info(key: &str, kind: Kind) -> v1::Info {

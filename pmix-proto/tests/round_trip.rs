@@ -165,10 +165,20 @@ proptest! {
     }
 
     #[test]
-    fn fen_09_blobs_joined_end_to_end_decode(parts in proptest::collection::vec(messages::modex(), 0..4)) {
+    fn data_of_processes_joined_end_to_end_decodes(
+        parts in proptest::collection::vec(messages::modex(), 0..4),
+    ) {
         let joined: Vec<u8> = parts.iter().flat_map(modex::encode).collect();
         let procs: Vec<_> = parts.into_iter().flat_map(|part| part.procs).collect();
         prop_assert_eq!(modex::decode(joined.into()).unwrap(), Modex::new(procs));
+    }
+
+    #[test]
+    fn fen_09_blobs_joined_end_to_end_decode(
+        parts in proptest::collection::vec(proptest::collection::vec(messages::changes(), 0..3), 0..4),
+    ) {
+        let joined: Vec<u8> = parts.iter().flat_map(|part| modex::encode_changes(part)).collect();
+        prop_assert_eq!(modex::decode_changes(joined.into()).unwrap(), parts.concat());
     }
 }
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -309,6 +310,8 @@ impl ServerBuilder {
         config.capabilities = capabilities;
         config.tool_support = admits_tools;
         config.put_limit = self.put_limit;
+        // seeded by the system: it need not be secret, only another one each time
+        config.incarnation = RandomState::new().hash_one((&config.hostname, pid));
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
         let driver = Driver::new(engine, upcalls, door);

@@ -27,7 +27,7 @@ mod spawn;
 
 pub use connect::{Connect, ConnectReply, Disconnect};
 pub use control::{Abort, JobControl};
-pub use data::{Get, GetReply, Modex, ProcData, PutEntry};
+pub use data::{Changes, Get, GetReply, Modex, ProcData, PutEntry};
 pub use event::RegisterEvents;
 pub use failure::{Failure, LATENESS};
 pub use fence::{Collected, CollectedFile, Fence, Fenced};

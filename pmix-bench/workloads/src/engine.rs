@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Fence, Get, Hello, Identity, Lookup, Modex, ProcData, Publish, PutEntry, RegisterEvents, Request,
+    Changes, Fence, Get, Hello, Identity, Lookup, ProcData, Publish, PutEntry, RegisterEvents, Request,
 };
 use pmix_types::{Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Value, keys};
 
@@ -265,8 +265,9 @@ fn get_local(now: Instant) -> Work {
 fn get_remote(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_two_nodes());
     for rank in LOCAL..2 * LOCAL {
-        let data = ProcData::new(proc(rank), vec![entry(KEY, 64)]);
-        node.elsewhere.insert(proc(rank), CODEC.encode_modex(&Modex::new(vec![data])));
+        let mut changes = Changes::new(1, (0, 1));
+        changes.procs.push(ProcData::new(proc(rank), vec![entry(KEY, 64)]));
+        node.elsewhere.insert(proc(rank), CODEC.encode_changes(&[changes]));
     }
     let gets = gets(&mut node, LOCAL);
     node.work(gets)

@@ -2,24 +2,25 @@
 
 use bytes::Bytes;
 use pmix_types::Status;
-use pmix_types::message::{Failure, ProcData};
+use pmix_types::message::Failure;
 
 use super::entry::Operation;
 use crate::Answer;
 use crate::context::Context;
-use crate::data::Data;
+use crate::data::{Data, Filed};
 use crate::jobs::psets::Psets;
+use crate::participants::Ranks;
 use crate::upcall::{Connected, Grouped};
 
 /// How a collective has ended, as the host reports it.
 #[derive(Debug)]
 pub(crate) enum HostOutcome {
-    /// With what participants on other nodes have put.
-    Fenced(Vec<ProcData>),
+    /// These participants on other nodes have told what they have put.
+    Fenced(Ranks),
     Connected(Connected),
     Disconnected,
-    /// With what members on other nodes have put.
-    Constructed(Grouped, Vec<ProcData>),
+    /// These members on other nodes have told what they have put.
+    Constructed(Grouped, Ranks),
     Destructed,
 }
 
@@ -31,45 +32,35 @@ pub(crate) struct Filing<'a> {
 }
 
 impl Filing<'_> {
+    /// Returns also of which processes it lacks data: those whose changes build on what is not here.
     pub(crate) fn file(
         &mut self,
         operation: &Operation,
         answer: Answer,
         cx: &mut Context,
-    ) -> Result<HostOutcome, Failure> {
-        match (operation, answer) {
-            (Operation::Fence, Answer::Blob(blob)) => Ok(HostOutcome::Fenced(self.modex(blob, cx)?)),
+    ) -> Result<(HostOutcome, Ranks), Failure> {
+        let outcome = match (operation, answer) {
+            (Operation::Fence, Answer::Blob(blob)) => {
+                let Filed { told, lacking } = self.data.file_remote(blob, cx)?;
+                return Ok((HostOutcome::Fenced(told), lacking));
+            }
             (Operation::Connect(_), Answer::Connected(connected)) => {
                 self.jobs(&connected.data, cx)?;
-                Ok(HostOutcome::Connected(connected))
+                HostOutcome::Connected(connected)
             }
-            (Operation::Disconnect(_), Answer::Done) => Ok(HostOutcome::Disconnected),
+            (Operation::Disconnect(_), Answer::Done) => HostOutcome::Disconnected,
             (Operation::Construct(_), Answer::Grouped(mut grouped)) => {
                 self.jobs(&grouped.jobs, cx)?;
-                let remote = self.modex(std::mem::take(&mut grouped.data), cx)?;
-                Ok(HostOutcome::Constructed(grouped, remote))
+                let Filed { told, lacking } = self.data.file_remote(std::mem::take(&mut grouped.data), cx)?;
+                return Ok((HostOutcome::Constructed(grouped, told), lacking));
             }
-            (Operation::Destruct(_), Answer::Grouped(_)) => Ok(HostOutcome::Destructed),
+            (Operation::Destruct(_), Answer::Grouped(_)) => HostOutcome::Destructed,
             (operation, other) => {
                 let message = format!("the host answered a {} with {other:?}", operation.name());
-                Err(Failure::new(Status::ERROR, message))
+                return Err(Failure::new(Status::ERROR, message));
             }
-        }
-    }
-
-    /// Files what other nodes have sent; returns it.
-    fn modex(&mut self, blob: Bytes, cx: &mut Context) -> Result<Vec<ProcData>, Failure> {
-        let modex = cx.config.codec.read_modex(blob)?;
-        let mut remote = Vec::new();
-        for data in modex.procs {
-            // this node's own part comes back with the rest
-            if cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
-                continue;
-            }
-            self.data.file_remote(&data, cx);
-            remote.push(data);
-        }
-        Ok(remote)
+        };
+        Ok((outcome, Ranks::new()))
     }
 
     /// Takes over what other servers tell of namespaces that are not known here.

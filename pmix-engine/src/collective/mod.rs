@@ -13,6 +13,7 @@ mod grouping;
 mod groups;
 mod lower;
 mod members;
+mod others;
 mod outcome;
 mod rounds;
 mod shares;
@@ -30,10 +31,13 @@ pub(crate) use absence::MAX_ABSENCES;
 pub(crate) use entry::{Entry, Operation};
 pub(crate) use filing::{Filing, HostOutcome};
 pub(crate) use lower::Lower;
+#[cfg(test)]
+pub(crate) use others::{MAX_FETCHES, MAX_SENT};
 
 use absence::Absences;
 use entry::Signature;
 use members::{LocalPart, are_awaited, is_for_host};
+use others::Sent;
 use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of};
 use rounds::{HostSide, Round, Rounds, Terms};
 
@@ -55,6 +59,7 @@ const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL)
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     rounds: Rounds,
+    sent: Sent,
     /// Operations that other nodes wait for.
     absences: Absences,
 }
@@ -270,7 +275,7 @@ impl Collectives {
         let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
         let mut host_is_free = true;
         let has_ended = self.rounds.retain(signature, |round| {
-            let is_done = round.advance((signature, &local), host_is_free, lower, cx);
+            let is_done = round.advance((signature, &local), host_is_free, (&self.sent, &mut *lower), cx);
             // the host gets one operation of these participants at a time, in order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             !is_done
@@ -314,6 +319,9 @@ impl Collectives {
         let signature = signature.clone();
         let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
         round.host = HostSide::Done;
+        if let (Ok(HostOutcome::Fenced(_)), Some(generation)) = (&result, round.sent) {
+            self.sent.note(&signature, generation);
+        }
         let outcome =
             result.and_then(|host| conclude(&signature, (round, &local), (host, is_group), lower, cx));
         round.verdict.get_or_insert(outcome);
@@ -338,14 +346,13 @@ impl Collectives {
         let failure = &Failure::new(Status::ERR_INVALID_NAMESPACE, why);
         for signature in self.rounds.of_nspace(nspace) {
             self.rounds.retain(&signature, |round| {
-                if let HostSide::Asked(upcall) = round.host {
-                    cx.cancel_upcall(upcall);
-                }
+                round.cancel(cx);
                 round.verdict.get_or_insert_with(|| Err(failure.clone()));
                 round.settle(cx);
                 false
             });
         }
+        self.sent.forget(nspace);
         self.absences.fail_of(nspace, failure, cx);
     }
 
@@ -394,7 +401,7 @@ impl Round {
         &mut self,
         (signature, local): (&Signature, &LocalPart),
         host_is_free: bool,
-        lower: &mut Lower<'_>,
+        (sent, lower): (&Sent, &mut Lower<'_>),
         cx: &mut Context,
     ) -> bool {
         let asks = is_for_host(signature, local, self.terms, cx);
@@ -424,7 +431,9 @@ impl Round {
         if self.host == HostSide::NotAsked {
             if has_to_ask && host_is_free {
                 let others_remain = !missing.awaited.is_empty();
-                let upcall = ask_host(signature, self, (local, others_remain), lower, cx);
+                let sends = self.verdict.is_none() && self.collect;
+                self.sent = sends.then(|| cx.changes.last());
+                let upcall = ask_host(signature, self, (local, others_remain), (sent, lower), cx);
                 self.host = HostSide::Asked(upcall);
             } else if !host && !local.may_grow() && self.verdict.is_some() {
                 self.host = HostSide::Done;

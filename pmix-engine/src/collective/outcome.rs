@@ -10,6 +10,7 @@ use super::entry::{Operation, Signature};
 use super::filing::HostOutcome;
 use super::lower::Lower;
 use super::members::{LocalPart, any_alive};
+use super::others::{Sent, incoming, known_remote, outgoing};
 use super::rounds::{Outcome, Round};
 use crate::UpcallRequest;
 use crate::context::{Context, Owner};
@@ -40,12 +41,11 @@ pub(super) fn ask_host(
     signature: &Signature,
     round: &Round,
     (local, others_remain): (&LocalPart, bool),
-    lower: &Lower<'_>,
+    (sent, lower): (&Sent, &Lower<'_>),
     cx: &mut Context,
 ) -> UpcallId {
     let data = match &round.verdict {
-        // in full: other servers may have missed what an earlier fence has brought
-        None if round.collect => cx.config.codec.modex_blob(&collected(round, (0, Viewer::OtherNode), cx)),
+        None if round.collect => outgoing(&round.entered, sent.generation(signature), cx),
         _ => Bytes::new(),
     };
     let mut directives = round.directives.clone();
@@ -95,52 +95,40 @@ fn local_jobs(signature: &Signature, cx: &Context) -> Bytes {
     cx.config.codec.jobs_blob(jobs.map(|job| &*job.data))
 }
 
-/// What the participants that have entered have committed after this generation; 0 for everything.
-fn collected(round: &Round, (since, viewer): (u64, Viewer), cx: &Context) -> Modex {
-    let mut procs = Vec::new();
-    for (nspace, ranks) in &round.entered {
-        let Some(job) = cx.jobs.get(nspace) else { continue };
-        for rank in ranks.iter() {
-            let Some(put) = job.put.get(&rank) else { continue };
-            let entries = put.changed(since, viewer);
-            if !entries.is_empty() {
-                procs.push(ProcData::new(ProcId::new(nspace.clone(), rank), entries));
-            }
-        }
-    }
-    Modex::new(procs)
+/// What the participants that have entered have committed after this generation, as processes of this node see it; 0 for
+/// everything.
+fn collected(round: &Round, since: u64, cx: &Context) -> Modex {
+    let entered = procs_of(&round.entered);
+    let changed = entered.filter_map(|proc| {
+        let entries = cx.put_of(&proc)?.changed(since, Viewer::SameNode);
+        (!entries.is_empty()).then(|| ProcData::new(proc, entries))
+    });
+    Modex::new(changed.collect())
 }
 
 /// What the participants of this node receive. Who has asked for nothing may have nothing to build on, so others' data goes
 /// to such participants in full, and without a generation.
-fn fenced(round: &Round, mut remote: Vec<ProcData>, cx: &Context) -> Fenced {
+fn fenced(signature: &Signature, round: &Round, told: &Ranks, cx: &Context) -> Fenced {
     if !round.collect {
-        return Fenced::new(Modex::new(remote));
+        return Fenced::new(Modex::new(incoming(told, 0, cx).collect()));
     }
+    // all that is here, also what another operation has brought
+    let remote = known_remote(&signature.procs, cx);
     let since = worth_it(round, &remote, cx);
-    if since > 0 {
-        remote.retain_mut(|data| {
-            if let Some(put) = cx.put_of(&data.proc) {
-                data.entries = put.changed(since, Viewer::OtherNode);
-            }
-            !data.entries.is_empty()
-        });
-    }
-    let mut modex = collected(round, (since, Viewer::SameNode), cx);
-    modex.procs.extend(remote);
+    let mut modex = collected(round, since, cx);
+    modex.procs.extend(incoming(&remote, since, cx));
     Fenced::new(modex).with_changes(since, cx.changes.last())
 }
 
 /// The generation after which the participants of this node receive what has changed; 0 for everything, where that is not
 /// twice as much: it replaces what they have not read yet.
-fn worth_it(round: &Round, remote: &[ProcData], cx: &Context) -> u64 {
+fn worth_it(round: &Round, remote: &Ranks, cx: &Context) -> u64 {
     let since = round.had.unwrap_or_default();
     if since == 0 {
         return 0;
     }
-    let here = procs_of(&round.entered);
-    let procs = here.chain(remote.iter().map(|data| data.proc.clone()));
-    let (changed, all) = procs
+    let (changed, all) = procs_of(&round.entered)
+        .chain(procs_of(remote))
         .filter_map(|proc| cx.put_of(&proc))
         .fold((0, 0), |(changed, all), put| (changed + put.bytes_since(since), all + put.bytes()));
     if changed * 2 < all { since } else { 0 }
@@ -155,10 +143,10 @@ pub(super) fn local_outcome(
     cx: &mut Context,
 ) -> Result<Outcome, Failure> {
     let alone = match signature.operation {
-        Operation::Fence => HostOutcome::Fenced(Vec::new()),
+        Operation::Fence => HostOutcome::Fenced(Ranks::new()),
         Operation::Connect(_) => HostOutcome::Connected(Connected::default()),
         Operation::Disconnect(_) => HostOutcome::Disconnected,
-        Operation::Construct(_) => HostOutcome::Constructed(Grouped::default(), Vec::new()),
+        Operation::Construct(_) => HostOutcome::Constructed(Grouped::default(), Ranks::new()),
         Operation::Destruct(_) => HostOutcome::Destructed,
     };
     conclude(signature, (round, local), (alone, false), lower, cx)
@@ -173,9 +161,9 @@ pub(super) fn conclude(
     cx: &mut Context,
 ) -> Result<Outcome, Failure> {
     match host {
-        HostOutcome::Fenced(remote) => {
+        HostOutcome::Fenced(told) => {
             cx.stats.fences += 1;
-            Ok(Outcome::Fenced(fenced(round, remote, cx)))
+            Ok(Outcome::Fenced(fenced(signature, round, &told, cx)))
         }
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
@@ -190,10 +178,10 @@ pub(super) fn conclude(
             }
             Ok(Outcome::Ended)
         }
-        HostOutcome::Constructed(grouped, remote) => {
+        HostOutcome::Constructed(grouped, told) => {
             let Some(id) = signature.operation.group() else { return Ok(Outcome::Ended) };
-            let mut modex = collected(round, (0, Viewer::SameNode), cx);
-            modex.procs.extend(remote);
+            let mut modex = collected(round, 0, cx);
+            modex.procs.extend(incoming(&told, 0, cx));
             let absent = local.missing(&round.entered, cx).departed;
             let made = Finished { group: &round.group, terms: round.terms.group, modex, absent };
             let reply = lower.groups.construct((id, made), grouped, lower.events, cx)?;

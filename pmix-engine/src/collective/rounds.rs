@@ -9,6 +9,7 @@ use pmix_types::{Directives, Nspace, ProcId};
 
 use super::clones::Clones;
 use super::entry::{Operation, Signature};
+use super::others::Lacking;
 use super::shares::Shares;
 use super::timeouts::Inquiry;
 use crate::connected::{self, Introduction, SetId};
@@ -54,6 +55,10 @@ pub(super) struct Round {
     pub(super) inquiry: Option<Inquiry>,
     pub(super) verdict: Option<Result<Outcome, Failure>>,
     pub(super) host: HostSide,
+    /// Up to which generation the host was given what those who have entered have put.
+    pub(super) sent: Option<u64>,
+    /// What the host's answer builds on and is not here.
+    pub(super) lacking: Option<Lacking>,
     /// How many bytes processes have contributed; the first of them has opened the round.
     pub(super) brought: Vec<(ProcId, usize)>,
 }
@@ -114,6 +119,8 @@ impl Round {
             inquiry: None,
             verdict: None,
             host: HostSide::NotAsked,
+            sent: None,
+            lacking: None,
             brought: Vec::new(),
         }
     }

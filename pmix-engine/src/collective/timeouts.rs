@@ -11,7 +11,7 @@ use super::entry::Signature;
 use super::lower::Lower;
 use super::members::LocalPart;
 use super::outcome::{listed, named};
-use super::rounds::{HostSide, Round};
+use super::rounds::Round;
 use super::waits::known;
 use crate::context::{Context, Owner};
 use crate::ids::UpcallId;
@@ -127,10 +127,7 @@ impl Collectives {
                     ),
                 ),
             }));
-            if let HostSide::Asked(upcall) = round.host {
-                cx.cancel_upcall(upcall);
-                round.host = HostSide::Done;
-            }
+            round.cancel(cx);
         }
         self.drive(&signature, lower, cx);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pmix_types::message::Failure;
+use pmix_types::message::{Changes, Failure};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, Status, keys};
 
@@ -173,7 +173,11 @@ impl Held {
                         return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);
                     }
                 }
-                _ => return Some(Ok(cx.config.codec.modex_blob(&modex_of(proc, put, Viewer::OtherNode)))),
+                _ => {
+                    let mut changes = Changes::new(cx.config.incarnation, (0, cx.changes.last()));
+                    changes.procs = modex_of(proc, put, Viewer::OtherNode).procs;
+                    return Some(Ok(cx.config.codec.encode_changes(&[changes])));
+                }
             }
         }
         let end = job.end_of(proc.rank)?;

@@ -4,14 +4,18 @@
 mod dmodex;
 mod pending;
 
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Get, GetReply, ProcData, PutEntry, Reply};
+use pmix_types::message::{Failure, Get, GetReply, PutEntry, Reply};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Scope, Status, Supported};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
 use crate::jobs::{Job, registration, unknown_nspace};
+use crate::participants::{Ranks, is_in};
 use crate::timers::Timer;
 use crate::upcall::Upcall;
 use crate::users::not_own;
@@ -61,17 +65,38 @@ impl Data {
         }
     }
 
-    /// Files data that came from another node.
-    pub(crate) fn file_remote(&mut self, data: &ProcData, cx: &mut Context) {
-        let Some(job) = cx.jobs.get_mut(&data.proc.nspace) else { return };
-        let put = job.put.entry(data.proc.rank).or_default();
-        for entry in &data.entries {
-            // what has come before is no change for those who have received it
-            if !put.holds(entry) {
-                put.put(entry.clone(), cx.changes.next());
+    /// Files what servers of other nodes have sent of their processes; this node's own part may come back with it.
+    pub(crate) fn file_remote(&mut self, blob: Bytes, cx: &mut Context) -> Result<Filed, Failure> {
+        let mut filed = Filed::default();
+        for mut changes in cx.config.codec.read_changes(blob)? {
+            let mut told = BTreeMap::<ProcId, Vec<PutEntry>>::new();
+            for data in std::mem::take(&mut changes.procs) {
+                told.entry(data.proc).or_default().extend(data.entries);
+            }
+            for (proc, entries) in told {
+                let Some(job) = cx.jobs.get_mut(&proc.nspace).filter(|job| !job.is_local(proc.rank)) else {
+                    continue;
+                };
+                let put = match changes.since {
+                    0 => Some(job.put.entry(proc.rank).or_default()),
+                    _ => job.put.get_mut(&proc.rank),
+                };
+                let is_whole = put.is_some_and(|put| put.take(&changes, entries, &mut cx.changes));
+                filed.add(&proc, is_whole);
+                self.recheck(&proc, cx);
+            }
+            for (nspace, ranks) in &changes.others {
+                let Some(job) = cx.jobs.get_mut(nspace) else { continue };
+                for rank in job.remote_among(ranks).iter() {
+                    let put = job.put.get_mut(&rank);
+                    // of whom nothing is here nothing is outdated
+                    let is_whole =
+                        put.map_or(changes.since == 0, |put| put.take(&changes, Vec::new(), &mut cx.changes));
+                    filed.add(&ProcId::new(nspace.clone(), rank), is_whole);
+                }
             }
         }
-        self.recheck(&data.proc, cx);
+        Ok(filed)
     }
 
     /// Stores the job data that another server has sent.
@@ -227,9 +252,7 @@ impl Data {
         let Some((key, gets)) = self.fetches.take(upcall) else { return };
         let outcome = match result {
             Ok(Answer::Blob(blob)) => self.file_fetched(&key.0, blob, psets, cx),
-            Ok(other) => {
-                Err(Failure::new(Status::ERROR, format!("the host answered a direct modex with {other:?}")))
-            }
+            Ok(other) => Err(no_modex(&other)),
             Err(failure) => Err(failure),
         };
         // those that are left have not found their key in there
@@ -245,7 +268,7 @@ impl Data {
     fn file_fetched(
         &mut self,
         target: &ProcId,
-        blob: bytes::Bytes,
+        blob: Bytes,
         psets: &Psets,
         cx: &mut Context,
     ) -> Result<(), Failure> {
@@ -263,12 +286,24 @@ impl Data {
             self.adopt_job(job, psets, cx);
             return Ok(());
         }
-        for data in cx.config.codec.read_modex(blob)?.procs {
-            if !cx.jobs.get(&data.proc.nspace).is_some_and(|job| job.is_local(data.proc.rank)) {
-                self.file_remote(&data, cx);
-            }
-        }
+        self.file_remote(blob, cx)?;
         Ok(())
+    }
+
+    /// What a round still needed of a process on another node has come.
+    pub(crate) fn file_lacking(
+        &mut self,
+        proc: &ProcId,
+        answer: Answer,
+        cx: &mut Context,
+    ) -> Result<(), Failure> {
+        let Answer::Blob(blob) = answer else { return Err(no_modex(&answer)) };
+        let filed = self.file_remote(blob, cx)?;
+        if is_in(&filed.told, proc) && !is_in(&filed.lacking, proc) {
+            return Ok(());
+        }
+        let message = format!("the host did not send all that {proc} has put");
+        Err(Failure::new(Status::ERROR, message))
     }
 
     /// Another node asks for the data of a process here.
@@ -311,6 +346,28 @@ impl Data {
         }
         self.held.fail_of(nspace, &failure, cx);
     }
+}
+
+/// Processes on other nodes of which data has come.
+#[derive(Debug, Default)]
+pub(crate) struct Filed {
+    /// All of them.
+    pub(crate) told: Ranks,
+    /// Those whose changes build on data that is not here, and were left out.
+    pub(crate) lacking: Ranks,
+}
+
+impl Filed {
+    fn add(&mut self, proc: &ProcId, is_whole: bool) {
+        self.told.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        if !is_whole {
+            self.lacking.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        }
+    }
+}
+
+fn no_modex(answer: &Answer) -> Failure {
+    Failure::new(Status::ERROR, format!("the host answered a direct modex with {answer:?}"))
 }
 
 /// Files all entries or none.

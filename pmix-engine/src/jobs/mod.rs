@@ -134,6 +134,15 @@ impl Job {
         }
     }
 
+    /// Which of these ranks are processes on other nodes, as far as that is known.
+    pub(crate) fn remote_among(&self, ranks: &RankSet) -> RankSet {
+        let known = match self.data.all_ranks() {
+            Some(all) => ranks & &all,
+            None => self.put.keys().copied().filter(|rank| ranks.contains(*rank)).collect(),
+        };
+        known.iter().filter(|rank| !self.is_local(*rank)).collect()
+    }
+
     pub(crate) fn viewer_of(&self, rank: Rank) -> Viewer {
         if self.is_local(rank) { Viewer::SameNode } else { Viewer::OtherNode }
     }

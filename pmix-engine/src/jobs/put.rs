@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
-use pmix_types::message::PutEntry;
+use pmix_types::message::{Changes, PutEntry};
 use pmix_types::{KeyName, Memory, Scope, Value};
+
+use crate::ids::Counter;
 
 /// What the places of a key take in the trees of a process's data.
 const PLACE: usize = 192;
@@ -18,6 +20,34 @@ pub(crate) struct PutData {
     changes: BTreeMap<u64, KeyName>,
     /// Memory that all of it takes, see [`taken`].
     bytes: usize,
+    /// How current the data of a process on another node is.
+    version: Option<Version>,
+}
+
+/// Put data as a server had it at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    server: u64,
+    generation: u64,
+}
+
+/// What data from another node means to the data that is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It takes the place of all.
+    Replaces,
+    /// It is to be added.
+    Adds,
+    /// It is here already, or newer data is.
+    IsOld,
+    /// It builds on data that is not here.
+    IsBeyond,
+}
+
+impl Version {
+    const fn of(changes: &Changes) -> Self {
+        Self { server: changes.server, generation: changes.generation }
+    }
 }
 
 /// What was put under a key for some scope.
@@ -78,10 +108,57 @@ impl PutData {
         }
     }
 
-    /// Whether this would change nothing.
-    pub(crate) fn holds(&self, entry: &PutEntry) -> bool {
-        let held = self.entries.get(&entry.key).into_iter().flatten();
-        held.into_iter().any(|held| held.scope == entry.scope && held.value == entry.value)
+    /// Files what another server has sent of this process. What was there before is no change for those who have received
+    /// it. Returns whether all that it has put is here then.
+    pub(crate) fn take(&mut self, changes: &Changes, entries: Vec<PutEntry>, numbers: &mut Counter) -> bool {
+        match self.step(changes) {
+            Step::Replaces => self.replace(entries, numbers),
+            Step::Adds => {
+                for entry in entries {
+                    let last = self.entries.get(&entry.key).and_then(|held| held.last());
+                    if !last.is_some_and(|last| last.is(&entry)) {
+                        self.put(entry, numbers.next());
+                    }
+                }
+            }
+            Step::IsOld => return true,
+            Step::IsBeyond => return false,
+        }
+        self.version = Some(Version::of(changes));
+        true
+    }
+
+    fn step(&self, changes: &Changes) -> Step {
+        match self.version.filter(|held| held.server == changes.server) {
+            Some(held) if held.generation >= changes.generation => Step::IsOld,
+            _ if changes.since == 0 => Step::Replaces,
+            Some(held) if held.generation >= changes.since => Step::Adds,
+            _ => Step::IsBeyond,
+        }
+    }
+
+    /// Makes this all that there is.
+    fn replace(&mut self, entries: Vec<PutEntry>, numbers: &mut Counter) {
+        let mut new = BTreeMap::<KeyName, Vec<PutEntry>>::new();
+        for entry in entries {
+            new.entry(entry.key.clone()).or_default().push(entry);
+        }
+        let is_same = |held: &[Held], new: Option<&Vec<PutEntry>>| {
+            new.is_some_and(|new| {
+                held.len() == new.len() && held.iter().zip(new).all(|(held, new)| held.is(new))
+            })
+        };
+        let outdated = self.entries.iter().filter(|(key, held)| !is_same(held, new.get(*key)));
+        for key in outdated.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            for old in self.entries.remove(&key).into_iter().flatten() {
+                self.bytes -= taken(&key, &old.value);
+                self.changes.remove(&old.generation);
+            }
+        }
+        new.retain(|key, _| !self.entries.contains_key(key));
+        for entry in new.into_values().flatten() {
+            self.put(entry, numbers.next());
+        }
     }
 
     /// What all of it takes.
@@ -138,6 +215,12 @@ impl PutData {
         all.filter(|(_, held)| viewer.sees(held.scope)).map(|(key, held)| held.entry(key)).collect()
     }
 
+    /// Whether a viewer may see something that was put up to this generation.
+    pub(crate) fn shows_up_to(&self, generation: u64, viewer: Viewer) -> bool {
+        let mut earlier = self.changes.range(..=generation);
+        earlier.any(|(generation, key)| self.of(key, *generation).is_some_and(|held| viewer.sees(held.scope)))
+    }
+
     /// What has changed after this generation, of what a viewer may see; 0 for everything.
     pub(crate) fn changed(&self, since: u64, viewer: Viewer) -> Vec<PutEntry> {
         if since == 0 {
@@ -149,14 +232,19 @@ impl PutData {
 
     fn later(&self, since: u64) -> impl Iterator<Item = (&KeyName, &Held)> {
         let later = self.changes.range((Bound::Excluded(since), Bound::Unbounded));
-        later.filter_map(|(generation, key)| {
-            let held = self.entries.get(key)?.iter().find(|held| held.generation == *generation)?;
-            Some((key, held))
-        })
+        later.filter_map(|(generation, key)| Some((key, self.of(key, *generation)?)))
+    }
+
+    fn of(&self, key: &KeyName, generation: u64) -> Option<&Held> {
+        self.entries.get(key)?.iter().find(|held| held.generation == generation)
     }
 }
 
 impl Held {
+    fn is(&self, entry: &PutEntry) -> bool {
+        self.scope == entry.scope && self.value == entry.value
+    }
+
     fn entry(&self, key: &KeyName) -> PutEntry {
         PutEntry::new(self.scope, key.clone(), self.value.clone())
     }

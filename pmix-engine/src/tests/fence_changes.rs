@@ -1,11 +1,15 @@
 //! Fences of processes that have what earlier ones have collected.
 
-use pmix_types::message::{Collected, Fenced, Modex, ProcData, PutEntry, Reply, Request};
-use pmix_types::{Scope, keys};
+use std::collections::VecDeque;
 
-use super::super::Answer;
+use bytes::Bytes;
+use pmix_types::message::{Changes, Collected, Failure, Fenced, Modex, ProcData, PutEntry, Reply, Request};
+use pmix_types::{ProcId, Rank, RankSet, Scope, Status, Value, keys};
+
+use super::super::collective::{MAX_FETCHES, MAX_SENT};
 use super::super::ids::ReplyTo;
-use super::super::upcall::Upcall;
+use super::super::upcall::{DirectModexRequest, Upcall};
+use super::super::{Answer, CallValue, Command, Config, HostCall, UpcallId, UpcallRequest};
 use super::fence_host::fence_upcall;
 use super::harness::*;
 
@@ -93,14 +97,15 @@ fn fen_06_a_fence_that_collects_nothing_has_no_generation() {
 }
 
 #[test]
-fn fen_06_of_other_nodes_comes_what_has_changed_and_they_get_everything() {
-    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence, Upcall::DirectModex]);
+fn fen_06_of_other_nodes_comes_what_has_changed() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
     t.commits(&a, much("a"));
     let round = |t: &mut Harness, since: u64, remote: Vec<ProcData>| {
         let asked = [t.ask(&a, collect(since)), t.ask(&b, collect(since))];
         let (id, request) = fence_upcall(t);
-        let own = read_blob(&request.data);
-        assert!(own.procs[0].entries.len() >= 8, "{own:?}");
+        // without direct modex nobody could fetch what it lacks
+        let own = read_changes(&request.data);
+        assert_eq!((own.len(), own[0].since, own[0].procs[0].entries.len()), (1, 0, 8), "{own:?}");
         t.answer(id, Ok(Answer::Blob(blob(remote))));
         let [first, second] = asked.map(|to| brought(t, to));
         assert_eq!(first, second);
@@ -121,4 +126,362 @@ fn fen_06_of_other_nodes_comes_what_has_changed_and_they_get_everything() {
     let (fourth, ..) = round(&mut t, generation, theirs(again.clone()));
     assert_eq!(fourth, modex([of(2, again)]));
     t.finish();
+}
+
+const HOST: [Upcall; 2] = [Upcall::Fence, Upcall::DirectModex];
+
+/// A fence of both processes here, and what the host is given.
+fn sends(
+    t: &mut Harness,
+    [a, b]: [&Peer; 2],
+    request: impl Fn() -> Request,
+) -> (UpcallId, [ReplyTo; 2], Vec<Changes>) {
+    let asked = [t.ask(a, request()), t.ask(b, request())];
+    let (id, request) = fence_upcall(t);
+    (id, asked, read_changes(&request.data))
+}
+
+fn ends(t: &mut Harness, id: UpcallId, asked: [ReplyTo; 2], ends: Result<Bytes, Status>) {
+    let is_ok = ends.is_ok();
+    t.answer(id, ends.map(Answer::Blob).map_err(failure));
+    for to in asked {
+        if is_ok {
+            t.fenced(to);
+        } else {
+            t.fails(to, Status::ERR_LOST_CONNECTION);
+        }
+    }
+}
+
+fn span(changes: &[Changes]) -> Vec<(u64, u64)> {
+    changes.iter().map(|changes| (changes.since, changes.generation)).collect()
+}
+
+#[test]
+fn fen_06_other_nodes_are_sent_what_has_changed_since_the_last_fence_that_has_succeeded() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let peers = [&a, &b];
+    let all = || collect(0);
+    let some = || fence([proc("job", 0), proc("job", 1), proc("job", 2)]).with(&keys::COLLECT_DATA, true);
+    let told = |procs: Vec<ProcData>, others: &[u32], (since, generation)| {
+        let mut changes = Changes::new(1, (since, generation));
+        changes.procs = procs;
+        for rank in others {
+            changes.others.entry(nspace("job")).or_default().insert(Rank::from_raw(*rank));
+        }
+        changes
+    };
+    t.commits(&a, [entry(Scope::GLOBAL, "g", 1), entry(Scope::LOCAL, "l", 1)]);
+    t.commits(&b, [entry(Scope::LOCAL, "l", 1)]);
+    let (id, asked, first) = sends(&mut t, peers, all);
+    let g1 = entry(Scope::GLOBAL, "g", 1);
+    assert_eq!(first, [told(vec![of(0, vec![g1])], &[1], (0, 3))]);
+    ends(&mut t, id, asked, Ok(blob([])));
+
+    // nothing is new, but others learn that they have everything; and of whom they have nothing nothing can be outdated
+    let (id, asked, second) = sends(&mut t, peers, all);
+    assert_eq!(second, [told(vec![], &[1], (0, 3)), told(vec![], &[0], (3, 3))]);
+    ends(&mut t, id, asked, Ok(blob([])));
+
+    // a fence that fails may have brought it to nobody
+    t.commits(&a, [entry(Scope::REMOTE, "r", 2), entry(Scope::LOCAL, "l", 2)]);
+    t.commits(&b, [entry(Scope::REMOTE, "r", 2)]);
+    let r2 = || entry(Scope::REMOTE, "r", 2);
+    let news = [told(vec![of(1, vec![r2()])], &[], (0, 6)), told(vec![of(0, vec![r2()])], &[], (3, 6))];
+    let (id, asked, third) = sends(&mut t, peers, all);
+    assert_eq!(third, news);
+    ends(&mut t, id, asked, Err(Status::ERR_LOST_CONNECTION));
+    let (id, asked, fourth) = sends(&mut t, peers, all);
+    assert_eq!(fourth, news);
+    // one that collects nothing in between brings nothing, and changes nothing
+    ends(&mut t, id, asked, Ok(blob([])));
+    let (id, asked, none) = sends(&mut t, peers, fence_all);
+    assert_eq!(none, []);
+    ends(&mut t, id, asked, Ok(blob([])));
+
+    // others may not have been in it
+    let (id, asked, fifth) = sends(&mut t, peers, some);
+    assert_eq!(span(&fifth), [(0, 6)]);
+    ends(&mut t, id, asked, Ok(blob([])));
+    t.commits(&b, [entry(Scope::GLOBAL, "g", 3)]);
+    let (id, asked, sixth) = sends(&mut t, peers, some);
+    assert_eq!(sixth, [told(vec![of(1, vec![entry(Scope::GLOBAL, "g", 3)])], &[0], (6, 7))]);
+    ends(&mut t, id, asked, Ok(blob([])));
+    let (id, asked, seventh) = sends(&mut t, peers, all);
+    assert_eq!(seventh, [told(vec![of(1, vec![entry(Scope::GLOBAL, "g", 3)])], &[0], (6, 7))]);
+    ends(&mut t, id, asked, Ok(blob([])));
+
+    // a process that was started again has put nothing of what others have
+    let call = HostCall::DeregisterClient(b.proc.clone());
+    assert_same(&t.called(call), &Ok::<_, Failure>(CallValue::Done));
+    t.expect([Command::Close { conn: b.conn, reason: "job:1 was deregistered".into() }]);
+    t.register_client(&b.proc);
+    let b = t.connect(&b.proc);
+    let (id, asked, eighth) = sends(&mut t, [&a, &b], all);
+    assert_eq!(eighth, [told(vec![], &[1], (0, 7)), told(vec![], &[0], (7, 7))]);
+    ends(&mut t, id, asked, Ok(blob([])));
+    t.finish();
+}
+
+#[test]
+fn fen_06_of_how_many_participants_it_is_known_what_others_have_is_bounded() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    t.register(spec("other", "0-9999;10000-29999"), None);
+    t.commits(&a, [entry(Scope::GLOBAL, "g", 1)]);
+    let sets = u32::try_from(MAX_SENT).unwrap();
+    let since = |t: &mut Harness, set: Vec<ProcId>| {
+        let participants = || fence([proc("job", 0), proc("job", 1)].into_iter().chain(set.clone()));
+        let request = || participants().with(&keys::COLLECT_DATA, true);
+        let asked = [t.ask(&a, request()), t.ask(&b, request())];
+        let (id, request) = fence_upcall(t);
+        let since = read_changes(&request.data).iter().map(|changes| changes.since).max();
+        t.answer(id, Ok(Answer::Blob(Bytes::new())));
+        for to in asked {
+            t.fenced(to);
+        }
+        since
+    };
+    let far = |number: u32| vec![proc("other", 10_000 + number)];
+    for number in 0..=sets {
+        assert_eq!(since(&mut t, far(number)), Some(0));
+    }
+    // those of which the last fence was the longest ago are sent everything
+    assert_eq!(since(&mut t, far(sets)), Some(1));
+    assert_eq!(since(&mut t, far(1)), Some(1));
+    assert_eq!(since(&mut t, far(0)), Some(0));
+    assert_eq!(since(&mut t, far(2)), Some(0));
+    assert_eq!(since(&mut t, far(1)), Some(1));
+
+    // nor is one kept that takes much to name
+    let large = || (5_000..15_000).map(|rank| proc("other", 2 * rank)).collect::<Vec<_>>();
+    assert_eq!(since(&mut t, large()), Some(0));
+    assert_eq!(since(&mut t, large()), Some(0));
+    assert_eq!(since(&mut t, far(1)), Some(1));
+
+    // nothing stays of a job that is gone
+    let call = HostCall::DeregisterNspace(nspace("other"));
+    assert_same(&t.called(call), &Ok::<_, Failure>(CallValue::Done));
+    t.register(spec("other", "0-9999;10000-29999"), None);
+    assert_eq!(since(&mut t, far(1)), Some(0));
+    t.finish();
+}
+
+/// What the server of node `n1` sends of the processes there.
+fn theirs(span: (u64, u64), procs: Vec<ProcData>, others: &[u32]) -> Bytes {
+    let mut changes = Changes::new(77, span);
+    changes.procs = procs;
+    for rank in others {
+        changes.others.entry(nspace("job")).or_default().insert(Rank::from_raw(*rank));
+    }
+    CODEC.encode_changes(&[changes])
+}
+
+/// The next commands fetch what these processes have put.
+#[track_caller]
+fn fetches<const N: usize>(t: &mut Harness, procs: [u32; N]) -> [UpcallId; N] {
+    procs.map(|rank| {
+        let (id, caller, request) = t.upcall();
+        assert_same(&caller, &server_caller());
+        let expected = UpcallRequest::DirectModex(DirectModexRequest::new(proc("job", rank)));
+        assert_same(&request, &expected);
+        id
+    })
+}
+
+#[test]
+fn fen_06_get_20_who_lacks_what_changes_build_on_fetches_it_before_the_fence_ends() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let round = |t: &mut Harness, blob: Bytes| {
+        let (id, asked, _) = sends(t, [&a, &b], || collect(0));
+        t.answer(id, Ok(Answer::Blob(blob)));
+        asked
+    };
+    let x = |value: i32| vec![entry(Scope::GLOBAL, "x", value)];
+    let y = |value: i32| vec![entry(Scope::GLOBAL, "y", value)];
+    let asked = round(&mut t, theirs((0, 5), vec![of(2, x(1)), of(3, x(1))], &[]));
+    for to in asked {
+        t.fenced(to);
+    }
+
+    // a fence in between has failed here
+    let asked = round(&mut t, theirs((8, 9), vec![of(2, y(1))], &[3]));
+    let [two, three] = fetches(&mut t, [2, 3]);
+    // what is here is not newer than before, and not outdated by more than what has failed
+    let early = t.ask(&a, get(proc("job", 2), "x"));
+    assert_eq!(t.value(early), Value::Int32(1));
+    t.answer(three, Ok(Answer::Blob(theirs((0, 9), vec![of(3, x(2))], &[]))));
+    t.quiet();
+    t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, [x(2), y(1)].concat())], &[]))));
+    let all = modex([of(2, [x(2), y(1)].concat()), of(3, x(2))]);
+    for to in asked {
+        assert_eq!(t.fenced(to), all);
+    }
+
+    // that was healed; a key that is no more is gone, also if data of a former fence comes late
+    let asked = round(&mut t, theirs((9, 10), vec![of(2, y(2))], &[3]));
+    let all = modex([of(2, [x(2), y(2)].concat()), of(3, x(2))]);
+    for to in asked {
+        assert_eq!(t.fenced(to), all);
+    }
+    let asked = round(&mut t, theirs((0, 12), vec![of(2, y(3))], &[3]));
+    for to in asked {
+        assert_eq!(t.fenced(to), modex([of(2, y(3))]));
+    }
+    let asked = round(&mut t, theirs((0, 11), vec![of(2, x(9)), of(3, x(9))], &[]));
+    for to in asked {
+        assert_eq!(t.fenced(to), modex([of(2, y(3))]));
+    }
+
+    // the numbers of another server mean nothing here
+    let mut other = Changes::new(78, (12, 13));
+    other.procs = vec![of(2, x(5))];
+    let asked = round(&mut t, CODEC.encode_changes(&[other]));
+    let [two] = fetches(&mut t, [2]);
+    t.answer(two, Ok(Answer::Blob(theirs((0, 13), vec![of(2, x(6))], &[]))));
+    for to in asked {
+        assert_eq!(t.fenced(to), modex([of(2, x(6))]));
+    }
+    t.finish();
+}
+
+#[test]
+fn fen_06_a_fence_whose_data_cannot_be_fetched_fails() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let answers = [
+        Err(failure(Status::ERR_UNREACH)),
+        Ok(Answer::Done),
+        // nothing of this process, changes once more, no data at all
+        Ok(Answer::Blob(Bytes::new())),
+        Ok(Answer::Blob(theirs((9, 10), vec![of(2, much("a"))], &[]))),
+        Ok(Answer::Blob(Bytes::from_static(b"\xff"))),
+    ];
+    let statuses =
+        [Status::ERR_UNREACH, Status::ERROR, Status::ERROR, Status::ERROR, Status::ERR_UNPACK_FAILURE];
+    for (answer, status) in answers.into_iter().zip(statuses) {
+        let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
+        t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[3]))));
+        let [two, three] = fetches(&mut t, [2, 3]);
+        t.answer(two, answer);
+        t.cancelled(three);
+        for to in asked {
+            let failure = t.fails(to, status);
+            assert!(
+                failure.message.starts_with("what job:2 has put is not complete here, and was not fetched: "),
+                "{failure}"
+            );
+        }
+    }
+    t.finish();
+
+    // as when nothing can be fetched
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
+    let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
+    t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[]))));
+    for to in asked {
+        t.fails(to, Status::ERR_NOT_SUPPORTED);
+    }
+    t.finish();
+}
+
+#[test]
+fn fen_06_what_is_fetched_for_a_fence_is_given_up_with_it() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let lacks = |t: &mut Harness, request: &dyn Fn() -> Request| {
+        let (id, asked, _) = sends(t, [&a, &b], request);
+        t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[]))));
+        let [two] = fetches(t, [2]);
+        (asked, two)
+    };
+    // its time is over
+    let (asked, two) = lacks(&mut t, &|| collect(0).with(&keys::TIMEOUT, 5));
+    t.pass(5);
+    t.cancelled(two);
+    for to in asked {
+        t.fails(to, Status::ERR_TIMEOUT);
+    }
+    // too late
+    t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, much("a"))], &[]))));
+
+    // its job is over
+    let (asked, two) = lacks(&mut t, &|| collect(0));
+    let call = HostCall::DeregisterNspace(nspace("job"));
+    t.call(call);
+    t.cancelled(two);
+    for to in asked {
+        t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    }
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn fen_06_what_a_fence_lacks_is_fetched_of_a_limited_number_of_processes_at_a_time() {
+    let mut t = Harness::new(HOST);
+    let far = 2 * u32::try_from(MAX_FETCHES).unwrap();
+    t.job("job", &format!("0;1-{far}"));
+    let a = t.connect(&proc("job", 0));
+    let to = t.ask(&a, collect(0));
+    let (id, _) = fence_upcall(&mut t);
+    let mut blob = Changes::new(77, (8, 9));
+    // processes that the job does not have are not asked for, however many
+    blob.others.insert(nspace("job"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
+    blob.others.insert(nspace("unknown"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
+    t.answer(id, Ok(Answer::Blob(CODEC.encode_changes(&[blob]))));
+    let mut asked: VecDeque<_> = (0..MAX_FETCHES).map(|_| t.upcall().0).collect();
+    for rank in 1..=far {
+        t.quiet();
+        t.answer(
+            asked.pop_front().unwrap(),
+            Ok(Answer::Blob(theirs((0, 9), vec![of(rank, much("a"))], &[]))),
+        );
+        if asked.len() + usize::try_from(rank).unwrap() < usize::try_from(far).unwrap() {
+            asked.push_back(t.upcall().0);
+        }
+    }
+    assert_eq!(t.fenced(to).procs.len(), 2 * MAX_FETCHES);
+    t.finish();
+}
+
+/// Two servers, on whose nodes ranks 0 and 1 are.
+fn neighbours() -> ([Harness; 2], [Peer; 2]) {
+    let mut nodes = [("n0", 1), ("n1", 2)].map(|(hostname, incarnation)| {
+        let mut t = Harness::with_config(Config { hostname: hostname.into(), incarnation, ..config(HOST) });
+        t.job("job", "0;1");
+        t
+    });
+    let peers = [0, 1].map(|rank| nodes[rank as usize].connect(&proc("job", rank)));
+    (nodes, peers)
+}
+
+#[test]
+fn fen_06_each_of_many_fences_of_growing_data_sends_other_nodes_as_much_as_the_first() {
+    const ROUNDS: u64 = 50;
+    let ([mut near, mut far], peers) = neighbours();
+    let value = |round: u64| Value::from("x".repeat(1024) + &round.to_string());
+    let mut sent = Vec::new();
+    for round in 0..ROUNDS {
+        let mut bytes = Vec::new();
+        let mut asked = Vec::new();
+        for (t, peer) in [&mut near, &mut far].into_iter().zip(&peers) {
+            t.commits(peer, [entry(Scope::GLOBAL, &format!("k{round}"), value(round))]);
+            let to = t.ask(peer, collect(0));
+            let (id, request) = fence_upcall(t);
+            bytes.push(request.data);
+            asked.push((to, id));
+        }
+        sent.push(bytes.iter().map(Bytes::len).sum::<usize>());
+        for (t, (to, id)) in [&mut near, &mut far].into_iter().zip(asked) {
+            t.answer(id, Ok(Answer::Blob(bytes.concat().into())));
+            assert_eq!(t.fenced(to).procs.len(), 2);
+        }
+    }
+    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(*most < 2 * (1024 + 128) && most - least < 32, "{sent:?}");
+    // and all of it is there
+    for round in 0..ROUNDS {
+        let to = near.ask(&peers[0], get(proc("job", 1), &format!("k{round}")).with(&keys::IMMEDIATE, true));
+        assert_eq!(near.value(to), value(round));
+    }
+    near.finish();
+    far.finish();
 }

@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{
-    Collected, Failure, Fence, Fenced, Get, GetReply, Hello, Identity, Modex, ProcData, Push, PutEntry,
-    RegisterEvents, Reply, Request,
+    Changes, Collected, Failure, Fence, Fenced, Get, GetReply, Hello, Identity, Modex, ProcData, Push,
+    PutEntry, RegisterEvents, Reply, Request,
 };
 use pmix_types::{
     Directives, Event, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Value, ValueType, keys,
@@ -40,12 +41,12 @@ pub(super) type Outcome = Result<Reply, Failure>;
 struct Protobuf;
 
 impl Codec for Protobuf {
-    fn encode_modex(&self, modex: &Modex) -> Bytes {
-        pmix_proto::modex::encode(modex)
+    fn encode_changes(&self, changes: &[Changes]) -> Bytes {
+        pmix_proto::modex::encode_changes(changes)
     }
 
-    fn decode_modex(&self, blob: Bytes) -> Result<Modex, String> {
-        pmix_proto::modex::decode(blob).map_err(|error| error.to_string())
+    fn decode_changes(&self, blob: Bytes) -> Result<Vec<Changes>, String> {
+        pmix_proto::modex::decode_changes(blob).map_err(|error| error.to_string())
     }
 
     fn encode_job(&self, job: &JobData) -> Bytes {
@@ -181,12 +182,21 @@ pub(super) fn modex(procs: impl IntoIterator<Item = ProcData>) -> Modex {
     Modex::new(procs.into_iter().collect())
 }
 
+/// What the server of another node sends of all that these processes have put, each time something newer.
 pub(super) fn blob(procs: impl IntoIterator<Item = ProcData>) -> Bytes {
-    CODEC.modex_blob(&modex(procs))
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    let mut changes = Changes::new(4711, (0, GENERATION.fetch_add(1, Ordering::Relaxed)));
+    changes.procs.extend(procs);
+    CODEC.encode_changes(&[changes])
 }
 
+/// All data in a blob.
 pub(super) fn read_blob(blob: &Bytes) -> Modex {
-    CODEC.read_modex(blob.clone()).unwrap()
+    modex(read_changes(blob).into_iter().flat_map(|changes| changes.procs))
+}
+
+pub(super) fn read_changes(blob: &Bytes) -> Vec<Changes> {
+    CODEC.read_changes(blob.clone()).unwrap()
 }
 
 pub(super) fn failure(status: Status) -> Failure {
@@ -210,6 +220,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
         tool_support: true,
         put_limit: PUT_LIMIT,
         codec: CODEC,
+        incarnation: 1,
     }
 }
 

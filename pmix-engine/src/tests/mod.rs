@@ -37,6 +37,7 @@ mod job_data;
 mod limits;
 mod looks;
 mod monitor;
+mod prop_changes;
 mod prop_cluster;
 mod prop_engine;
 mod prop_events;

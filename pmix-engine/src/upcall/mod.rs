@@ -279,8 +279,8 @@ requests! {
         procs: Vec<ProcId>,
         /// Names of their nodes, as far as the server knows them, this node included; sorted.
         nodes: Vec<String>,
-        /// What the local participants have put, for all other servers; empty without data collection. It contains its
-        /// own length, so blobs may be concatenated in any order.
+        /// What the local participants have put, for all other servers, or what of it has changed since an earlier fence;
+        /// empty without data collection. It contains its own length, so blobs may be concatenated in any order.
         data: Bytes,
     }
     /// A local process wants data of a process on another node (DMX-01).

@@ -48,7 +48,8 @@ pub(super) fn fence_all() -> Request {
 }
 
 pub(super) fn read_blob(blob: &Bytes) -> Modex {
-    CODEC.decode_modex(blob.clone()).unwrap()
+    let changes = CODEC.decode_changes(blob.clone()).unwrap();
+    Modex::new(changes.into_iter().flat_map(|changes| changes.procs).collect())
 }
 
 pub(super) fn failure(status: Status) -> Failure {

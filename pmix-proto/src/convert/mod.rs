@@ -4,6 +4,7 @@
 //! reason. Nothing panics, and missing fields are not filled in.
 
 mod array;
+mod changes;
 mod error;
 mod group;
 mod iof;

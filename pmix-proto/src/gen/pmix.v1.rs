@@ -1421,11 +1421,48 @@ pub struct FenceReply {
     pub generation: u64,
 }
 /// Committed data by process. Encodings of several Modex messages may be concatenated: the result is the Modex of all of
-/// them. Servers exchange data in this form.
+/// them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Modex {
     #[prost(message, repeated, tag = "1")]
     pub procs: ::prost::alloc::vec::Vec<ProcData>,
+}
+/// What servers send those of other nodes of the data that their processes have put. Encodings may be concatenated.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServerData {
+    /// What servers sent before formats were numbered. It is refused.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub unnumbered: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "2")]
+    pub changes: ::prost::alloc::vec::Vec<Changes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Changes {
+    /// 1; others are refused.
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// A number that the server has drawn when it started. Generations of different servers cannot be compared.
+    #[prost(fixed64, tag = "2")]
+    pub server: u64,
+    /// The generation after which the changes have been made; 0: all that the processes have put.
+    #[prost(uint64, tag = "3")]
+    pub since: u64,
+    /// Up to which generation the receiver has everything then.
+    #[prost(uint64, tag = "4")]
+    pub generation: u64,
+    #[prost(message, repeated, tag = "5")]
+    pub procs: ::prost::alloc::vec::Vec<ProcData>,
+    /// Processes of which there is nothing to tell.
+    #[prost(message, repeated, tag = "6")]
+    pub others: ::prost::alloc::vec::Vec<Ranks>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ranks {
+    #[prost(string, tag = "1")]
+    pub nspace: ::prost::alloc::string::String,
+    /// Ranges such as 0-3,8.
+    #[prost(string, tag = "2")]
+    pub ranks: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ProcData {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure, Fence,
-    Fenced, Get, GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply,
-    Hello, Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, Output,
-    ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers,
+    Abort, Allocate, Changes, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure,
+    Fence, Fenced, Get, GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave,
+    GroupReply, Hello, Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor,
+    Output, ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers,
     ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::{
@@ -27,10 +27,23 @@ fn put_entry() -> impl Strategy<Value = PutEntry> {
         .prop_map(|(scope, key, value)| PutEntry::new(scope, key, value))
 }
 
+fn proc_data() -> impl Strategy<Value = ProcData> {
+    (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData::new(proc, entries))
+}
+
 pub(crate) fn modex() -> impl Strategy<Value = Modex> {
-    let proc_data =
-        (named_proc(), vec(put_entry(), 0..3)).prop_map(|(proc, entries)| ProcData::new(proc, entries));
-    vec(proc_data, 0..3).prop_map(Modex::new)
+    vec(proc_data(), 0..3).prop_map(Modex::new)
+}
+
+pub(crate) fn changes() -> impl Strategy<Value = Changes> {
+    let others = btree_map(named_nspace(), RankSet::sample(0), 0..3);
+    (any::<(u64, u64, u64)>(), vec(proc_data(), 0..3), others).prop_map(
+        |((server, since, generation), procs, others)| {
+            let mut changes = Changes::new(server, (since, generation));
+            (changes.procs, changes.others) = (procs, others);
+            changes
+        },
+    )
 }
 
 pub(crate) fn hello() -> impl Strategy<Value = Hello> {

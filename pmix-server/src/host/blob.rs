@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pmix_engine::Codec;
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Modex};
+use pmix_types::message::{Changes, Failure};
 
 /// The encoding that our servers use among themselves. Only needed to drive an engine directly, next to our servers or in a
 /// simulator.
@@ -13,12 +13,12 @@ pub const CODEC: &dyn Codec = &Protobuf;
 struct Protobuf;
 
 impl Codec for Protobuf {
-    fn encode_modex(&self, modex: &Modex) -> Bytes {
-        pmix_proto::modex::encode(modex)
+    fn encode_changes(&self, changes: &[Changes]) -> Bytes {
+        pmix_proto::modex::encode_changes(changes)
     }
 
-    fn decode_modex(&self, blob: Bytes) -> Result<Modex, String> {
-        pmix_proto::modex::decode(blob).map_err(|error| error.to_string())
+    fn decode_changes(&self, blob: Bytes) -> Result<Vec<Changes>, String> {
+        pmix_proto::modex::decode_changes(blob).map_err(|error| error.to_string())
     }
 
     fn encode_job(&self, job: &JobData) -> Bytes {

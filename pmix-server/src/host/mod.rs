@@ -92,6 +92,9 @@ pub trait HostModule: Send + Sync + 'static {
     /// Carries out a fence with the other servers. Returns the data of all servers, including this one, concatenated in any
     /// order (FEN-09). Not idempotent.
     ///
+    /// A server sends what has changed since the last fence of the same participants, if there is an entry for direct modex. A
+    /// server that has missed that one fetches the rest with [`direct_modex`](Self::direct_modex) before the fence ends.
+    ///
     /// The directive `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed (FEN-13). Inform the other
     /// nodes, or they wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64.
     /// Pass them to the other nodes: their hosts answer with [`HostError::with_procs`], so that the participants

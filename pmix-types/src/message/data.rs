@@ -1,8 +1,9 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Failure;
 use crate::job::JobData;
-use crate::{KeyName, ProcId, Scope, Status, Value, ValueType};
+use crate::{KeyName, Nspace, ProcId, RankSet, Scope, Status, Value, ValueType};
 
 /// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +87,42 @@ impl Modex {
     /// The data of these processes.
     pub const fn new(procs: Vec<ProcData>) -> Self {
         Self { procs }
+    }
+}
+
+/// What a server sends those of other nodes of the data that its processes have put.
+///
+/// It is about the processes in `procs` and in `others`. A receiver that does not have all their data of generation `since`
+/// cannot build on it, and has to ask for everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Changes {
+    /// A number that the server has drawn when it started. Generations of different servers cannot be compared.
+    pub server: u64,
+    /// The generation after which the changes have been made; 0: this is all that the processes have put.
+    pub since: u64,
+    /// Up to which generation the receiver has everything then.
+    pub generation: u64,
+    /// Data by process.
+    pub procs: Vec<ProcData>,
+    /// Processes of which there is nothing to tell.
+    pub others: BTreeMap<Nspace, RankSet>,
+}
+
+impl Changes {
+    /// The changes after one generation of a server up to another, about no process yet.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::{ProcId, Rank, message::{Changes, ProcData}};
+    ///
+    /// let mut changes = Changes::new(4711, (0, 12));
+    /// changes.procs.push(ProcData::new(ProcId::new("job-1".parse()?, Rank::new(0)?), vec![]));
+    /// assert!(changes.others.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn new(server: u64, (since, generation): (u64, u64)) -> Self {
+        Self { server, since, generation, procs: Vec::new(), others: BTreeMap::new() }
     }
 }
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use pmix_client::types::{App, DataRange, Persistence, Status, Value};
-use pmix_client::{Client, Error, Nspace, Procs, Rank, Scope, keys};
+use pmix_client::{Client, Error, Nspace, ProcId, Procs, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// What to do after connecting.
@@ -33,6 +33,9 @@ enum Act {
     ListenWithout(u32),
     /// `put-commit-get N`: puts so many keys, fence with data, reads those of all ranks, finalize.
     PutCommitGet(u32),
+    /// `grow N`: so many times puts a kilobyte more, changes another key, fences with data, and reads both of all ranks; at
+    /// last reads all keys, says how long the first and the last fences took, finalize.
+    Grow(u32),
     /// `spawn-from RANK`: this rank starts three more that put, commit and get; all finalize.
     SpawnFrom(u32),
     /// `parent`: says who has started it and how large the job of that one is, finalize.
@@ -186,6 +189,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             return Ok(0);
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
+        Act::Grow(rounds) => grow(&client, rounds).await?,
         Act::SpawnFrom(parent) => {
             if rank == parent {
                 spawn(&client).await?;
@@ -263,6 +267,48 @@ async fn put_commit_get(client: &Client, keys: u32) -> Result<(), Error> {
     Ok(())
 }
 
+async fn grow(client: &Client, rounds: u32) -> Result<(), Error> {
+    let me = client.proc_id().clone();
+    let size = client.job(&me.nspace).get(keys::JOB_SIZE).await?;
+    let peers: Vec<_> = (0..size).map(|rank| me.with_rank(Rank::from_raw(rank))).collect();
+    let value = |of: &ProcId, round| format!("{:.>1024}", format!("{of} {round}"));
+    // only what a fence has brought: the server is not asked
+    let read = async |peer: &ProcId, round: u32| {
+        let found: Value = client.get(peer, format!("key-{round}")).optional().await?;
+        assert_eq!(found.as_str(), Some(value(peer, round).as_str()), "{peer} {round}");
+        Ok::<_, Error>(())
+    };
+    let mut took = Vec::new();
+    for round in 0..rounds {
+        client.put(Scope::GLOBAL, format!("key-{round}"), value(&me, round))?;
+        client.put(Scope::GLOBAL, "latest", round)?;
+        client.commit().await?;
+        client.fence_all().await?;
+        let begin = Instant::now();
+        client.fence_all().collect_data().await?;
+        took.push(begin.elapsed().as_micros());
+        for peer in peers.iter().filter(|_| me.rank.to_raw() > 0) {
+            read(peer, round).await?;
+            assert_eq!(client.get::<u32>(peer, "latest").optional().await?, round, "{peer}");
+        }
+    }
+    for peer in &peers {
+        for round in 0..rounds {
+            read(peer, round).await?;
+        }
+    }
+    println!("read {} values", size * rounds);
+    let median = |took: &mut [u128]| {
+        took.sort_unstable();
+        took.get(took.len() / 2).copied().unwrap_or_default()
+    };
+    let quarter = took.len() / 4;
+    let (first, rest) = took.split_at_mut(quarter);
+    let last = rest.len() - quarter;
+    println!("fences took {} us at first and {} us at last", median(first), median(&mut rest[last..]));
+    Ok(())
+}
+
 async fn spawn(client: &Client) -> Result<(), Error> {
     let own = std::env::current_exe().unwrap_or_default();
     let child = App::new(own.to_string_lossy(), 3).args(["put-commit-get", "2"]);
@@ -331,6 +377,7 @@ impl Act {
             "die-before-fence" => Self::DieBeforeFence(number(args)?),
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
+            "grow" => Self::Grow(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
             "spawn-from" => Self::SpawnFrom(number(args)?),
             "parent" => Self::Parent,

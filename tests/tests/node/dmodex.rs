@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use pmix_client::types::job::JobSpec;
+use pmix_client::types::message::Changes;
 use pmix_client::types::{Directives, Info, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::DirectModexRequest;
@@ -101,8 +102,9 @@ async fn dmx_04_a_blob_has_global_and_remote_data_only() {
     }
     within(client.commit()).await.unwrap();
     let blob = within(node.handle().dmodex_request(&node.proc(0), Directives::new())).await.unwrap();
-    let modex = pmix_proto::modex::decode(blob).unwrap();
-    let [data] = modex.procs.as_slice() else { panic!("{modex:?}") };
+    let changes = pmix_proto::modex::decode_changes(blob).unwrap();
+    let [Changes { since: 0, procs, .. }] = &*changes else { panic!("{changes:?}") };
+    let [data] = procs.as_slice() else { panic!("{procs:?}") };
     assert_eq!(data.proc, node.proc(0));
     let keys: Vec<_> = data.entries.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["GLOBAL", "REMOTE"]);
@@ -131,7 +133,7 @@ async fn dmx_05_a_request_for_a_process_that_is_not_here_fails_and_for_an_unknow
     assert!(!request.is_finished());
     publish(&node.connect(&later).await.unwrap(), Scope::GLOBAL, "key", "value").await;
     let blob = within(request).await.unwrap().unwrap();
-    assert_eq!(pmix_proto::modex::decode(blob).unwrap().procs[0].proc, later);
+    assert_eq!(pmix_proto::modex::decode_changes(blob).unwrap()[0].procs[0].proc, later);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod events;
 mod events_cluster;
 mod families;
 mod fence;
+mod fence_changes;
 mod group;
 mod host_client;
 mod host_module;

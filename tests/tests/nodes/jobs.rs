@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use pmix_tests::{example, processes_of, program, run};
+use pmix_tests::{example, processes_of, program, rank_program, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{here, nothing_is_left};
@@ -20,6 +20,16 @@ fn the_ring_closes_over_daemons_that_are_not_on_the_host_of_the_head() {
         assert!(out.contains(&line), "{line}\n{out}");
     }
     assert!(out.contains("spawn right"), "{out}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn fen_06_what_fences_of_growing_data_bring_adds_up_over_daemons() {
+    let dir = tempfile::tempdir().unwrap();
+    let rank = rank_program();
+    let (code, out, err) = run(here(dir.path(), "a:2,b:2,c:2", &[rank.to_str().unwrap(), "grow", "50"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(out.matches("read 300 values").count(), 6, "{out}");
     nothing_is_left(dir.path());
 }
 

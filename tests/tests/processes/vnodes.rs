@@ -56,6 +56,15 @@ fn fen_09_values_of_all_nodes_are_read_after_a_fence() {
 }
 
 #[test]
+fn fen_06_what_fences_of_growing_data_bring_adds_up_over_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(ranks(dir.path(), "3", "6", &["grow", "50"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(out.matches("read 300 values").count(), 6, "{out}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn the_example_finds_its_peers_on_other_nodes() {
     let dir = tempfile::tempdir().unwrap();
     let hello = example("hello");
