@@ -239,7 +239,7 @@ fn numbers_outside_of_their_type_are_refused() {
         let error = Value::try_from(v1::Value { kind: Some(kind) }).unwrap_err();
         assert_eq!(error.path(), place);
         assert!(matches!(error.reason(), Reason::OutOfRange { .. }), "{error}");
-        assert_eq!(error.status(), pmix_types::Status::ERR_BAD_PARAM);
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
     }
 }
 
@@ -291,7 +291,7 @@ fn small_tables_that_unfold_to_gigabytes_are_refused() {
     bomb.executable = vec![1; rows];
     let error = decode_table(bomb).unwrap_err();
     assert!(matches!(error.reason(), Reason::TooLarge { .. }), "{error}");
-    assert_eq!(error.status(), pmix_types::Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
 }
 
 #[test]

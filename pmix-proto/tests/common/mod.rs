@@ -9,8 +9,8 @@ use pmix_types::{
     AllocDirective, AllocInheritance, App, Coord, CoordView, Cpuset, DataArray, DataRange, DataType, Device,
     DeviceDistance, DeviceTypes, Directives, Endpoint, Envar, Event, Geometry, Info, InfoFlags, IofChannels,
     JobState, KeyName, KeyVal, LinkState, Locality, NodePid, Nspace, Pdata, Persistence, Pid, ProcId,
-    ProcInfo, ProcState, Query, Rank, RegAttr, Regex2, ResourceBlockDirective, ResourceUnit, Scope, Status,
-    StorageAccessType, StorageAccessibility, StorageMedium, StoragePersistence, Time, Timeval, Value,
+    ProcInfo, ProcState, Query, Rank, RankSet, RegAttr, Regex2, ResourceBlockDirective, ResourceUnit, Scope,
+    Status, StorageAccessType, StorageAccessibility, StorageMedium, StoragePersistence, Time, Timeval, Value,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -55,6 +55,7 @@ samples! {
     String: |_| ".{0,12}";
     Bytes: |_| vec(any::<u8>(), 0..20).prop_map(Bytes::from);
     Pid: |_| any::<i32>().prop_map(Pid);
+    RankSet: |_| vec(0_u32..2000, 0..8).prop_map(|ranks| ranks.into_iter().map(Rank::from_raw).collect::<RankSet>());
     Time: |_| any::<i64>().prop_map(Time);
     Timeval: |_| any::<(i64, i64)>().prop_map(|(sec, usec)| Timeval { sec, usec });
     Status: |_| any::<i32>().prop_map(Status::from_raw);
