@@ -83,11 +83,14 @@ async fn a_daemon_whose_port_is_closed_is_asked_through_the_head_and_not_tried_a
     let (a, mut b) = (session.daemon("a").await, session.daemon("b").await);
     b.port = None;
     let mut count = session.head.next_id();
+    let mut tried = Vec::new();
     for _ in 0..2 {
         assert_eq!(a.ask("b").await.unwrap(), "b to a");
         assert_eq!(session.passed_on(&mut count), 1);
-        assert!(matches!(lock(&a.peers.0.table).ways[&2], Way::Shut(_)));
+        let Way::Shut(until) = lock(&a.peers.0.table).ways[&2] else { panic!("it is not shut") };
+        tried.push(until);
     }
+    assert_eq!(tried[0], tried[1], "the second request has tried again");
     assert!(a.peers.0.has_named.load(Ordering::Relaxed));
 }
 
