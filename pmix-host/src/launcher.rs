@@ -1,5 +1,6 @@
 //! How processes are started: the part that a resource manager implements.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -63,6 +64,13 @@ pub trait Launcher: Send + Sync + 'static {
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
         }
         Ok(Vec::new())
+    }
+
+    /// The environment that processes inherit here. The head of several nodes hands it to the launchers of the others
+    /// ([`LaunchJob::inherited`]), so that processes have the same on all nodes. By default, unknown: those of each node
+    /// inherit what its launcher gives them.
+    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+        None
     }
 
     /// Whether processes do not inherit the environment of this process: the host then collects the variables of programming
@@ -164,6 +172,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
         (**self).bind(request).await
     }
 
+    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+        (**self).inherited()
+    }
+
     fn harvests(&self) -> bool {
         (**self).harvests()
     }
@@ -253,12 +265,16 @@ pub struct LaunchJob {
     /// [`Account::start_processes`]). `None` for the launcher's own user; always `None` unless the launcher [starts
     /// processes as other users](Launcher::starts_as_others).
     pub user: Option<Account>,
+    /// What the processes inherit in place of the launcher's own environment, except for variables that describe this node or a
+    /// session of the user here. It comes from the launcher of the head, if another node has that
+    /// ([`Launcher::inherited`]). Of no account for another [`user`](Self::user).
+    pub inherited: Option<Vec<(OsString, OsString)>>,
 }
 
 impl LaunchJob {
     /// A job without processes yet.
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
-        Self { nspace, apps, procs: Vec::new(), user: None }
+        Self { nspace, apps, procs: Vec::new(), user: None, inherited: None }
     }
 }
 

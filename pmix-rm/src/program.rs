@@ -45,11 +45,18 @@ impl From<Failure> for Refusal {
 
 impl Program {
     /// Looks up executable and working directory of an application; `cwd` overrides its own. An application of another
-    /// user inherits nothing. The lookup uses the rights of the calling thread.
-    pub(crate) fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Self, Refusal> {
-        let env = match user {
-            None => environment(app, inherited())?,
-            Some(user) => environment(app, user.environment())?,
+    /// user inherits nothing; others inherit `of_head`, if another host has the head. The lookup uses the rights of the calling
+    /// thread.
+    pub(crate) fn find(
+        app: &App,
+        cwd: Option<&str>,
+        of_head: Option<&[(OsString, OsString)]>,
+        user: Option<&Account>,
+    ) -> Result<Self, Refusal> {
+        let env = match (user, of_head) {
+            (Some(user), _) => environment(app, user.environment())?,
+            (None, Some(of_head)) => environment(app, of_both(of_head, inherited()))?,
+            (None, None) => environment(app, inherited())?,
         };
         let cwd = match (cwd.or(app.cwd.as_deref()), user) {
             (Some(dir), None) => Some(directory(dir)?),
@@ -132,6 +139,45 @@ const PARAMETERS: &str = "OMPI_MCA_";
 
 /// A variable of the ranks of launchers that are compatible with Open MPI's, including ours.
 const RANK_OF_ANOTHER: &str = "OMPI_COMM_WORLD_RANK";
+
+/// Variables that describe a host, or what its user has there, and have no meaning on another one: its names, directories that
+/// may be there alone, a terminal, display or bus, and keys that a login has left there. With a `*` at the end, all that begin so.
+const OF_HOST: [&str; 17] = [
+    "HOST",
+    "HOSTNAME",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_*",
+    "XDG_SEAT*",
+    "XDG_VTNR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "KRB5CCNAME",
+    "SSH_*",
+    "SLURMD_*",
+    "SLURM_CPUS_ON_NODE",
+];
+
+fn is_of_host(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    OF_HOST.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start.as_bytes()),
+        None => name == known.as_bytes(),
+    })
+}
+
+/// The environment of the head, with the variables of this host that describe it.
+fn of_both(
+    of_head: &[(OsString, OsString)],
+    own: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let of_head = of_head.iter().filter(|(name, _)| !is_of_host(name)).cloned();
+    of_head.chain(own.filter(|(name, _)| is_of_host(name)))
+}
 
 /// The launcher's environment without the variables that identify processes.
 pub(crate) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
@@ -264,20 +310,20 @@ mod tests {
         std::fs::write(&tool, "#!/bin/sh\n").unwrap();
         let app = App::new("a-tool-of-our-own", 1).env("PATH", dir.path().to_str().unwrap());
 
-        let denied = Program::find(&app, None, None).unwrap_err().reason;
+        let denied = Program::find(&app, None, None, None).unwrap_err().reason;
         // root may do anything but run a file that nobody may run
         assert!(denied.contains("not executable"), "{denied}");
 
         std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(Program::find(&app, None, None).unwrap().path, tool);
+        assert_eq!(Program::find(&app, None, None, None).unwrap().path, tool);
     }
 
     #[test]
     fn a_name_that_is_only_in_the_working_directory_gets_a_hint() {
         let app = App::new("sh", 1).env("PATH", "/nowhere").cwd("/bin");
-        let reason = Program::find(&app, None, None).unwrap_err().reason;
+        let reason = Program::find(&app, None, None, None).unwrap_err().reason;
         assert!(reason.contains("/nowhere") && reason.contains("./sh"), "{reason}");
-        let path = Program::find(&App::new("./sh", 1).cwd("/bin"), None, None).unwrap().path;
+        let path = Program::find(&App::new("./sh", 1).cwd("/bin"), None, None, None).unwrap().path;
         assert_eq!(path, Path::new("/bin/sh"));
     }
 
@@ -304,7 +350,7 @@ mod tests {
             (App::new("sh", 1).cwd("/etc/passwd"), Status::ERR_JOB_WDIR_NOT_FOUND, "not a directory"),
             (no_value, Status::ERR_BAD_PARAM, "novalue"),
         ] {
-            let refusal = Program::find(&app, None, None).unwrap_err();
+            let refusal = Program::find(&app, None, None, None).unwrap_err();
             assert_eq!(refusal.status, status, "{refusal:?}");
             assert!(refusal.reason.contains(words), "{refusal:?}");
         }
@@ -342,12 +388,24 @@ mod tests {
     #[test]
     fn variables_of_other_resource_managers_are_not_inherited() {
         // cargo's own variables stand for the ordinary ones
-        let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None, None).unwrap().env;
+        let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None, None, None).unwrap().env;
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();
         assert!(names.contains(&"PATH"));
         assert_eq!(
             names.iter().filter(|name| name.starts_with("PMIX_")).collect::<Vec<_>>(),
             [&"PMIX_GIVEN"]
         );
+    }
+
+    #[test]
+    fn what_is_inherited_of_the_head_does_not_describe_its_host() {
+        let pair = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
+        let of_head =
+            [("PATH", "/head"), ("SSH_CONNECTION", "head"), ("HOSTNAME", "head"), ("TMPDIR", "/head")];
+        let own = [("PATH", "/own"), ("SSH_CONNECTION", "own"), ("HOSTNAME", "own"), ("LANG", "own")];
+        let of_head: Vec<_> = of_head.iter().map(pair).collect();
+        let env: BTreeMap<_, _> = of_both(&of_head, own.iter().map(pair)).collect();
+        let expected = [("HOSTNAME", "own"), ("PATH", "/head"), ("SSH_CONNECTION", "own")];
+        assert_eq!(env, expected.iter().map(pair).collect());
     }
 }

@@ -1,5 +1,8 @@
 //! What the head of several nodes has a node do, what a node tells its head, and their form in messages.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
 use bytes::Bytes;
 use pmix_proto::v1;
 use pmix_types::message::{IofPull, Request};
@@ -50,6 +53,8 @@ pub(crate) enum Order {
         nspace: Nspace,
         apps: Vec<App>,
         procs: Vec<ProcToLaunch>,
+        /// What they inherit.
+        inherited: Vec<(OsString, OsString)>,
     },
     Signal {
         procs: Vec<ProcId>,
@@ -121,6 +126,17 @@ fn procs_in(procs: Vec<v1::Proc>) -> Option<Vec<ProcId>> {
     procs.into_iter().map(|proc| proc.try_into().ok()).collect()
 }
 
+fn variable_form((name, value): &(OsString, OsString)) -> Bytes {
+    [name.as_bytes(), b"=", value.as_bytes()].concat().into()
+}
+
+/// `None` for what no environment can hold.
+fn variable_in(form: &Bytes) -> Option<(OsString, OsString)> {
+    let at = form.iter().position(|byte| *byte == b'=').filter(|at| *at > 0 && !form.contains(&0))?;
+    let (name, value) = (form.get(..at)?, form.get(at + 1..)?);
+    Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
+}
+
 fn infos_form<'a>(infos: impl IntoIterator<Item = &'a Info>) -> Vec<v1::Info> {
     infos.into_iter().map(Into::into).collect()
 }
@@ -186,7 +202,7 @@ impl Order {
                 data: data.clone(),
                 info: infos_form(info.iter()),
             }),
-            Self::Launch { nspace, apps, procs } => {
+            Self::Launch { nspace, apps, procs, inherited } => {
                 let procs = procs.iter().map(|proc| v1::LaunchProc {
                     rank: proc.rank.to_raw(),
                     app: u32::try_from(proc.app).unwrap_or(u32::MAX),
@@ -198,6 +214,7 @@ impl Order {
                     nspace: nspace.to_string(),
                     apps: apps.iter().map(Into::into).collect(),
                     procs: procs.collect(),
+                    inherited: inherited.iter().map(variable_form).collect(),
                 })
             }
             Self::Signal { procs, signal } => {
@@ -261,6 +278,7 @@ impl Order {
                     nspace: nspace(launch.nspace)?,
                     apps: launch.apps.into_iter().map(|app| app.try_into().ok()).collect::<Option<_>>()?,
                     procs: launch.procs.into_iter().map(proc).collect::<Option<_>>()?,
+                    inherited: launch.inherited.iter().map(variable_in).collect::<Option<_>>()?,
                 }
             }
             What::Signal(signal) => Self::Signal { procs: procs_in(signal.procs)?, signal: signal.signal },
@@ -372,6 +390,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use pmix_types::{DataRange, Status, keys};
 
     use super::*;
@@ -435,6 +455,7 @@ mod tests {
                 nspace: nspace(),
                 apps: vec![app],
                 procs: vec![launch(0, None), launch(5, Some("/w"))],
+                inherited: vec![("A".into(), "b=c".into()), ("E".into(), OsString::from_vec(vec![0xff]))],
             },
             Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
             Order::Terminate(vec![proc(1)]),
@@ -446,6 +467,9 @@ mod tests {
             assert_eq!(Order::read(order.form()), Some(order));
         }
         assert_eq!(Order::read(v1::Order::default()), None);
+        for wrong in [&b"no value"[..], b"=x", b"A=\0"] {
+            assert_eq!(variable_in(&wrong.to_vec().into()), None);
+        }
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl NodesLauncher {
             nspace: part.nspace.clone(),
             apps: part.apps.clone(),
             procs: part.procs.iter().map(to_launch).collect(),
+            inherited: self.local.inherited().unwrap_or_default(),
         };
         let started = order_within(&self.site, LAUNCHING, node, order).await;
         started.map(drop).map_err(|failure| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Failure, Reply};
-use pmix_types::{App, Nspace, ProcId, Status};
+use pmix_types::{Nspace, ProcId, Status};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 
@@ -64,8 +64,11 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
             node.deliver(&source, channels, data, info).await;
             return Ok(done);
         }
-        Order::Launch { nspace, apps, procs } => {
-            launch(services, from, nspace, apps, procs).await.map_err(failure)?;
+        Order::Launch { nspace, apps, procs, inherited } => {
+            let mut job = LaunchJob::new(nspace, apps);
+            // a head that sends none does not know what its processes inherit
+            job.inherited = (!inherited.is_empty()).then_some(inherited);
+            launch(services, from, job, procs).await.map_err(failure)?;
             return Ok(done);
         }
         Order::Signal { procs, signal } => {
@@ -102,13 +105,12 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
 async fn launch(
     services: &Services,
     head: &str,
-    nspace: Nspace,
-    apps: Vec<App>,
+    mut job: LaunchJob,
     procs: Vec<ProcToLaunch>,
 ) -> Result<(), StartError> {
     let node = &services.node;
+    let nspace = job.nspace.clone();
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mut job = LaunchJob::new(nspace.clone(), apps);
     let mut changed = BTreeSet::new();
     for ProcToLaunch { rank, app, cwd, takes_stdin, bound } in procs {
         let proc = ProcId::new(nspace.clone(), rank);

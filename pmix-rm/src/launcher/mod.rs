@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
-use crate::program::{Program, Refusal};
+use crate::program::{self, Program, Refusal};
 use crate::supervise::supervise;
 
 /// Processes prepared ahead of the one that is being started.
@@ -38,7 +39,8 @@ const AHEAD: usize = 4;
 ///
 /// # Environment
 /// Processes inherit the environment of the launcher, except for variables named `PMIX_*`, `PRTE_*` and `OMPI_*`,
-/// and those of PMI-1 that name a process. Parameters
+/// and those of PMI-1 that name a process. What the head of several nodes hands over takes the place of that
+/// ([`LaunchJob::inherited`]), but for variables that describe the node. Parameters
 /// of Open MPI (`OMPI_MCA_*`) are inherited, unless the launcher itself is a rank of another launcher, because then some may
 /// not be the user's. The variables of the application override them, and those of the server override both.
 ///
@@ -278,7 +280,7 @@ impl Launcher for LocalLauncher {
                     let app = job.apps.get(proc.app).ok_or_else(|| {
                         error(proc, Refusal::new(Status::ERR_BAD_PARAM, "no such application"))
                     })?;
-                    let program = find(app, proc.cwd.as_deref(), user).await;
+                    let program = find(&job, app, proc.cwd.as_deref()).await;
                     entry.insert(Arc::new(program.map_err(|refusal| error(proc, refusal))?))
                 }
             };
@@ -349,6 +351,10 @@ impl Launcher for LocalLauncher {
         let handle = self.running().get(proc).map(|process| process.handle.clone());
         // the output of an ended process may not have been read completely
         handle.is_none_or(|handle| handle.has_ended())
+    }
+
+    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+        Some(program::inherited().collect())
     }
 
     fn takes_stdin(&self) -> bool {

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 
-use pmix_host::{Account, LaunchProc};
+use pmix_host::{Account, LaunchJob, LaunchProc};
 use pmix_server::{Pmi1Socket, inherit_pmi_fd};
 use pmix_topology::Processors;
 use pmix_types::{App, Nspace, Rank, Status};
@@ -149,10 +149,10 @@ fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str,
 }
 
 /// Looks up a program with the rights of its user.
-pub(super) async fn find(app: &App, cwd: Option<&str>, user: Option<&Account>) -> Result<Program, Refusal> {
-    let Some(user) = user else { return Program::find(app, cwd, None) };
+pub(super) async fn find(job: &LaunchJob, app: &App, cwd: Option<&str>) -> Result<Program, Refusal> {
+    let Some(user) = &job.user else { return Program::find(app, cwd, job.inherited.as_deref(), None) };
     let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
-    let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), Some(&account))).await;
+    let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), None, Some(&account))).await;
     found.unwrap_or_else(|error| {
         let reason =
             format!("cannot look up the program with the permissions of uid {}: {error}", user.uid());

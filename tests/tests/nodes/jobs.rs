@@ -220,3 +220,49 @@ fn a_host_that_cannot_bind_its_ranks_is_named_and_none_starts() {
     assert!(err.contains("node b") && err.contains("not enough processors to bind"), "{err}");
     nothing_is_left(dir.path());
 }
+
+/// Variables of `pmixrun` and of the hosts, which the script that starts daemons gives them as `ssh` does.
+#[test]
+fn ranks_have_the_environment_of_pmixrun_on_every_host_but_for_what_describes_the_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = "unset GIVEN SSH_AUTH_SOCK; PATH=/usr/bin:/bin SSH_CONNECTION=$host HOSTNAME=$host \
+                 exec env OF_LOGIN=$host \"$@\"";
+    let tell =
+        "echo $PMIX_RANK,$GIVEN,$PASSED,$PATH,$SSH_CONNECTION,$HOSTNAME,$SSH_AUTH_SOCK,$OF_LOGIN,$PMIX_MINE";
+    let args = ["-x", "PASSED=x y", "sh", "-c", tell];
+    let mut command = super::with_agent(dir.path(), "a,b", agent, &args);
+    command.env("GIVEN", "a=\"b\"").env("PATH", "/usr/bin:/bin:/given").env("PMIX_MINE", "1");
+    for name in ["SSH_CONNECTION", "HOSTNAME", "SSH_AUTH_SOCK"] {
+        command.env(name, "of pmixrun");
+    }
+    let (code, out, err) = run(command);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    let expected = ["0,a=\"b\",x y,/usr/bin:/bin:/given,a,a,,,", "1,a=\"b\",x y,/usr/bin:/bin:/given,b,b,,,"];
+    assert_eq!((code, lines), (Some(0), expected.to_vec()), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn what_keeps_a_program_from_starting_on_one_host_is_told_with_that_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let on_host = |file: &str| dir.path().join(file);
+    std::fs::write(on_host("text"), "no program").unwrap();
+    let missing = on_host("missing");
+    let missing = missing.to_str().unwrap();
+    let text = on_host("text");
+    let text = text.to_str().unwrap();
+    for (args, words) in [
+        (&[missing][..], format!("rank 1 ({missing}) on b: {missing} does not exist")),
+        (&[text], format!("rank 1 ({text}) on b: {text} is not executable")),
+        (&["--wdir", missing, "sleep"], format!("rank 1 (sleep) on b: working directory {missing}")),
+    ] {
+        // only the second application cannot start
+        let mut all = vec!["-n", "1", "sleep", "600", ":", "-n", "1"];
+        all.extend(args);
+        let (code, out, err) = run(here(dir.path(), "a,b", &all));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{args:?}: {err}");
+        assert!(err.contains(&words), "{words}: {err}");
+        nothing_is_left(dir.path());
+    }
+}
