@@ -36,7 +36,8 @@ pub(crate) fn modex() -> impl Strategy<Value = Modex> {
 }
 
 pub(crate) fn changes() -> impl Strategy<Value = Changes> {
-    let others = btree_map(named_nspace(), RankSet::sample(0), 0..3);
+    let ranks = vec(0..40u32, 0..5).prop_map(|ranks| ranks.into_iter().map(Rank::from_raw).collect());
+    let others = btree_map(named_nspace(), ranks, 0..3);
     (any::<(u64, u64, u64)>(), vec(proc_data(), 0..3), others).prop_map(
         |((server, since, generation), procs, others)| {
             let mut changes = Changes::new(server, (since, generation));
