@@ -225,7 +225,10 @@ impl Engine {
         self.depart(proc, Stage::Ended, DEREGISTERED);
         self.close_clients(|other| other == proc, &format!("{proc} was deregistered"));
         if let Some(job) = self.cx.jobs.get_mut(&proc.nspace) {
-            job.put.remove(&proc.rank);
+            if job.put.remove(&proc.rank).is_some() {
+                // other nodes are told that it is gone, by the next fence of who takes its place
+                self.cx.changes.next();
+            }
             job.clients.remove(&proc.rank);
         }
         Ok(CallValue::Done)

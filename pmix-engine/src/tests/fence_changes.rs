@@ -211,14 +211,14 @@ fn fen_06_other_nodes_are_sent_what_has_changed_since_the_last_fence_that_has_su
     assert_eq!(seventh, [told(vec![of(1, vec![entry(Scope::GLOBAL, "g", 3)])], &[0], (6, 7))]);
     ends(&mut t, id, asked, Ok(blob([])));
 
-    // a process that was started again has put nothing of what others have
+    // a process that was started again has put nothing of what others have, which is newer than what they have
     let call = HostCall::DeregisterClient(b.proc.clone());
     assert_same(&t.called(call), &Ok::<_, Failure>(CallValue::Done));
     t.expect([Command::Close { conn: b.conn, reason: "job:1 was deregistered".into() }]);
     t.register_client(&b.proc);
     let b = t.connect(&b.proc);
     let (id, asked, eighth) = sends(&mut t, [&a, &b], all);
-    assert_eq!(eighth, [told(vec![], &[1], (0, 7)), told(vec![], &[0], (7, 7))]);
+    assert_eq!(eighth, [told(vec![], &[1], (0, 8)), told(vec![], &[0], (7, 8))]);
     ends(&mut t, id, asked, Ok(blob([])));
     t.finish();
 }

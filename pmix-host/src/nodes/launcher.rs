@@ -184,7 +184,9 @@ impl NodesLauncher {
 
     fn error(&self, node: &str, program: &str, first: Option<ProcId>, failure: Failure) -> LaunchError {
         let proc = failure.procs.first().cloned().or(first).unwrap_or_else(ProcId::none);
-        LaunchError::new(proc, node, program, failure.message).with_status(failure.status)
+        // the error names the node itself
+        let reason = failure.message.strip_prefix(&format!("node {node}: ")).unwrap_or(&failure.message);
+        LaunchError::new(proc, node, program, reason).with_status(failure.status)
     }
 
     /// Kills what has been started of a job that does not start.
