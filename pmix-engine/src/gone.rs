@@ -238,6 +238,8 @@ impl Engine {
         if self.cx.jobs.remove(nspace).is_none() {
             return Err(unknown_nspace(nspace));
         }
+        // what a namespace of the same name has not put is newer than what other nodes may still have of this one
+        self.cx.changes.next();
         self.nspace_gone(nspace, &format!("namespace {nspace} was deregistered"));
         Ok(CallValue::Done)
     }

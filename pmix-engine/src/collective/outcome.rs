@@ -108,12 +108,12 @@ fn collected(round: &Round, since: u64, cx: &Context) -> Modex {
 
 /// What the participants of this node receive. Who has asked for nothing may have nothing to build on, so others' data goes
 /// to such participants in full, and without a generation.
-fn fenced(signature: &Signature, round: &Round, told: &Ranks, cx: &Context) -> Fenced {
+fn fenced(signature: &Signature, (round, local): (&Round, &LocalPart), told: &Ranks, cx: &Context) -> Fenced {
     if !round.collect {
         return Fenced::new(Modex::new(incoming(told, 0, cx).collect()));
     }
     // all that is here, also what another operation has brought
-    let remote = known_remote(&signature.procs, cx);
+    let remote = if local.remote { known_remote(&signature.procs, cx) } else { Ranks::new() };
     let since = worth_it(round, &remote, cx);
     let mut modex = collected(round, since, cx);
     modex.procs.extend(incoming(&remote, since, cx));
@@ -163,7 +163,7 @@ pub(super) fn conclude(
     match host {
         HostOutcome::Fenced(told) => {
             cx.stats.fences += 1;
-            Ok(Outcome::Fenced(fenced(signature, round, &told, cx)))
+            Ok(Outcome::Fenced(fenced(signature, (round, local), &told, cx)))
         }
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };

@@ -132,7 +132,11 @@ fn variable_form((name, value): &(OsString, OsString)) -> Bytes {
 
 /// `None` for what no environment can hold.
 fn variable_in(form: &Bytes) -> Option<(OsString, OsString)> {
-    let at = form.iter().position(|byte| *byte == b'=').filter(|at| *at > 0 && !form.contains(&0))?;
+    if form.contains(&0) {
+        return None;
+    }
+    // some systems have names that begin with it
+    let at = form.iter().skip(1).position(|byte| *byte == b'=')? + 1;
     let (name, value) = (form.get(..at)?, form.get(at + 1..)?);
     Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
 }
@@ -455,7 +459,11 @@ mod tests {
                 nspace: nspace(),
                 apps: vec![app],
                 procs: vec![launch(0, None), launch(5, Some("/w"))],
-                inherited: vec![("A".into(), "b=c".into()), ("E".into(), OsString::from_vec(vec![0xff]))],
+                inherited: vec![
+                    ("A".into(), "b=c".into()),
+                    ("E".into(), OsString::from_vec(vec![0xff])),
+                    ("=C:".into(), "".into()),
+                ],
             },
             Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
             Order::Terminate(vec![proc(1)]),
