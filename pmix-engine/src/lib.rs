@@ -13,7 +13,7 @@
 //!
 //! use pmix_engine::{CallId, Capabilities, Codec, Command, Config, Engine, HostCall, Input};
 //! use pmix_types::job::{JobData, JobSpec};
-//! use pmix_types::message::Modex;
+//! use pmix_types::message::Changes;
 //! use pmix_types::{ProcId, Rank};
 //!
 //! /// For a server of one node, which sends no data to others.

@@ -123,7 +123,7 @@ fn a_pmixrun_that_waits_can_be_interrupted_and_removes_its_files() {
     let pid = Pid::from_raw(i32::try_from(waiting.pmixrun.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let (code, out, err) = waiting.end();
-    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
     assert!(err.contains("interrupted while daemons were starting"), "{err}");
     nothing_is_left(dir.path());
 }
