@@ -34,7 +34,7 @@ pub struct Versions {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Frame {
-    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub content: ::core::option::Option<frame::Content>,
 }
 /// Nested message and enum types in `Frame`.
@@ -50,19 +50,19 @@ pub mod frame {
         #[prost(message, tag = "4")]
         Answer(super::Answer),
         /// The session is over: the daemon ends its processes and itself.
-        #[prost(message, tag = "7")]
+        #[prost(message, tag = "5")]
         Leave(super::Leave),
         /// From a daemon: its server takes jobs now.
-        #[prost(message, tag = "8")]
+        #[prost(message, tag = "6")]
         Ready(super::Ready),
         /// From a daemon.
-        #[prost(message, tag = "9")]
+        #[prost(message, tag = "7")]
         Where(super::Where),
         /// From the head: the answer to Where.
-        #[prost(message, tag = "10")]
+        #[prost(message, tag = "8")]
         There(super::There),
         /// From the head.
-        #[prost(message, tag = "11")]
+        #[prost(message, tag = "9")]
         Lost(super::Lost),
     }
 }
@@ -175,9 +175,70 @@ pub struct Part {
     /// None the second time.
     #[prost(message, repeated, tag = "3")]
     pub data: ::prost::alloc::vec::Vec<NodeData>,
-    /// A node that has abandoned the operation: there is no result.
-    #[prost(uint32, optional, tag = "4")]
-    pub given_up: ::core::option::Option<u32>,
+    /// There is no result.
+    #[prost(message, optional, tag = "4")]
+    pub given_up: ::core::option::Option<GivenUp>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GivenUp {
+    /// The node that has ended the operation.
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(enumeration = "given_up::Why", tag = "2")]
+    pub why: i32,
+}
+/// Nested message and enum types in `GivenUp`.
+pub mod given_up {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Why {
+        /// Its caller waits no longer.
+        Left = 0,
+        /// The nodes give more than it holds.
+        TooMuch = 1,
+        /// It names other participants than another node does.
+        Differs = 2,
+        /// It does not understand what another node says.
+        Unreadable = 3,
+        /// It no longer keeps the result.
+        Forgotten = 4,
+    }
+    impl Why {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Left => "WHY_LEFT",
+                Self::TooMuch => "WHY_TOO_MUCH",
+                Self::Differs => "WHY_DIFFERS",
+                Self::Unreadable => "WHY_UNREADABLE",
+                Self::Forgotten => "WHY_FORGOTTEN",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "WHY_LEFT" => Some(Self::Left),
+                "WHY_TOO_MUCH" => Some(Self::TooMuch),
+                "WHY_DIFFERS" => Some(Self::Differs),
+                "WHY_UNREADABLE" => Some(Self::Unreadable),
+                "WHY_FORGOTTEN" => Some(Self::Forgotten),
+                _ => None,
+            }
+        }
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeData {
@@ -202,9 +263,8 @@ pub mod outcome {
     pub enum Result {
         #[prost(message, tag = "3")]
         Data(super::AllData),
-        /// The node that has abandoned it.
-        #[prost(uint32, tag = "4")]
-        GivenUp(u32),
+        #[prost(message, tag = "4")]
+        GivenUp(super::GivenUp),
         /// The node that is lost.
         #[prost(uint32, tag = "5")]
         Lost(u32),

@@ -128,6 +128,7 @@ pub(super) async fn hear(peers: Peers, mut frames: Streaming<Frame>, leave: mpsc
     let reason = loop {
         match frames.message().await {
             Ok(Some(Frame { content: Some(Content::Leave(_)) })) => {
+                peers.leave();
                 let _ = leave.send(()).await;
                 return;
             }

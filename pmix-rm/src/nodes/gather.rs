@@ -4,16 +4,17 @@
 //! the root decides how the operation ends: with the data of all, or because a node abandons it. The outcome goes down once to
 //! each node, with what that node has not passed on itself.
 //!
-//! Whoever is lost takes part in every operation whose messages it passes on, because the tree has no other nodes. Such an
-//! operation fails; who is told of the loss knows that without a message, unless it has passed everything on: then
-//! the root may have decided otherwise before, and the nearest ancestor that is not lost is asked, by the same part again. So a
-//! node keeps outcomes for a while.
+//! The tree has no other nodes, so a lost node that passed messages on was a member, and the operation fails. Each node knows
+//! that as soon as it hears of the loss. Only a node that had passed everything on may be wrong, because the root may have had all
+//! data before: it asks the nearest ancestor that is not lost, by the same part without data. For such questions, nodes keep
+//! outcomes for a while.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::outcomes::Outcomes;
+use super::outcomes::{Early, Outcomes};
 pub(crate) use super::tree::Place;
 use super::tree::Tree;
 
@@ -25,10 +26,30 @@ pub(crate) const MAX_GATHERED: usize = 192 << 20;
 pub(crate) enum Outcome {
     /// The data of all that take part, in ascending order; for a node below, of those that it has not passed on.
     Complete(Vec<(Place, Bytes)>),
-    /// This node has abandoned it.
-    GivenUp(Place),
+    GivenUp(GivenUp),
     /// This node is lost.
     Lost(Place),
+}
+
+/// A node has ended an operation, which has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    pub(crate) by: Place,
+    pub(crate) why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its caller waits no longer.
+    Left,
+    /// The nodes give more than it holds.
+    TooMuch,
+    /// It names other members than another node does.
+    Differs,
+    /// It does not understand what another node says.
+    Unreadable,
+    /// It no longer keeps the result.
+    Forgotten,
 }
 
 /// What a node, and those below it, give to an operation.
@@ -36,10 +57,9 @@ pub(crate) enum Outcome {
 pub(crate) struct Part {
     pub(crate) operation: String,
     /// All that take part, in ascending order.
-    pub(crate) members: Vec<Place>,
+    pub(crate) members: Arc<[Place]>,
     pub(crate) data: Vec<(Place, Bytes)>,
-    /// It has been abandoned by this node.
-    pub(crate) given_up: Option<Place>,
+    pub(crate) given_up: Option<GivenUp>,
 }
 
 /// What is to be done after an input, in this order.
@@ -48,7 +68,7 @@ pub(crate) enum Act {
     /// Send this to the parent.
     Up { to: Place, part: Part },
     /// Send this to a child.
-    Down { to: Place, operation: String, members: Vec<Place>, outcome: Outcome },
+    Down { to: Place, operation: String, members: Arc<[Place]>, outcome: Outcome },
     /// Tell the caller here.
     Ready { operation: String, outcome: Outcome },
 }
@@ -60,20 +80,20 @@ pub(crate) struct Gathering {
     degree: usize,
     operations: HashMap<String, Operation>,
     /// Those that have ended before the caller here has come.
-    early: HashMap<String, Outcome>,
+    early: Early,
     outcomes: Outcomes,
     lost: BTreeSet<Place>,
 }
 
 #[derive(Debug)]
 struct Operation {
-    members: Vec<Place>,
+    members: Arc<[Place]>,
     /// Those of this node and below that have not come.
     awaited: BTreeSet<Place>,
     /// What has come, and who has passed it on to this node.
     held: BTreeMap<Place, (Place, Bytes)>,
     bytes: usize,
-    given_up: Option<Place>,
+    given_up: Option<GivenUp>,
     /// Nodes that have passed on something.
     givers: BTreeSet<Place>,
     /// The caller here waits.
@@ -96,14 +116,14 @@ impl Gathering {
             me,
             degree: degree.max(1),
             operations: HashMap::new(),
-            early: HashMap::new(),
+            early: Early::default(),
             outcomes: Outcomes::default(),
             lost: BTreeSet::new(),
         }
     }
 
     /// The caller here gives its data to an operation in which this node takes part. It enters each operation once.
-    pub(crate) fn enter(&mut self, operation: &str, members: &[Place], data: Bytes) -> Vec<Act> {
+    pub(crate) fn enter(&mut self, operation: &str, members: &Arc<[Place]>, data: Bytes) -> Vec<Act> {
         let early = self.early.remove(operation);
         if let Some(outcome) = early.or_else(|| self.failed_by_loss(operation, members)) {
             return vec![Act::Ready { operation: operation.to_owned(), outcome }];
@@ -111,8 +131,8 @@ impl Gathering {
         let me = self.me;
         let entry = self.entry(operation, members);
         entry.is_waiting = true;
-        let differs = entry.members != members;
-        self.add(operation, me, vec![(me, data)], differs.then_some(me))
+        let differs = (entry.members != *members).then_some(GivenUp { by: me, why: Why::Differs });
+        self.add(operation, me, vec![(me, data)], differs)
     }
 
     /// The caller here, who has entered, waits no longer.
@@ -122,20 +142,20 @@ impl Gathering {
             Some(entry) if entry.is_waiting => entry.is_waiting = false,
             _ => return Vec::new(),
         }
-        self.add(operation, me, Vec::new(), Some(me))
+        self.add(operation, me, Vec::new(), Some(GivenUp { by: me, why: Why::Left }))
     }
 
     /// Takes what a child gives, perhaps again.
     pub(crate) fn take(&mut self, from: Place, part: Part) -> Vec<Act> {
         let Part { operation, members, data, given_up } = part;
-        let ended = self.outcomes.get(&operation, self.me).or_else(|| self.early.get(&operation).cloned());
+        let ended = self.outcomes.get(&operation, self.me).or_else(|| self.early.get(&operation));
         if let Some(outcome) = ended.or_else(|| self.failed_by_loss(&operation, &members)) {
             return vec![Act::Down { to: from, operation, members, outcome }];
         }
         let entry = self.entry(&operation, &members);
         entry.givers.insert(from);
-        let differs = entry.members != members;
-        self.add(&operation, from, data, given_up.or_else(|| differs.then_some(from)))
+        let differs = (entry.members != members).then_some(GivenUp { by: from, why: Why::Differs });
+        self.add(&operation, from, data, given_up.or(differs))
     }
 
     /// A node above tells how an operation has ended. One that is not above, as far as is known here, may know of losses that
@@ -144,7 +164,7 @@ impl Gathering {
         &mut self,
         from: Place,
         operation: &str,
-        members: &[Place],
+        members: &Arc<[Place]>,
         outcome: Outcome,
     ) -> Vec<Act> {
         let is_known = self.outcomes.get(operation, self.me).is_some()
@@ -160,12 +180,20 @@ impl Gathering {
                 let own = entry.held.iter().map(|(node, (_, data))| (*node, data.clone()));
                 let all: BTreeMap<Place, Bytes> = own.chain(data).collect();
                 // a node that tells less than all does not know how it has ended
-                let is_whole = all.keys().eq(&entry.members) && entry.held.contains_key(&me);
-                if is_whole { Outcome::Complete(all.into_iter().collect()) } else { Outcome::GivenUp(me) }
+                if all.keys().eq(entry.members.iter()) && entry.held.contains_key(&me) {
+                    Outcome::Complete(all.into_iter().collect())
+                } else {
+                    Outcome::GivenUp(GivenUp { by: me, why: Why::Unreadable })
+                }
             }
             failed => failed,
         };
         self.end(operation, outcome)
+    }
+
+    /// How an operation has ended cannot be understood here.
+    pub(crate) fn fail(&mut self, operation: &str) -> Vec<Act> {
+        self.end(operation, Outcome::GivenUp(GivenUp { by: self.me, why: Why::Unreadable }))
     }
 
     /// A node is lost: the head has said so.
@@ -196,7 +224,7 @@ impl Gathering {
     /// Whether the node that gives a part speaks for itself and those below it.
     pub(crate) fn is_sound(&self, from: Place, part: &Part) -> bool {
         let tree = self.tree(&part.members);
-        let nodes = part.data.iter().map(|(node, _)| *node).chain(part.given_up);
+        let nodes = part.data.iter().map(|(node, _)| *node).chain(part.given_up.map(|given_up| given_up.by));
         tree.is_of(self.me) && tree.is_of(from) && nodes.into_iter().all(|node| tree.speaks_for(from, node))
     }
 
@@ -227,10 +255,10 @@ impl Gathering {
         Tree { members, degree: self.degree, lost: &self.lost }
     }
 
-    fn entry(&mut self, operation: &str, members: &[Place]) -> &mut Operation {
+    fn entry(&mut self, operation: &str, members: &Arc<[Place]>) -> &mut Operation {
         let Self { me, degree, lost, .. } = self;
         self.operations.entry(operation.to_owned()).or_insert_with(|| Operation {
-            members: members.to_vec(),
+            members: members.clone(),
             awaited: Tree { members, degree: *degree, lost }.below(*me),
             held: BTreeMap::new(),
             bytes: 0,
@@ -246,7 +274,7 @@ impl Gathering {
         operation: &str,
         from: Place,
         data: Vec<(Place, Bytes)>,
-        given_up: Option<Place>,
+        given_up: Option<GivenUp>,
     ) -> Vec<Act> {
         let me = self.me;
         let Some(entry) = self.operations.get_mut(operation) else { return Vec::new() };
@@ -258,7 +286,7 @@ impl Gathering {
                 entry.bytes = entry.bytes.saturating_add(data.len());
                 let is_too_much = entry.bytes > MAX_GATHERED;
                 if is_too_much {
-                    entry.given_up = entry.given_up.or(Some(me));
+                    entry.given_up = entry.given_up.or(Some(GivenUp { by: me, why: Why::TooMuch }));
                 }
                 slot.insert((from, if is_too_much { Bytes::new() } else { data }));
             }
@@ -273,7 +301,7 @@ impl Gathering {
         let is_complete = entry.awaited.is_empty();
         let Some(to) = parent else {
             let outcome = match entry.given_up {
-                Some(node) => Outcome::GivenUp(node),
+                Some(given_up) => Outcome::GivenUp(given_up),
                 None if is_complete => {
                     let data = entry.held.iter().map(|(node, (_, data))| (*node, data.clone()));
                     Outcome::Complete(data.collect())
@@ -286,7 +314,7 @@ impl Gathering {
         if entry.said == Some(said) || !(said.is_complete || said.is_given_up) {
             return Vec::new();
         }
-        // another parent is only asked: with a member that is lost, nobody needs the data any more
+        // a new parent only has to answer: a member is lost, so nobody needs the data
         let is_news = is_complete && entry.said.is_none_or(|before| !before.is_complete);
         let data = entry.held.iter().filter(|_| is_news).map(|(node, (_, data))| (*node, data.clone()));
         let part = Part {
@@ -323,7 +351,7 @@ impl Gathering {
         if entry.is_waiting {
             acts.push(Act::Ready { operation: operation.to_owned(), outcome });
         } else if !entry.held.contains_key(&self.me) {
-            self.early.insert(operation.to_owned(), outcome);
+            self.early.keep(operation, outcome);
         }
         acts
     }

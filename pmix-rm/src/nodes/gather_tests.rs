@@ -12,7 +12,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Message {
     Part(Part),
-    Outcome(String, Vec<Place>, Outcome),
+    Outcome(String, Arc<[Place]>, Outcome),
     /// The head declares this node lost.
     Lost(Place),
 }
@@ -26,8 +26,8 @@ struct World {
     edges: BTreeMap<(Place, Place), VecDeque<Message>>,
     /// Edges with messages, once for each message.
     ready: Vec<(Place, Place)>,
-    /// Requests that are made again when a connection breaks: parts until the outcome comes, outcomes that nobody has asked for
-    /// until they have arrived.
+    /// Requests that are made again when a connection breaks: parts until their outcome has come, and outcomes that were sent
+    /// unasked until they have arrived.
     unanswered: BTreeMap<(Place, Place, String), Message>,
     /// What callers have been told.
     told: Vec<(Place, String, Outcome)>,
@@ -168,6 +168,11 @@ fn merged(before: Option<&Message>, message: &Message) -> Message {
     }
 }
 
+/// What those are told whose operation a node has left.
+fn left(by: Place) -> Outcome {
+    Outcome::GivenUp(GivenUp { by, why: Why::Left })
+}
+
 /// What may happen beside operations that complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faults {
@@ -187,6 +192,7 @@ fn run(seed: u64, count: usize, degree: usize, operations: usize, faults: Faults
         if members.is_empty() {
             members.push(rng.random_range(0..count));
         }
+        let members: Arc<[Place]> = members.into();
         plans.extend(members.iter().map(|node| (*node, format!("op {number}"), members.clone())));
     }
     let mut entered = Vec::new();
@@ -205,7 +211,7 @@ fn run(seed: u64, count: usize, degree: usize, operations: usize, faults: Faults
                     && world.nodes[node].is_some()
                 {
                     world.with(node, |gathering| gathering.give_up(&operation));
-                    world.told.push((node, operation, Outcome::GivenUp(node)));
+                    world.told.push((node, operation, left(node)));
                 }
             }
             9 if is_faulty && rng.random_bool(0.1) => {
@@ -229,7 +235,7 @@ fn run(seed: u64, count: usize, degree: usize, operations: usize, faults: Faults
     world
 }
 
-fn check(world: &World, entered: &[(Place, String, Vec<Place>)]) {
+fn check(world: &World, entered: &[(Place, String, Arc<[Place]>)]) {
     let mut results = BTreeMap::<&str, BTreeSet<bool>>::new();
     for (node, operation, members) in entered {
         let told: Vec<_> = world.told.iter().filter(|(by, of, _)| by == node && of == operation).collect();
@@ -247,10 +253,10 @@ fn check(world: &World, entered: &[(Place, String, Vec<Place>)]) {
                 assert_eq!(*data, expected);
             }
             Outcome::Lost(node) => assert!(world.dead.contains(node) && members.contains(node)),
-            Outcome::GivenUp(node) => assert!(members.contains(node)),
+            Outcome::GivenUp(GivenUp { by, why }) => assert!(*why == Why::Left && members.contains(by)),
         }
         // one that has given up has not waited for the outcome
-        if *outcome != Outcome::GivenUp(*node) && !world.dead.contains(&members[0]) {
+        if *outcome != left(*node) && !world.dead.contains(&members[0]) {
             results.entry(operation).or_default().insert(matches!(outcome, Outcome::Complete(_)));
         }
     }
@@ -264,7 +270,7 @@ fn check(world: &World, entered: &[(Place, String, Vec<Place>)]) {
     }
 }
 
-/// How many schedules are tried: `PMIX_SCHEDULES`, or so many.
+/// The number of schedules to try: `PMIX_SCHEDULES` if it is set.
 fn schedules(default: u32) -> u32 {
     std::env::var("PMIX_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -300,7 +306,7 @@ fn every_participant_of_2000_nodes_is_answered_once() {
 fn an_operation_takes_one_message_on_each_edge_both_ways_and_brings_no_node_its_own_data() {
     for (count, degree) in [(10, 2), (100, 32), (1000, 32), (2000, 32)] {
         let mut world = World::new(count, degree);
-        let members: Vec<Place> = (0..count).collect();
+        let members: Arc<[Place]> = (0..count).collect();
         for node in 0..count {
             world.with(node, |gathering| gathering.enter("fence", &members, Bytes::from_static(&[0; 8])));
         }
@@ -327,7 +333,7 @@ fn remembers_nothing(world: &World) -> bool {
 #[test]
 fn a_node_that_comes_late_hears_that_it_was_given_up_and_nothing_is_kept() {
     let mut world = World::new(3, 2);
-    let members = [0, 1, 2];
+    let members = [0, 1, 2].into();
     world.with(1, |gathering| gathering.enter("op", &members, "1".into()));
     world.with(1, |gathering| gathering.give_up("op"));
     while world.step(0) {}
@@ -335,20 +341,21 @@ fn a_node_that_comes_late_hears_that_it_was_given_up_and_nothing_is_kept() {
         world.with(node, |gathering| gathering.enter("op", &members, "late".into()));
         while world.step(0) {}
     }
-    assert_eq!(told(&world), [(0, Outcome::GivenUp(1)), (2, Outcome::GivenUp(1))]);
+    assert_eq!(told(&world), [(0, left(1)), (2, left(1))]);
     assert!(remembers_nothing(&world));
 }
 
 #[test]
 fn an_operation_that_brings_too_much_is_given_up_for_all() {
     let mut world = World::new(3, 2);
-    let members = [0, 1, 2];
+    let members = Arc::from([0, 1, 2]);
     let much = Bytes::from(vec![0; MAX_GATHERED / 2 + 1]);
-    for node in members {
+    for node in 0..3 {
         world.with(node, |gathering| gathering.enter("op", &members, much.clone()));
     }
     while world.step(0) {}
-    assert_eq!(told(&world), members.map(|node| (node, Outcome::GivenUp(0))));
+    let too_much = Outcome::GivenUp(GivenUp { by: 0, why: Why::TooMuch });
+    assert_eq!(told(&world), [0, 1, 2].map(|node| (node, too_much.clone())));
     assert!(remembers_nothing(&world));
 }
 
@@ -356,8 +363,8 @@ fn an_operation_that_brings_too_much_is_given_up_for_all() {
 fn those_below_a_lost_node_learn_how_it_had_ended() {
     // 0 - 1 - 2 - 3
     let mut world = World::new(4, 1);
-    let members = [0, 1, 2, 3];
-    for node in members {
+    let members = Arc::from([0, 1, 2, 3]);
+    for node in 0..4 {
         world.with(node, |gathering| gathering.enter("op", &members, "x".into()));
     }
     // until the outcome is on its way from 1 to 2
@@ -370,35 +377,36 @@ fn those_below_a_lost_node_learn_how_it_had_ended() {
         .into_iter()
         .map(|(node, outcome)| (node, matches!(outcome, Outcome::Complete(_))))
         .collect();
-    assert_eq!(complete, members.map(|node| (node, true)));
+    assert_eq!(complete, [0, 1, 2, 3].map(|node| (node, true)));
     assert!(remembers_nothing(&world));
 }
 
 #[test]
 fn nodes_that_name_others_for_the_same_operation_give_it_up() {
+    let differs = |by| Outcome::GivenUp(GivenUp { by, why: Why::Differs });
     let mut world = World::new(3, 2);
-    world.with(0, |gathering| gathering.enter("op", &[0, 1, 2], "0".into()));
-    world.with(1, |gathering| gathering.enter("op", &[0, 1], "1".into()));
-    world.with(2, |gathering| gathering.enter("op", &[0, 1, 2], "2".into()));
+    world.with(0, |gathering| gathering.enter("op", &Arc::from([0, 1, 2]), "0".into()));
+    world.with(1, |gathering| gathering.enter("op", &Arc::from([0, 1]), "1".into()));
+    world.with(2, |gathering| gathering.enter("op", &Arc::from([0, 1, 2]), "2".into()));
     while world.step(0) {}
-    assert_eq!(told(&world), [0, 1, 2].map(|node| (node, Outcome::GivenUp(1))));
+    assert_eq!(told(&world), [0, 1, 2].map(|node| (node, differs(1))));
     // and so does one that comes after those below it
     world.told.clear();
-    world.with(1, |gathering| gathering.enter("other", &[0, 1], "1".into()));
+    world.with(1, |gathering| gathering.enter("other", &Arc::from([0, 1]), "1".into()));
     while world.step(0) {}
-    world.with(0, |gathering| gathering.enter("other", &[0, 1, 2], "0".into()));
+    world.with(0, |gathering| gathering.enter("other", &Arc::from([0, 1, 2]), "0".into()));
     while world.step(0) {}
-    assert_eq!(told(&world), [0, 1].map(|node| (node, Outcome::GivenUp(0))));
+    assert_eq!(told(&world), [0, 1].map(|node| (node, differs(0))));
 }
 
 #[test]
 fn data_is_passed_on_once() {
     let mut gathering = Gathering::new(3, 1);
     let said = |acts: Vec<Act>| match &acts[..] {
-        [Act::Up { to, part }] => (*to, part.data.len(), part.given_up),
+        [Act::Up { to, part }] => (*to, part.data.len(), part.given_up.map(|given_up| given_up.by)),
         other => panic!("{other:?}"),
     };
-    assert_eq!(said(gathering.enter("op", &[0, 1, 2, 3], "3".into())), (2, 1, None));
+    assert_eq!(said(gathering.enter("op", &Arc::from([0, 1, 2, 3]), "3".into())), (2, 1, None));
     assert_eq!(said(gathering.lose(2)), (1, 0, None));
     assert_eq!(gathering.lose(2), []);
     assert_eq!(said(gathering.give_up("op")), (1, 0, Some(3)));
@@ -408,11 +416,11 @@ fn data_is_passed_on_once() {
 #[test]
 fn what_a_node_must_not_say_is_not_sound() {
     let gathering = Gathering::new(0, 2);
-    let part = |members: &[Place], data: &[Place], given_up| Part {
+    let part = |members: &[Place], data: &[Place], given_up: Option<Place>| Part {
         operation: "op".into(),
-        members: members.to_vec(),
+        members: members.into(),
         data: data.iter().map(|node| (*node, Bytes::new())).collect(),
-        given_up,
+        given_up: given_up.map(|by| GivenUp { by, why: Why::Left }),
     };
     let all = [0, 1, 2, 3, 4];
     assert!(gathering.is_sound(1, &part(&all, &[1, 3, 4], Some(3))));
@@ -425,8 +433,25 @@ fn what_a_node_must_not_say_is_not_sound() {
     ] {
         assert!(!gathering.is_sound(1, &part(members, data, given_up)), "{members:?} {data:?} {given_up:?}");
     }
-    let mut gathering = Gathering::new(3, 2);
+    let (mut gathering, all) = (Gathering::new(3, 2), Arc::from(all));
     gathering.enter("op", &all, "3".into());
-    assert_eq!(gathering.outcome(2, "op", &all, Outcome::GivenUp(2)), []);
-    assert_eq!(gathering.outcome(1, "op", &all, Outcome::GivenUp(2)).len(), 1);
+    assert_eq!(gathering.outcome(2, "op", &all, left(2)), []);
+    assert_eq!(gathering.outcome(1, "op", &all, left(2)).len(), 1);
+}
+
+#[test]
+fn an_outcome_without_all_data_fails_the_operation_here() {
+    let mut gathering = Gathering::new(1, 2);
+    let all = Arc::from([0, 1, 2]);
+    let failed = |acts: Vec<Act>| {
+        matches!(
+            acts[..],
+            [Act::Ready { outcome: Outcome::GivenUp(GivenUp { by: 1, why: Why::Unreadable }), .. }]
+        )
+    };
+    gathering.enter("less", &all, "1".into());
+    assert!(failed(gathering.outcome(0, "less", &all, Outcome::Complete(vec![(0, "0".into())]))));
+    gathering.enter("none", &all, "1".into());
+    assert!(failed(gathering.fail("none")));
+    assert_eq!((gathering.fail("none"), gathering.len()), (vec![], 0));
 }

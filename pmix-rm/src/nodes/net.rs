@@ -1,7 +1,8 @@
 //! The exchange between the head and its nodes, at either end, over the connections of nodes with their head, which passes on
 //! what they send each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -10,13 +11,15 @@ use bytes::Bytes;
 use futures::future::join_all;
 use pmix_host::{Exchange, ExchangeError, Responder};
 use pmix_proto::nodes::{self, Frame, ask::What, frame::Content};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 
 use super::gather::{MAX_GATHERED, Place};
 use super::link::{Link, Unsent};
 use super::lock;
+use super::names::Names;
 use super::operations::{Operations, Reach};
+use super::pending::{Answered, Pending};
 
 /// Requests of one node that this one has not answered; further ones fail.
 const MAX_ASKED: usize = 16_384;
@@ -27,10 +30,12 @@ pub(super) struct Net(Arc<Inner>);
 
 struct Inner {
     me: Place,
-    /// The names of all nodes by their places: the head comes first.
-    names: Vec<String>,
+    names: Names,
     operations: OnceLock<Operations>,
-    asked: Mutex<Asked>,
+    /// Requests from here.
+    asked: Pending,
+    /// How many there have been.
+    last: AtomicU64,
     /// How many requests of each node are being answered.
     answering: Mutex<BTreeMap<Place, usize>>,
     responder: OnceLock<Arc<dyn Responder>>,
@@ -38,16 +43,6 @@ struct Inner {
     /// Nodes that have not connected with this one yet; `None` if none may any more.
     expected: Mutex<Option<BTreeSet<Place>>>,
     losses: mpsc::UnboundedSender<Loss>,
-}
-
-/// What a node is answered, or why it is not.
-pub(super) type Answered = Result<Bytes, ExchangeError>;
-
-/// Requests from here that are not answered.
-#[derive(Default)]
-struct Asked {
-    last: u64,
-    waiting: HashMap<u64, (Place, oneshot::Sender<Answered>)>,
 }
 
 /// A node that is lost.
@@ -65,9 +60,10 @@ impl Net {
         let inner = Inner {
             me,
             expected: Mutex::new(Some(expected)),
-            names,
+            names: Names::new(names),
             operations: OnceLock::new(),
-            asked: Mutex::default(),
+            asked: Pending::default(),
+            last: AtomicU64::new(0),
             answering: Mutex::default(),
             responder: OnceLock::new(),
             links: Mutex::default(),
@@ -88,7 +84,7 @@ impl Net {
     }
 
     pub(super) fn place(&self, name: &str) -> Option<Place> {
-        self.0.names.iter().position(|known| known == name)
+        self.0.names.place(name)
     }
 
     /// That of this node.
@@ -97,7 +93,7 @@ impl Net {
     }
 
     pub(super) fn name(&self, place: Place) -> &str {
-        self.0.names.get(place).map_or("", String::as_str)
+        self.0.names.name(place)
     }
 
     /// Takes the connection to a node, unless there has been one, or the session is over.
@@ -119,7 +115,7 @@ impl Net {
     pub(super) fn absent(&self) -> Vec<String> {
         let links = lock(&self.0.links);
         let is_absent = |(place, _): &(Place, &String)| *place != self.0.me && !links.contains_key(place);
-        self.0.names.iter().enumerate().filter(is_absent).map(|(_, name)| name.clone()).collect()
+        self.0.names.all().iter().enumerate().filter(is_absent).map(|(_, name)| name.clone()).collect()
     }
 
     /// Sends a frame to all nodes that this one is connected with.
@@ -134,16 +130,8 @@ impl Net {
         if lock(&self.0.links).remove(&place).is_none() {
             return;
         }
-        let through = |to: Place| self.0.me != 0 || to == place;
-        let mut asked = lock(&self.0.asked);
-        let gone: Vec<_> =
-            asked.waiting.iter().filter(|(_, (to, _))| through(*to)).map(|(id, _)| *id).collect();
-        for id in gone {
-            if let Some((_, answer)) = asked.waiting.remove(&id) {
-                let _ = answer.send(Err(self.unreachable(place)));
-            }
-        }
-        drop(asked);
+        // what others are asked goes through the head
+        self.0.asked.fail(|to| self.0.me != 0 || to == place, || self.unreachable(place));
         let operations = self.0.operations.get();
         if self.0.me == 0 {
             operations.inspect(|operations| operations.lose(place));
@@ -192,9 +180,14 @@ impl Net {
         }
         match content {
             Content::Ask(ask) => self.take_ask(from, ask).await,
+            // the head hears each node itself, and no other one answers in its place
+            Content::Answer(nodes::Answer { id, .. })
+                if self.0.me == 0 && self.0.asked.asked(id).is_some_and(|to| to != from) =>
+            {
+                tracing::warn!(node = self.name(from), "a node has answered what another one was asked");
+            }
             Content::Answer(nodes::Answer { id, result }) => {
-                let Some(answer) = self.asked_of(from, id) else { return };
-                let _ = answer.send(self.answer_in(from, result));
+                self.0.asked.answer(id, self.answer_in(from, result));
             }
             _ => tracing::warn!(node = self.name(from), "a node has sent what it must not send"),
         }
@@ -263,32 +256,18 @@ impl Net {
             return self.answer_here(from, what).await;
         }
         let what = self.small_enough(what, self.name(to))?;
-        let (answer, answered) = oneshot::channel();
         let id = self.next_id();
-        lock(&self.0.asked).waiting.insert(id, (to, answer));
-        let _waiting = Waiting { net: self, id };
+        let Some(mut asked) = self.0.asked.begin(id, to) else { return Err(self.unreachable(to)) };
         let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), what: Some(what) };
         if !self.send(to, Content::Ask(ask)).await {
             return Err(self.unreachable(to));
         }
-        answered.await.unwrap_or_else(|_| Err(self.unreachable(to)))
-    }
-
-    /// Who waits for this answer of a node. The head hears each node itself, and no other one answers in its place.
-    fn asked_of(&self, from: Place, id: u64) -> Option<oneshot::Sender<Answered>> {
-        let waiting = &mut lock(&self.0.asked).waiting;
-        if self.0.me == 0 && waiting.get(&id).is_some_and(|(to, _)| *to != from) {
-            tracing::warn!(node = self.name(from), "a node has answered what another one was asked");
-            return None;
-        }
-        waiting.remove(&id).map(|(_, answer)| answer)
+        asked.answered().await.unwrap_or_else(|| Err(self.unreachable(to)))
     }
 
     /// A number for a request from here.
     pub(super) fn next_id(&self) -> u64 {
-        let mut asked = lock(&self.0.asked);
-        asked.last += 1;
-        asked.last
+        self.0.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn unreachable(&self, place: Place) -> ExchangeError {
@@ -375,18 +354,6 @@ impl Drop for Turn {
     }
 }
 
-/// A request that is not answered yet; forgotten when nobody waits for the answer.
-struct Waiting<'a> {
-    net: &'a Net,
-    id: u64,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        lock(&self.net.0.asked).waiting.remove(&self.id);
-    }
-}
-
 #[async_trait]
 impl Exchange for Net {
     fn node(&self) -> &str {
@@ -394,7 +361,7 @@ impl Exchange for Net {
     }
 
     fn nodes(&self) -> Vec<String> {
-        self.0.names.clone()
+        self.0.names.all().to_vec()
     }
 
     async fn all_gather(

@@ -93,7 +93,7 @@ async fn what_waits_for_a_node_that_is_lost_fails_and_names_it() {
     ends[1].serve(Arc::new(Named("a".into(), Arc::new(Semaphore::new(0)))));
     let all = names(&["h", "a", "b"]);
     let lose = async {
-        while lock(&ends[0].0.asked).waiting.len() < 2 {
+        while ends[0].0.asked.ids().len() < 2 {
             tokio::task::yield_now().await;
         }
         ends[0].lose(1, "it was cut off");
@@ -130,9 +130,10 @@ async fn a_node_speaks_for_no_other() {
         let what = Some(What::Step(step.into()));
         Content::Ask(nodes::Ask { id: 0, from: "h".into(), to: "h".into(), what })
     };
-    let part = |data: &[u32], given_up| {
+    let part = |data: &[u32], by: Option<u32>| {
         let data = data.iter().map(|node| nodes::NodeData { node: *node, data: "forged".into() });
         let (operation, nodes) = ("op".into(), vec![0, 1, 2]);
+        let given_up = by.map(|node| nodes::GivenUp { node, why: 0 });
         ask(nodes::step::Content::Part(nodes::Part { operation, nodes, data: data.collect(), given_up }))
     };
     for forged in [part(&[2], None), part(&[], Some(2)), part(&[9], None)] {
@@ -143,16 +144,16 @@ async fn a_node_speaks_for_no_other() {
         let head = ends[0].clone();
         async move { head.fetch("b", "x".into()).await }
     });
-    while lock(&ends[0].0.asked).waiting.is_empty() {
+    while ends[0].0.asked.ids().is_empty() {
         tokio::task::yield_now().await;
     }
-    let id = *lock(&ends[0].0.asked).waiting.keys().next().unwrap();
+    let id = ends[0].0.asked.ids()[0];
     let result = Some(nodes::answer::Result::Reply("forged".into()));
     ends[0].take(1, Content::Answer(nodes::Answer { id, result })).await;
     permits.add_permits(1);
     assert_eq!(asked.await.unwrap().unwrap(), "b to h: x");
     // nor for the head
-    let result = Some(nodes::outcome::Result::GivenUp(0));
+    let result = Some(nodes::outcome::Result::GivenUp(nodes::GivenUp { node: 0, why: 0 }));
     let outcome = nodes::Outcome { operation: "op".into(), nodes: vec![0, 1, 2], result };
     ends[0].take(1, ask(nodes::step::Content::Outcome(outcome))).await;
     let gather = |end: usize| ends[end].all_gather("op", &all, Bytes::from(ends[end].node().to_owned()));

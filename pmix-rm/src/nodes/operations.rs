@@ -16,8 +16,9 @@ use prost::Message;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::gather::{Act, Gathering, Outcome, Part, Place};
+use super::gather::{Act, Gathering, GivenUp, MAX_GATHERED, Outcome, Part, Place, Why};
 use super::lock;
+use super::names::Names;
 use super::net::begin;
 
 /// How long data of operations is kept, at least, for nodes that ask again; twice as long at most.
@@ -44,7 +45,7 @@ pub(super) struct Operations(Arc<Inner>);
 
 struct Inner {
     me: Place,
-    names: Vec<String>,
+    names: Names,
     gathering: Mutex<Gathering>,
     /// Callers here of operations that have not ended.
     callers: Mutex<HashMap<String, oneshot::Sender<Outcome>>>,
@@ -55,7 +56,7 @@ struct Inner {
 
 impl Operations {
     /// The end of the node `me` among these, in trees of this degree.
-    pub(super) fn new(me: Place, names: Vec<String>, degree: usize, reach: Arc<dyn Reach>) -> Self {
+    pub(super) fn new(me: Place, names: Names, degree: usize, reach: Arc<dyn Reach>) -> Self {
         let inner = Arc::new(Inner {
             me,
             names,
@@ -75,7 +76,7 @@ impl Operations {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
-        let place = |name: &String| self.0.names.iter().position(|known| known == name);
+        let place = |name: &String| self.0.names.place(name);
         let unknown = |name: &String| ExchangeError::Unreachable { node: name.clone() };
         let places = nodes.iter().map(|name| place(name).ok_or_else(|| unknown(name)));
         let places = places.collect::<Result<Vec<_>, _>>()?;
@@ -86,6 +87,7 @@ impl Operations {
             let why = format!("node {} does not take part in {operation}", self.name(self.0.me));
             return Err(ExchangeError::Other(why));
         }
+        let members = members.into();
         let (caller, outcome) = oneshot::channel();
         lock(&self.0.callers).insert(operation.to_owned(), caller);
         let _entered = Entered { operations: self, operation };
@@ -96,12 +98,26 @@ impl Operations {
                 let data: BTreeMap<Place, Bytes> = data.into_iter().collect();
                 Ok(places.iter().filter_map(|place| data.get(place).cloned()).collect())
             }
-            Ok(Outcome::GivenUp(place)) => {
-                Err(ExchangeError::Abandoned { node: self.name(place).to_owned() })
-            }
+            Ok(Outcome::GivenUp(given_up)) => Err(self.no_result(given_up)),
             Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_owned() }),
             Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
         }
+    }
+
+    fn no_result(&self, GivenUp { by, why }: GivenUp) -> ExchangeError {
+        let node = self.name(by);
+        ExchangeError::Other(match why {
+            Why::Left => return ExchangeError::Abandoned { node: node.to_owned() },
+            Why::TooMuch => format!(
+                "the nodes give more than {} MiB together, which is the most that node {node} holds for one operation",
+                MAX_GATHERED >> 20
+            ),
+            Why::Differs => format!("node {node} names other nodes as participants than another node does"),
+            Why::Unreadable => {
+                format!("node {node} cannot understand how another node says that it has ended")
+            }
+            Why::Forgotten => format!("it has ended, but node {node} no longer has the result"),
+        })
     }
 
     /// Handles a request of another node, and returns the answer.
@@ -118,6 +134,11 @@ impl Operations {
                 }
                 let (asker, outcome) = oneshot::channel();
                 lock(&self.0.askers).entry((part.operation.clone(), from)).or_default().push(asker);
+                if lock(&self.0.gathering).is_lost(from) {
+                    // what has come through the head, too late
+                    self.forget_askers(from);
+                    return Err("its node is lost");
+                }
                 let acts = lock(&self.0.gathering).take(from, part);
                 self.carry(acts);
                 outcome.await.map_err(|_| "its node is lost")
@@ -131,9 +152,13 @@ impl Operations {
 
     /// The head has declared a node lost.
     pub(super) fn lose(&self, node: Place) {
-        lock(&self.0.askers).retain(|(_, from), _| *from != node);
         let acts = lock(&self.0.gathering).lose(node);
+        self.forget_askers(node);
         self.carry(acts);
+    }
+
+    fn forget_askers(&self, node: Place) {
+        lock(&self.0.askers).retain(|(_, from), _| *from != node);
     }
 
     /// The head is gone: so is the session.
@@ -144,7 +169,7 @@ impl Operations {
     }
 
     fn name(&self, place: Place) -> &str {
-        self.0.names.get(place).map_or("", String::as_str)
+        self.0.names.name(place)
     }
 
     /// A node that does not read keeps nobody else waiting.
@@ -188,11 +213,10 @@ impl Operations {
                 Ok(answer) => {
                     let outcome = nodes::Outcome::decode(answer).ok();
                     if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
-                        tracing::warn!(
-                            node = self.name(to),
-                            operation,
-                            "the outcome of an operation makes no sense"
-                        );
+                        let node = self.name(to);
+                        tracing::warn!(node, operation, "the outcome of an operation makes no sense");
+                        let acts = lock(&self.0.gathering).fail(&operation);
+                        self.carry(acts);
                     }
                     return;
                 }
@@ -222,11 +246,10 @@ impl Operations {
     fn take_outcome(&self, from: Place, form: nodes::Outcome) -> Option<()> {
         use nodes::outcome::Result;
         let members = self.places_in(&form.nodes)?;
-        let place = |node: u32| usize::try_from(node).ok().filter(|place| *place < self.0.names.len());
         let outcome = match form.result? {
             Result::Data(all) => Outcome::Complete(self.data_in(all.data)?),
-            Result::GivenUp(node) => Outcome::GivenUp(place(node)?),
-            Result::Lost(node) => Outcome::Lost(place(node)?),
+            Result::GivenUp(given_up) => Outcome::GivenUp(self.given_up_in(&given_up)?),
+            Result::Lost(node) => Outcome::Lost(self.0.names.place_in(node)?),
         };
         let acts = lock(&self.0.gathering).outcome(from, &form.operation, &members, outcome);
         self.carry(acts);
@@ -236,25 +259,34 @@ impl Operations {
     fn part_in(&self, form: nodes::Part) -> Option<Part> {
         let nodes::Part { operation, nodes, data, given_up } = form;
         let (members, data) = (self.places_in(&nodes)?, self.data_in(data)?);
-        let given_up =
-            given_up.map(|node| usize::try_from(node).ok()).map_or(Some(None), |place| place.map(Some))?;
+        let given_up = match given_up {
+            Some(given_up) => Some(self.given_up_in(&given_up)?),
+            None => None,
+        };
         Some(Part { operation, members, data, given_up })
     }
 
-    /// Places in ascending order, each of which is one.
-    fn places_in(&self, nodes: &[u32]) -> Option<Vec<Place>> {
-        let places: Option<Vec<Place>> = nodes.iter().map(|node| usize::try_from(*node).ok()).collect();
-        let is_right = |places: &Vec<Place>| {
-            places.is_sorted_by(|one, next| one < next)
-                && places.last().is_some_and(|last| *last < self.0.names.len())
-        };
-        places.filter(is_right)
+    /// Places in ascending order, at least one.
+    fn places_in(&self, nodes: &[u32]) -> Option<Arc<[Place]>> {
+        let places: Option<Arc<[Place]>> = nodes.iter().map(|node| self.0.names.place_in(*node)).collect();
+        places.filter(|places| !places.is_empty() && places.is_sorted_by(|one, next| one < next))
     }
 
     fn data_in(&self, data: Vec<nodes::NodeData>) -> Option<Vec<(Place, Bytes)>> {
-        data.into_iter()
-            .map(|nodes::NodeData { node, data }| Some((usize::try_from(node).ok()?, data)))
-            .collect()
+        let read = |nodes::NodeData { node, data }| Some((self.0.names.place_in(node)?, data));
+        data.into_iter().map(read).collect()
+    }
+
+    fn given_up_in(&self, form: &nodes::GivenUp) -> Option<GivenUp> {
+        use nodes::given_up::Why as Form;
+        let why = match form.why() {
+            Form::Left => Why::Left,
+            Form::TooMuch => Why::TooMuch,
+            Form::Differs => Why::Differs,
+            Form::Forgotten => Why::Forgotten,
+            Form::Unreadable => Why::Unreadable,
+        };
+        Some(GivenUp { by: self.0.names.place_in(form.node)?, why })
     }
 }
 
@@ -279,13 +311,25 @@ fn data_form(data: Vec<(Place, Bytes)>) -> Vec<nodes::NodeData> {
     data.into_iter().map(|(place, data)| nodes::NodeData { node: number(place), data }).collect()
 }
 
+fn given_up_form(GivenUp { by, why }: GivenUp) -> nodes::GivenUp {
+    use nodes::given_up::Why as Form;
+    let why = match why {
+        Why::Left => Form::Left,
+        Why::TooMuch => Form::TooMuch,
+        Why::Differs => Form::Differs,
+        Why::Forgotten => Form::Forgotten,
+        Why::Unreadable => Form::Unreadable,
+    };
+    nodes::GivenUp { node: number(by), why: why.into() }
+}
+
 fn part_form(part: Part) -> nodes::Part {
     let Part { operation, members, data, given_up } = part;
     nodes::Part {
         operation,
-        nodes: members.into_iter().map(number).collect(),
+        nodes: members.iter().copied().map(number).collect(),
         data: data_form(data),
-        given_up: given_up.map(number),
+        given_up: given_up.map(given_up_form),
     }
 }
 
@@ -293,7 +337,7 @@ fn outcome_form(operation: String, members: &[Place], outcome: Outcome) -> nodes
     use nodes::outcome::Result;
     let result = match outcome {
         Outcome::Complete(data) => Result::Data(nodes::AllData { data: data_form(data) }),
-        Outcome::GivenUp(place) => Result::GivenUp(number(place)),
+        Outcome::GivenUp(given_up) => Result::GivenUp(given_up_form(given_up)),
         Outcome::Lost(place) => Result::Lost(number(place)),
     };
     nodes::Outcome { operation, nodes: members.iter().copied().map(number).collect(), result: Some(result) }

@@ -4,7 +4,7 @@
 //! nothing: what was not answered is asked through the head, as is all that cannot be asked directly. Only the head declares
 //! a node lost, and then what waits for that node fails.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,8 +23,9 @@ use tonic::Streaming;
 use super::dial::Dial;
 use super::gather::Place;
 use super::link::Link;
-use super::net::{Answered, Net};
+use super::net::Net;
 use super::operations::Reach;
+use super::pending::{Answered, Pending};
 use super::{MAX_ADDRESSES, brief, lock, trust, version};
 
 /// Connections to other daemons at a time.
@@ -35,6 +36,8 @@ const WAIT: Duration = Duration::from_secs(2);
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// How long a daemon is asked through the head before a connection is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
+/// Daemons that are connected with this one to ask it.
+pub(super) const MAX_VISITS: usize = 256;
 /// How long a connection may be unused before it is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -46,6 +49,8 @@ struct Inner {
     net: Net,
     own: Own,
     table: Mutex<Table>,
+    /// The tasks that answer others. Locked before the table.
+    visits: Mutex<BTreeMap<Place, AbortHandle>>,
     /// A node that cannot be reached directly has been named.
     has_named: AtomicBool,
 }
@@ -60,22 +65,20 @@ pub(super) struct Own {
 }
 
 #[derive(Default)]
-pub(super) struct Table {
+struct Table {
     ways: BTreeMap<Place, Way>,
     /// Questions to the head.
     wheres: BTreeMap<Place, oneshot::Sender<There>>,
-    /// The tasks that answer others.
-    pub(super) visits: BTreeMap<Place, AbortHandle>,
     /// What the head has declared lost.
-    pub(super) lost: BTreeSet<Place>,
+    lost: BTreeSet<Place>,
 }
 
 /// How another daemon is asked.
 enum Way {
-    /// It is being connected with, until the sender is gone.
+    /// It is being connected with for the first time, until the sender is gone.
     Opening(watch::Receiver<()>),
     Open(Arc<Open>),
-    /// Through the head, until then.
+    /// Through the head; a connection is tried again at that time.
     Shut(Instant),
 }
 
@@ -90,26 +93,52 @@ enum Step {
 /// A connection that is open, or was.
 struct Open {
     link: Link,
-    waiting: Arc<Mutex<Waiting>>,
+    pending: Arc<Pending>,
     /// When it was used last.
     used: Mutex<Instant>,
 }
 
-/// Requests that are not answered; none are accepted once the connection has ended.
-struct Waiting(Option<HashMap<u64, oneshot::Sender<Answered>>>);
-
 impl Peers {
     pub(super) fn new(net: Net, own: Own) -> Self {
         let has_named = AtomicBool::new(false);
-        Self(Arc::new(Inner { net, own, table: Mutex::default(), has_named }))
+        Self(Arc::new(Inner { net, own, table: Mutex::default(), visits: Mutex::default(), has_named }))
     }
 
     pub(super) fn net(&self) -> &Net {
         &self.0.net
     }
 
-    pub(super) fn table(&self) -> &Mutex<Table> {
-        &self.0.table
+    /// Takes a connection of another daemon that asks, in place of an earlier one.
+    ///
+    /// # Errors
+    /// It is refused: why.
+    pub(super) fn receive(
+        &self,
+        place: Place,
+        begin: impl FnOnce() -> AbortHandle,
+    ) -> Result<(), &'static str> {
+        let mut visits = lock(&self.0.visits);
+        if lock(&self.0.table).lost.contains(&place) {
+            return Err("the head has declared it lost");
+        }
+        visits.retain(|_, visit| !visit.is_finished());
+        if visits.len() >= MAX_VISITS && !visits.contains_key(&place) {
+            return Err("too many daemons are connected with this one");
+        }
+        if let Some(earlier) = visits.insert(place, begin()) {
+            earlier.abort();
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn visits(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, AbortHandle>> {
+        lock(&self.0.visits)
+    }
+
+    /// The session is over: others leave, too, which is no news.
+    pub(super) fn leave(&self) {
+        self.0.has_named.store(true, Ordering::Relaxed);
     }
 
     /// Handles what the head sends.
@@ -138,19 +167,18 @@ impl Peers {
 
     /// The head has declared a node lost: what waits for it fails, and it is not heard any more.
     fn lose(&self, place: Place) {
-        let (way, visit) = {
+        let way = {
             let mut table = lock(&self.0.table);
             table.lost.insert(place);
-            (table.ways.remove(&place), table.visits.remove(&place))
+            table.ways.remove(&place)
         };
-        if let Some(visit) = visit {
+        if let Some(visit) = lock(&self.0.visits).remove(&place) {
             visit.abort();
         }
         let _ = self.0.net.operations().inspect(|operations| operations.lose(place));
         if let Some(Way::Open(open)) = way {
-            for (_, answer) in lock(&open.waiting).0.take().into_iter().flatten() {
-                let _ = answer.send(Err(self.0.net.unreachable(place)));
-            }
+            open.pending.fail(|_| true, || self.0.net.unreachable(place));
+            open.pending.close();
         }
     }
 
@@ -194,13 +222,16 @@ impl Peers {
             return Step::ThroughHead;
         }
         let (over, opening) = watch::channel(());
-        table.ways.insert(place, Way::Opening(opening.clone()));
+        // where there was no connection before, nobody waits for one
+        let is_again = matches!(table.ways.get(&place), Some(Way::Shut(_)));
+        let way = if is_again { Way::Shut(Instant::now() + AGAIN) } else { Way::Opening(opening.clone()) };
+        table.ways.insert(place, way);
         let peers = self.clone();
         tokio::spawn(async move {
             peers.open(place).await;
             drop(over);
         });
-        Step::Wait(opening)
+        if is_again { Step::ThroughHead } else { Step::Wait(opening) }
     }
 
     /// Connects with another daemon, if it can be reached.
@@ -209,11 +240,13 @@ impl Peers {
         let connected = timeout(OPEN_WITHIN, self.connect(place)).await.map_err(late);
         let (way, frames) = match connected.and_then(|connected| connected) {
             Ok((link, frames)) => {
-                let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
-                let frames = Some((waiting.clone(), frames));
-                (Way::Open(Arc::new(Open { link, waiting, used: Mutex::new(Instant::now()) })), frames)
+                let pending = Arc::new(Pending::default());
+                let frames = Some((pending.clone(), frames));
+                (Way::Open(Arc::new(Open { link, pending, used: Mutex::new(Instant::now()) })), frames)
             }
             Err(reason) => {
+                // if it is lost, the head says so before it answers
+                let _ = self.whereabouts(place).await;
                 self.name(place, &reason);
                 (Way::Shut(Instant::now() + AGAIN), None)
             }
@@ -226,21 +259,22 @@ impl Peers {
             }
             table.ways.insert(place, way);
         }
-        if let Some((waiting, frames)) = frames {
+        if let Some((pending, frames)) = frames {
             tracing::debug!(node = self.0.net.name(place), "connected with another daemon");
-            tokio::spawn(self.clone().hear(place, waiting, frames));
+            tokio::spawn(self.clone().hear(place, pending, frames));
         }
     }
 
     /// Says why a node is asked through the head, of the first one aloud.
     fn name(&self, place: Place, reason: &str) {
         let node = self.0.net.name(place);
-        if self.0.has_named.swap(true, Ordering::Relaxed) {
+        let is_lost = lock(&self.0.table).lost.contains(&place);
+        if is_lost || self.0.has_named.swap(true, Ordering::Relaxed) {
             tracing::debug!(node, reason, "cannot connect with another daemon");
         } else {
             tracing::warn!(
-                "node {node} cannot be reached directly, so it is asked through the head, which is slower, as are others of which \
-                 nothing is said here: {reason}"
+                "node {node} cannot be reached directly: {reason}. Requests to it go through the head, which is slower. Other \
+                 nodes of which this is true are not named"
             );
         }
     }
@@ -281,35 +315,33 @@ impl Peers {
     }
 
     /// Handles the answers of another daemon, until the connection ends or is not used any more.
-    async fn hear(self, place: Place, waiting: Arc<Mutex<Waiting>>, mut frames: Streaming<Frame>) {
+    async fn hear(self, place: Place, pending: Arc<Pending>, mut frames: Streaming<Frame>) {
         let reason = loop {
             match timeout(IDLE, frames.message()).await {
                 Ok(Ok(Some(Frame { content: Some(Content::Answer(nodes::Answer { id, result })) }))) => {
-                    let asked = lock(&waiting).0.as_mut().and_then(|waiting| waiting.remove(&id));
-                    // who has asked may have given up
-                    let _ = asked.map(|asked| asked.send(self.0.net.answer_in(place, result)));
+                    pending.answer(id, self.0.net.answer_in(place, result));
                 }
                 Ok(Ok(Some(_))) => break "it has sent what it must not send".to_owned(),
                 Ok(Ok(None)) => break "it has closed the connection".to_owned(),
                 Ok(Err(status)) => break brief(&status),
-                Err(_) if self.is_idle(place, &waiting) => break "it is not used any more".to_owned(),
+                Err(_) if self.is_idle(place, &pending) => break "it is not used any more".to_owned(),
                 Err(_) => {}
             }
         };
         let node = self.0.net.name(place);
         tracing::debug!(node, reason, "the connection with another daemon has ended");
         // whoever waits asks through the head
-        lock(&waiting).0 = None;
+        pending.close();
         let mut table = lock(&self.0.table);
-        if table.open(place).is_some_and(|open| Arc::ptr_eq(&open.waiting, &waiting)) {
+        if table.open(place).is_some_and(|open| Arc::ptr_eq(&open.pending, &pending)) {
             table.ways.remove(&place);
         }
     }
 
     /// Whether nobody has used a connection for a while, or there is another one in its place.
-    fn is_idle(&self, place: Place, waiting: &Arc<Mutex<Waiting>>) -> bool {
+    fn is_idle(&self, place: Place, pending: &Arc<Pending>) -> bool {
         let table = lock(&self.0.table);
-        let Some(open) = table.open(place).filter(|open| Arc::ptr_eq(&open.waiting, waiting)) else {
+        let Some(open) = table.open(place).filter(|open| Arc::ptr_eq(&open.pending, pending)) else {
             return true;
         };
         !open.is_in_use() && lock(&open.used).elapsed() >= IDLE
@@ -341,7 +373,7 @@ impl Table {
 
 impl Open {
     fn is_open(&self) -> bool {
-        lock(&self.waiting).0.is_some()
+        !self.pending.is_closed()
     }
 
     /// Each who asks holds it, beside the table.
@@ -351,30 +383,14 @@ impl Open {
 
     /// Asks on this connection; `None` if it ends before the answer.
     async fn ask(&self, net: &Net, to: Place, what: &What) -> Option<Answered> {
-        let (answer, answered) = oneshot::channel();
         let id = net.next_id();
-        lock(&self.waiting).0.as_mut()?.insert(id, answer);
-        let _forgotten = Forgotten { waiting: &self.waiting, id };
+        let mut asked = self.pending.begin(id, to)?;
         let (from, to) = (net.name(net.me()).to_owned(), net.name(to).to_owned());
         let ask = Ask { id, from, to, what: Some(what.clone()) };
         self.link.send(Frame { content: Some(Content::Ask(ask)) }).await.ok()?;
-        let answered = answered.await.ok();
+        let answered = asked.answered().await;
         *lock(&self.used) = Instant::now();
         answered
-    }
-}
-
-/// A request that is not answered yet; forgotten when nobody waits for the answer.
-struct Forgotten<'a> {
-    waiting: &'a Mutex<Waiting>,
-    id: u64,
-}
-
-impl Drop for Forgotten<'_> {
-    fn drop(&mut self) {
-        if let Some(waiting) = &mut lock(self.waiting).0 {
-            waiting.remove(&self.id);
-        }
     }
 }
 

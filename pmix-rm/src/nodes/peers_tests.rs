@@ -1,6 +1,7 @@
 //! Daemons that ask each other, beside their head.
 
 use super::super::fixture::{Here, Session, until};
+use super::super::gather::MAX_GATHERED;
 use super::*;
 
 /// That a daemon has a connection with another one that is open.
@@ -64,7 +65,7 @@ async fn the_end_of_a_connection_fails_nothing_and_the_rest_is_asked_through_the
     let end = async {
         until(|| b.asked() == 1).await;
         assert_eq!(session.passed_on(&mut count), 0);
-        lock(&b.peers.0.table).visits[&1].abort();
+        b.peers.visits()[&1].abort();
         until(|| b.asked() == 2).await;
         b.answers.permits.add_permits(1);
     };
@@ -107,6 +108,64 @@ async fn a_request_waits_only_a_moment_for_a_connection() {
     assert!(asked.is_none() && began.elapsed() >= WAIT && began.elapsed() < 2 * WAIT);
 }
 
+/// As behind a firewall that drops what it does not like: each attempt takes its time.
+#[tokio::test]
+async fn nobody_waits_for_a_connection_that_could_not_be_made_before() {
+    let session = Session::new(&["h", "a", "b"]).await;
+    let (a, _b) = (session.daemon("a").await, session.daemon("b").await);
+    lock(&a.peers.0.table).ways.insert(2, Way::Shut(Instant::now()));
+    assert!(matches!(a.peers.step(2), Step::ThroughHead));
+    // it is made all the same
+    until(|| is_connected(&a, 2)).await;
+    assert!(matches!(a.peers.step(2), Step::Ask(_)));
+}
+
+#[tokio::test]
+async fn a_node_that_is_lost_or_that_leaves_is_not_named_as_one_that_cannot_be_reached() {
+    let session = Session::new(&["h", "a", "b", "c"]).await;
+    let (a, mut b) = (session.daemon("a").await, session.daemon("b").await);
+    b.port = None;
+    // what the head says before it answers where the node is
+    a.peers.lose(2);
+    a.peers.name(2, "connection refused");
+    assert!(!a.peers.0.has_named.load(Ordering::Relaxed));
+    a.peers.name(3, "connection refused");
+    assert!(a.peers.0.has_named.load(Ordering::Relaxed));
+    b.peers.leave();
+    assert!(b.peers.0.has_named.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn an_operation_without_a_result_says_why() {
+    let (session, [a, b, c], all) = four().await;
+    let much = Bytes::from(vec![0; MAX_GATHERED / 3]);
+    let gather = |peers: Peers, nodes: Vec<String>, data: Bytes| {
+        tokio::spawn(async move { peers.all_gather("op", &nodes, data).await })
+    };
+    let others = [a.peers.clone(), b.peers.clone(), c.peers.clone()]
+        .map(|peers| gather(peers, all.clone(), much.clone()));
+    let root = session.head.all_gather("op", &all, much.clone()).await;
+    for failed in others.map(|other| async { other.await.unwrap() }) {
+        let error = failed.await.unwrap_err().to_string();
+        assert!(error.contains("more than 192 MiB together, which is the most that node h holds"), "{error}");
+    }
+    assert!(root.is_err());
+    // nodes that disagree on who takes part
+    let some = all[..3].to_vec();
+    let below = tokio::spawn({
+        let (peers, all) = (a.peers.clone(), all.clone());
+        async move { peers.all_gather("other", &all, Bytes::new()).await }
+    });
+    let root = session.head.all_gather("other", &some, Bytes::new());
+    let leaf = b.peers.all_gather("other", &some, Bytes::new());
+    let last = c.peers.all_gather("other", &all, Bytes::new());
+    let (root, leaf, last) = tokio::join!(root, leaf, last);
+    for failed in [root, leaf, last, below.await.unwrap()] {
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("names other nodes as participants than another node does"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_is_not_used_any_more_is_closed() {
     let session = Session::new(&["h", "a", "b"]).await;
@@ -116,7 +175,7 @@ async fn a_connection_that_is_not_used_any_more_is_closed() {
     tokio::time::pause();
     tokio::time::advance(IDLE + Duration::from_secs(1)).await;
     until(|| lock(&a.peers.0.table).ways.is_empty()).await;
-    until(|| lock(&b.peers.0.table).visits[&1].is_finished()).await;
+    until(|| b.peers.visits()[&1].is_finished()).await;
 }
 
 #[tokio::test]
@@ -124,8 +183,8 @@ async fn connections_to_other_daemons_are_bounded_and_the_one_unused_for_longest
     let used = Instant::now();
     let open = |place: u64| {
         let (link, _) = Link::new(IDLE);
-        let waiting = Arc::new(Mutex::new(Waiting(Some(HashMap::new()))));
-        Arc::new(Open { link, waiting, used: Mutex::new(used + Duration::from_secs(place)) })
+        let pending = Arc::new(Pending::default());
+        Arc::new(Open { link, pending, used: Mutex::new(used + Duration::from_secs(place)) })
     };
     let mut table = Table::default();
     let mut in_use = Vec::new();
@@ -202,7 +261,7 @@ async fn an_operation_goes_on_when_a_connection_of_its_tree_ends() {
             .is_some_and(|way| matches!(way, Way::Open(open) if open.is_in_use()))
     };
     until(asked).await;
-    lock(&a.peers.0.table).visits[&3].abort();
+    a.peers.visits()[&3].abort();
     let (a, b) = (gather(a.peers.clone()), gather(b.peers.clone()));
     session.head.all_gather("op", &all, Bytes::from_static(b"x")).await.unwrap();
     for given in [below, a, b] {

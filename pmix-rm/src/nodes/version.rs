@@ -5,7 +5,7 @@ use pmix_proto::nodes::Versions;
 use pmix_types::escaped;
 use thiserror::Error;
 
-/// The minor version of this release; the first one is 1.
+/// The minor version of this release; the first one is 1. It changes with the first change after a release.
 pub(super) const OWN: u32 = 1;
 
 /// Longest name of an implementation that is shown.

@@ -14,10 +14,7 @@ use super::gather::Place;
 use super::link::{Link, Unsent};
 use super::peers::Peers;
 use super::port::{House, Visitor};
-use super::{MAX_FRAME, brief, lock, trust, version};
-
-/// Daemons that are connected with this one to ask it.
-const MAX_VISITS: usize = 256;
+use super::{MAX_FRAME, brief, trust, version};
 
 /// What is behind the port.
 pub(super) struct Visits {
@@ -80,19 +77,8 @@ impl Nodes for Visit {
 impl Visits {
     /// Answers another daemon on this connection from now on, in place of an earlier one.
     fn begin(&self, place: Place, link: Link, frames: Streaming<Frame>) -> Result<(), &'static str> {
-        let mut table = lock(self.peers.table());
-        if table.lost.contains(&place) {
-            return Err("the head has declared it lost");
-        }
-        table.visits.retain(|_, visit| !visit.is_finished());
-        if table.visits.len() >= MAX_VISITS && !table.visits.contains_key(&place) {
-            return Err("too many daemons are connected with this one");
-        }
-        let visit = tokio::spawn(hear(self.peers.clone(), place, link, frames)).abort_handle();
-        if let Some(earlier) = table.visits.insert(place, visit) {
-            earlier.abort();
-        }
-        Ok(())
+        self.peers
+            .receive(place, || tokio::spawn(hear(self.peers.clone(), place, link, frames)).abort_handle())
     }
 }
 

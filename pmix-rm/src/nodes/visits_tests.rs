@@ -11,6 +11,7 @@ use tonic::Code;
 use super::super::daemon::SILENCE;
 use super::super::dial::{Client, Dial};
 use super::super::fixture::{Here, Session, until};
+use super::super::peers::MAX_VISITS;
 use super::super::trust::{Authority, Daemon, Identity, name_of};
 use super::*;
 
@@ -43,13 +44,13 @@ impl Fixture {
 
     /// That `a` answers `b` directly, on a new connection.
     async fn serves(&self) {
-        if let Some(visit) = lock(self.a.peers.table()).visits.remove(&2) {
+        if let Some(visit) = self.a.peers.visits().remove(&2) {
             visit.abort();
         }
         let mut count = self.session.head.next_id();
         loop {
             assert_eq!(self.b.ask("a").await.unwrap(), "a to b");
-            if self.session.passed_on(&mut count) == 0 && !lock(self.a.peers.table()).visits.is_empty() {
+            if self.session.passed_on(&mut count) == 0 && !self.a.peers.visits().is_empty() {
                 return;
             }
         }
@@ -170,7 +171,7 @@ async fn garbage_and_leaving_at_once_leave_the_port_of_a_daemon_open() {
     let answers = client.join(frames).await.unwrap();
     until(|| fixture.a.asked() > 0).await;
     drop((link, answers, client));
-    until(|| lock(fixture.a.peers.table()).visits[&3].is_finished()).await;
+    until(|| fixture.a.peers.visits()[&3].is_finished()).await;
     assert_eq!(fixture.a.port.as_ref().unwrap().strangers(), 0);
     fixture.a.answers.permits.add_permits(100);
     fixture.serves().await;
@@ -182,7 +183,7 @@ async fn a_daemon_that_reads_no_answers_is_disconnected() {
     let asks = (0..100).map(|id| ask(id, 1 << 20));
     let mut client = fixture.c().await;
     let _unread = client.join(says([hello("c", 1)].into_iter().chain(asks))).await.unwrap();
-    let is_over = || lock(fixture.a.peers.table()).visits[&3].is_finished();
+    let is_over = || fixture.a.peers.visits()[&3].is_finished();
     until(|| fixture.a.asked() == 100).await;
     assert!(!is_over());
     tokio::time::pause();
@@ -201,7 +202,7 @@ async fn a_daemon_that_reads_no_answers_is_disconnected() {
 async fn daemons_that_are_connected_to_ask_are_bounded_and_each_once() {
     let fixture = Fixture::new().await;
     fixture.serves().await;
-    let visits = || lock(fixture.a.peers.table()).visits.len();
+    let visits = || fixture.a.peers.visits().len();
     // one that comes again takes its own place
     for _ in 0..3 {
         let mut client = fixture.c().await;
@@ -211,13 +212,13 @@ async fn daemons_that_are_connected_to_ask_are_bounded_and_each_once() {
     let others = 1000..1000 + MAX_VISITS;
     for place in others {
         let waits = tokio::spawn(std::future::pending::<()>()).abort_handle();
-        lock(fixture.a.peers.table()).visits.insert(place, waits);
+        fixture.a.peers.visits().insert(place, waits);
     }
-    lock(fixture.a.peers.table()).visits.remove(&3);
+    fixture.a.peers.visits().remove(&3);
     let told = fixture.c().await.join(says([hello("c", 1)])).await.unwrap_err();
     assert_eq!(told.code(), Code::Unavailable, "{told:?}");
-    let one = lock(fixture.a.peers.table()).visits.remove(&1000);
+    let one = fixture.a.peers.visits().remove(&1000);
     one.unwrap().abort();
-    lock(fixture.a.peers.table()).visits.remove(&1001);
+    fixture.a.peers.visits().remove(&1001);
     fixture.c().await.join(says([hello("c", 1)])).await.unwrap();
 }
