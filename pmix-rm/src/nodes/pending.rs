@@ -13,9 +13,16 @@ use super::tree::Place;
 /// What a node is answered, or why it is not.
 pub(super) type Answered = Result<Bytes, ExchangeError>;
 
-/// Those who wait, by the numbers of their requests, with the nodes that they have asked; `None` once nobody is answered any more.
+/// Those who wait, by the numbers of their requests; `None` once nobody is answered any more.
 #[derive(Debug)]
-pub(super) struct Pending(Mutex<Option<HashMap<u64, (Place, oneshot::Sender<Answered>)>>>);
+pub(super) struct Pending(Mutex<Option<HashMap<u64, Waiting>>>);
+
+/// One who waits for the answer of a node.
+#[derive(Debug)]
+struct Waiting {
+    asked: Place,
+    answer: oneshot::Sender<Answered>,
+}
 
 impl Default for Pending {
     fn default() -> Self {
@@ -26,27 +33,27 @@ impl Default for Pending {
 impl Pending {
     /// A request; `None` if nobody is answered any more.
     pub(super) fn begin(&self, id: u64, to: Place) -> Option<Asked<'_>> {
-        let (sender, answer) = oneshot::channel();
-        lock(&self.0).as_mut()?.insert(id, (to, sender));
-        Some(Asked { pending: self, id, answer })
+        let (answer, answered) = oneshot::channel();
+        lock(&self.0).as_mut()?.insert(id, Waiting { asked: to, answer });
+        Some(Asked { pending: self, id, answer: answered })
     }
 
     /// The node that was asked.
     pub(super) fn asked(&self, id: u64) -> Option<Place> {
-        lock(&self.0).as_ref()?.get(&id).map(|(to, _)| *to)
+        lock(&self.0).as_ref()?.get(&id).map(|waiting| waiting.asked)
     }
 
     /// Whoever has asked may have given up.
     pub(super) fn answer(&self, id: u64, answered: Answered) {
         let waiting = lock(&self.0).as_mut().and_then(|waiting| waiting.remove(&id));
-        let _ = waiting.map(|(_, sender)| sender.send(answered));
+        let _ = waiting.map(|waiting| waiting.answer.send(answered));
     }
 
     /// What nodes are asked fails.
     pub(super) fn fail(&self, concerns: impl Fn(Place) -> bool, error: impl Fn() -> ExchangeError) {
         let Some(waiting) = &mut *lock(&self.0) else { return };
-        for (_, (_, sender)) in waiting.extract_if(|_, (to, _)| concerns(*to)) {
-            let _ = sender.send(Err(error()));
+        for (_, waiting) in waiting.extract_if(|_, waiting| concerns(waiting.asked)) {
+            let _ = waiting.answer.send(Err(error()));
         }
     }
 
