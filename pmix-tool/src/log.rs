@@ -48,6 +48,8 @@ fn subscriber(
         .with_env_filter(filter)
         .with_ansi(ansi)
         .with_writer(writer)
+        // whoever reads it may be gone
+        .log_internal_errors(false)
         .finish()
 }
 

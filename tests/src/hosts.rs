@@ -380,10 +380,12 @@ impl Hosts {
         fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
         must(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(dir.join("key")));
         let at = dir.display();
+        let path = format!("{}/bin:{}", self.dir.path().display(), std::env::var("PATH").unwrap_or_default());
         // a shell that is not the first one does not read the user's settings
         let server = format!(
             "HostKey {at}/key\nAuthorizedKeysFile {at}/key.pub\nPermitRootLogin prohibit-password\nStrictModes no\n\
-             UsePAM no\nMaxStartups 200\nPidFile none\nAcceptEnv *\nSetEnv SHLVL=1\n"
+             UsePAM no\nMaxStartups 200\nPidFile none\nAcceptEnv *\n\
+             SetEnv SHLVL=1 \"PATH={path}\"\n"
         );
         fs::write(dir.join("sshd_config"), server).unwrap();
         let client = format!(

@@ -34,7 +34,7 @@ pub struct Versions {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Frame {
-    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub content: ::core::option::Option<frame::Content>,
 }
 /// Nested message and enum types in `Frame`.
@@ -64,6 +64,12 @@ pub mod frame {
         /// From the head.
         #[prost(message, tag = "9")]
         Lost(super::Lost),
+        /// From the head, to a daemon that is ready.
+        #[prost(message, tag = "10")]
+        Start(super::Start),
+        /// From a daemon: what it hears of one that it has started.
+        #[prost(message, tag = "11")]
+        Heard(super::Heard),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -307,6 +313,40 @@ pub struct Lost {
 pub struct Leave {
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
+    /// Nodes whose daemons cannot be told: whoever has started one of them ends the program that did it.
+    #[prost(string, repeated, tag = "2")]
+    pub lost: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Start the daemon of another node by ssh.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Start {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// The program, on that node.
+    #[prost(string, tag = "2")]
+    pub daemon: ::prost::alloc::string::String,
+    /// The line that it reads on standard input. It has the token of that node.
+    #[prost(string, tag = "3")]
+    pub line: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Heard {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(oneof = "heard::What", tags = "2, 3")]
+    pub what: ::core::option::Option<heard::What>,
+}
+/// Nested message and enum types in `Heard`.
+pub mod heard {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        /// On the standard error of the daemon, or of ssh.
+        #[prost(string, tag = "2")]
+        Line(::prost::alloc::string::String),
+        /// How ssh has ended.
+        #[prost(string, tag = "3")]
+        Ended(::prost::alloc::string::String),
+    }
 }
 /// Generated client implementations.
 pub mod nodes_client {

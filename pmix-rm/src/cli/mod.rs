@@ -185,6 +185,7 @@ fn parse_in(
         "start_timeout",
         "head_grace",
         "host_grace",
+        "no_tree_spawn",
         "tree_degree",
     ];
     if hosts.is_none()

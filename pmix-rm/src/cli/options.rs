@@ -206,7 +206,12 @@ pub(super) struct Setting {
     )]
     pub(super) host_grace: Duration,
 
-    /// Hosts that pass on what they give to fences and other operations to the same host, which does so in turn
+    /// Start all daemons from here, 64 at a time. Otherwise hosts whose daemons are ready start those of others by ssh
+    #[arg(long)]
+    pub(super) no_tree_spawn: bool,
+
+    /// Hosts that pass on what they give to fences and other operations to the same host, which does so in turn. It is also the number
+    /// of daemons that a host starts by ssh at a time
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) tree_degree: u16,
 
@@ -360,7 +365,9 @@ impl Setting {
             return Ok(By::Others(dir.clone()));
         }
         match (self.launcher, allocation.and_then(Allocation::of_slurm)) {
-            (Launcher::Ssh, _) | (Launcher::Auto, None) => Ok(By::Ssh),
+            (Launcher::Ssh, _) | (Launcher::Auto, None) => {
+                Ok(By::Ssh { tree: (!self.no_tree_spawn).then_some(usize::from(self.tree_degree)) })
+            }
             (Launcher::Auto | Launcher::Slurm, Some(nodes)) => Ok(By::Slurm(nodes)),
             (Launcher::Slurm, None) => {
                 Err("'--launcher slurm': this is no allocation of Slurm: run pmixrun in salloc or sbatch"

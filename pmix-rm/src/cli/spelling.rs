@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 /// Options of other launchers that `pmixrun` does not have, with the reason or the alternative.
-const OTHERS: [(&[&str], &str); 12] = [
+const OTHERS: [(&[&str], &str); 11] = [
     (
         &["nodelist", "w", "default-hostfile"],
         "write --host LIST or --hostfile FILE, or neither to run on all nodes of an allocation",
@@ -25,7 +25,6 @@ const OTHERS: [(&[&str], &str); 12] = [
         "pmixrun starts the daemons of each run itself, and they may reach it at any address of this host",
     ),
     (&["join"], "that is an option of pmixd; write --await-daemons DIR to have daemons join"),
-    (&["tree-spawn", "no-tree-spawn"], "pmixrun itself starts all daemons, 64 at a time"),
     (&["ntasks"], "write -n N"),
     (&["chdir", "D"], "write --wdir DIR"),
     (&["label", "l"], "write --tag-output"),

@@ -288,7 +288,7 @@ fn hosts_and_what_belongs_to_them() {
         ("--host a --await-daemons d --launcher ssh ./a", "cannot be used with"),
         ("--await-daemons d ./a", "'--await-daemons' has no meaning without '--host'"),
         ("--host a --join f ./a", "write --await-daemons DIR"),
-        ("--no-tree-spawn ./a", "pmixrun itself starts all daemons"),
+        ("--no-tree-spawn ./a", "'--no-tree-spawn' has no meaning without '--host'"),
     ] {
         let error = plan(line).unwrap_err().to_string();
         assert!(error.contains(why), "{line}: {error}");
@@ -320,11 +320,12 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
     assert_eq!((all.ranks(), all.node.as_deref(), &all.start.by), (5, Some("n1"), &slurm));
     let some = plan_in_allocation("--host n2,n0:3 ./a").unwrap();
     assert_eq!((named(&some), some.ranks()), (vec![("n2".into(), 1), ("n0".into(), 3)], 4));
-    assert_eq!(plan_in_allocation("--launcher ssh ./a").unwrap().start.by, By::Ssh);
+    assert_eq!(plan_in_allocation("--launcher ssh ./a").unwrap().start.by, By::Ssh { tree: Some(32) });
     assert_eq!(plan_in_allocation("--launcher slurm ./a").unwrap().start.by, slurm);
     assert_eq!(plan_in_allocation("--launch-agent x ./a").unwrap().start.by, By::Program("x".into()));
     assert_eq!(plan_in_allocation("--await-daemons d ./a").unwrap().start.by, By::Others("d".into()));
-    assert_eq!(plan("--host n1 ./a").unwrap().start.by, By::Ssh);
+    assert_eq!(plan("--host n1 --tree-degree 2 ./a").unwrap().start.by, By::Ssh { tree: Some(2) });
+    assert_eq!(plan("--host n1 --no-tree-spawn ./a").unwrap().start.by, By::Ssh { tree: None });
     let alone = plan_in_allocation("--vnodes 2 ./a").unwrap();
     assert_eq!((alone.ranks(), alone.hosts, alone.node), (1, None, None));
     let alone = plan_in_allocation("--store f ./a").unwrap();

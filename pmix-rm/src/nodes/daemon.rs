@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, StandardHost};
-use pmix_proto::nodes::{Enrolment, Frame, Hello, Ready, Welcome, frame::Content};
+use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Welcome, frame::Content};
 use pmix_server::Server;
 use tokio::sync::mpsc;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::Streaming;
 
+use super::branch::Branch;
 use super::dial::Dial;
 use super::join;
 use super::line::{Line, MAX_START_LINE};
@@ -22,7 +23,7 @@ use super::peers::{Own, Peers};
 use super::port::{Opened, Port};
 use super::trust::{HEAD, Identity};
 use super::visits::Visits;
-use super::{brief, version};
+use super::{LEAVING, brief, version};
 use crate::signals::{Received, Signals};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 
@@ -98,11 +99,16 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
     let Attached { peers, welcome, link, frames, mut losses, port: _port } =
         attached.map_err(|_| late())??;
     let (leave, mut leaving) = mpsc::channel(1);
+    let branch = Branch::new(link.clone());
     let node = Node::start(line, &named.node, &peers, &welcome.head).await?;
-    tokio::spawn(hear(peers, frames, leave));
+    tokio::spawn(hear(peers, frames, branch.clone(), leave));
     let _ = link.send(Frame { content: Some(Content::Ready(Ready {})) }).await;
+    let mut lost = Vec::new();
     let ended = tokio::select! {
-        _ = leaving.recv() => Ok(()),
+        left = leaving.recv() => {
+            lost = left.unwrap_or_default();
+            Ok(())
+        }
         loss = losses.recv() => {
             let reason = loss.map_or_else(String::new, |Loss { reason, .. }| format!(" ({reason})"));
             Err(format!("the head is gone{reason}: ending all processes here"))
@@ -110,6 +116,7 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
         signal = terminated(&mut signals) => Err(format!("ended by {signal}")),
     };
     node.end().await;
+    branch.end(&lost, line.grace() + LEAVING).await;
     ended
 }
 
@@ -124,14 +131,20 @@ async fn terminated(signals: &mut Signals) -> &'static str {
 }
 
 /// Handles what the head sends, until it ends the session or is gone.
-pub(super) async fn hear(peers: Peers, mut frames: Streaming<Frame>, leave: mpsc::Sender<()>) {
+pub(super) async fn hear(
+    peers: Peers,
+    mut frames: Streaming<Frame>,
+    branch: Branch,
+    leave: mpsc::Sender<Vec<String>>,
+) {
     let reason = loop {
         match frames.message().await {
-            Ok(Some(Frame { content: Some(Content::Leave(_)) })) => {
+            Ok(Some(Frame { content: Some(Content::Leave(Leave { lost, .. })) })) => {
                 peers.leave();
-                let _ = leave.send(()).await;
+                let _ = leave.send(lost).await;
                 return;
             }
+            Ok(Some(Frame { content: Some(Content::Start(start)) })) => branch.start(start).await,
             Ok(Some(Frame { content: Some(content) })) => peers.take(content).await,
             Ok(Some(Frame { content: None })) => {
                 break "it has sent a message that cannot be read".to_owned();

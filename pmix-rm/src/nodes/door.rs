@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pmix_host::Machine;
+use pmix_host::{Exchange, Machine};
+use pmix_proto::nodes::heard::What;
 use pmix_proto::nodes::nodes_server::Nodes;
-use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Hello, There, Welcome, frame::Content};
+use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Heard, Hello, There, Welcome, frame::Content};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
@@ -16,6 +17,7 @@ use super::gather::Place;
 use super::link::Link;
 use super::net::Net;
 use super::port::{House, Opened, Port, Visitor};
+use super::start::{MAX_SAID, Said};
 use super::trust::{Authority, Daemon, TrustError};
 use super::{MAX_ADDRESSES, MAX_FRAME, lock, version};
 
@@ -34,10 +36,11 @@ pub(super) enum Arrival {
 struct Shared {
     authority: Arc<Authority>,
     net: Net,
-    names: Vec<String>,
     /// How long a daemon may be silent.
     silence: Duration,
     arrivals: mpsc::UnboundedSender<Arrival>,
+    /// What daemons hear of those that they have started.
+    heard: mpsc::Sender<Said>,
     /// Machines of those who have said hello.
     machines: Mutex<BTreeMap<Place, Machine>>,
     /// Where other daemons reach those who have said so.
@@ -49,7 +52,7 @@ struct Whereabouts {
     addresses: Vec<String>,
 }
 
-/// Receives the daemons of these nodes, of which the head is the first, as long as the port is open.
+/// Receives the daemons of all nodes but the head, as long as the port is open.
 ///
 /// # Errors
 /// TLS cannot be set up.
@@ -57,17 +60,17 @@ pub(super) fn open(
     port: Port,
     authority: Arc<Authority>,
     net: Net,
-    names: Vec<String>,
     silence: Duration,
+    heard: mpsc::Sender<Said>,
 ) -> Result<(Opened, mpsc::UnboundedReceiver<Arrival>), TrustError> {
     let tls = authority.server_config()?;
     let (arrivals, arrived) = mpsc::unbounded_channel();
     let shared = Shared {
         authority,
         net,
-        names,
         silence,
         arrivals,
+        heard,
         machines: Mutex::default(),
         whereabouts: Mutex::default(),
     };
@@ -85,6 +88,24 @@ impl House for Shared {
 }
 
 impl Shared {
+    /// What the daemon of a node hears of one that it has started. A line is not worth that its connection waits.
+    fn hear(&self, by: &str, heard: Heard) {
+        let Heard { node, what: Some(what) } = heard else { return };
+        if self.net.place(&node).is_none() {
+            return;
+        }
+        let said = match what {
+            What::Line(line) => Said::Line { node: Some(node), line: line.chars().take(MAX_SAID).collect() },
+            What::Ended(how) => Said::Ended {
+                nodes: vec![node],
+                how: format!("{how}, on {by} (--no-tree-spawn starts all daemons from here)"),
+            },
+        };
+        if let Err(mpsc::error::TrySendError::Full(said)) = self.heard.try_send(said) {
+            tracing::warn!(?said, "too much is said by daemons that are started at {by}");
+        }
+    }
+
     /// Where the daemon of a node is, as far as is known.
     fn there(&self, node: String) -> There {
         let whereabouts = lock(&self.whereabouts);
@@ -149,7 +170,7 @@ impl Nodes for Service {
         };
         let place = *place;
         let (link, waiting) = Link::new(self.shared.silence);
-        let names = self.shared.names.clone();
+        let names = self.shared.net.nodes();
         let head = names.first().cloned().unwrap_or_default();
         let welcome = Content::Welcome(Welcome { version, nodes: names, head });
         let _ = link.send(Frame { content: Some(welcome) }).await;
@@ -181,6 +202,7 @@ async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Strea
             Ok(Some(Frame { content: Some(Content::Where(asked)) })) => {
                 shared.net.send(place, Content::There(shared.there(asked.node))).await;
             }
+            Ok(Some(Frame { content: Some(Content::Heard(heard)) })) => shared.hear(&node, heard),
             Ok(Some(Frame { content: Some(content) })) => shared.net.take(place, content).await,
             Ok(Some(Frame { content: None })) => {
                 break "it has sent a message that cannot be read".to_owned();

@@ -33,7 +33,9 @@ impl Fixture {
         let (net, _losses) = Net::new(0, names.clone());
         let port = Port::bind().await.unwrap();
         let address = *port.addresses().last().unwrap();
-        let (door, arrivals) = open(port, authority.clone(), net, names, Duration::from_secs(20)).unwrap();
+        let silence = Duration::from_secs(20);
+        let opened = open(port, authority.clone(), net, silence, mpsc::channel(1).0);
+        let (door, arrivals) = opened.unwrap();
         Self { authority, door, address, arrivals }
     }
 

@@ -11,6 +11,7 @@ use pmix_host::{Exchange, Responder};
 use pmix_server::NativeWire;
 use tokio::sync::{Semaphore, mpsc};
 
+use super::branch::Branch;
 use super::daemon::{self, Attached};
 use super::door::{self, Arrival};
 use super::line::Line;
@@ -60,7 +61,8 @@ impl Session {
         head.gather(2, Arc::new(head.clone()));
         let port = Port::bind().await.unwrap();
         let heads = port.addresses();
-        let opened = door::open(port, authority.clone(), head.clone(), names, Duration::from_secs(20));
+        let silence = Duration::from_secs(20);
+        let opened = door::open(port, authority.clone(), head.clone(), silence, mpsc::channel(1).0);
         let (door, arrivals) = opened.unwrap();
         Self { authority, head, heads, _door: door, _arrivals: arrivals }
     }
@@ -89,12 +91,12 @@ impl Session {
 
     /// The same that hears it, and has permits for all answers.
     pub(super) async fn daemon(&self, node: &str) -> Here {
-        let Attached { peers, frames, port, .. } = self.attached(node).await;
+        let Attached { peers, link, frames, port, .. } = self.attached(node).await;
         let (permits, asked) = (Semaphore::new(Semaphore::MAX_PERMITS), AtomicUsize::new(0));
         let answers = Arc::new(Answers { node: node.to_owned(), permits, asked });
         peers.serve(answers.clone());
         let (leave, leaving) = mpsc::channel(1);
-        tokio::spawn(daemon::hear(peers.clone(), frames, leave));
+        tokio::spawn(daemon::hear(peers.clone(), frames, Branch::new(link), leave));
         tokio::spawn(async move {
             let mut leaving = leaving;
             leaving.recv().await

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn of(bytes: usize) -> Frame {
-        Frame { content: Some(Content::Leave(Leave { reason: "x".repeat(bytes) })) }
+        Frame { content: Some(Content::Leave(Leave { reason: "x".repeat(bytes), ..Leave::default() })) }
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,12 +1,14 @@
 //! Several nodes: `pmixrun` is their head, and each has a daemon, `pmixd`, with the server of the node.
 //!
 //! `allocation.rs` finds the nodes that a resource manager has given, `hostlist.rs` those of the command line. `start.rs` starts the
-//! daemons, by ssh or by Slurm (`slurm.rs`), or leaves that to others (`join.rs`), and hands each the line of `line.rs`; `trust.rs`,
+//! daemons, by ssh or by Slurm (`slurm.rs`), or leaves that to others (`join.rs`), and hands each the line of `line.rs`.
+//! By ssh daemons start others (`branch.rs`), those that `spread.rs` says. `trust.rs`,
 //! `port.rs` and `door.rs` let them in, `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each
 //! other, and by `visits.rs` they answer. `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says
 //! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`.
 
 mod allocation;
+mod branch;
 mod daemon;
 mod dial;
 mod door;
@@ -26,6 +28,7 @@ mod pending;
 mod port;
 mod session;
 mod slurm;
+mod spread;
 mod start;
 mod tree;
 mod trust;
@@ -51,6 +54,9 @@ const MAX_FRAME: usize = 256 << 20;
 const MAX_ADDRESSES: usize = 64;
 /// Bytes that may be on their way on a connection.
 const WINDOW: u32 = 4 << 20;
+
+/// How long daemons may take to end, beyond the grace of their processes.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// Locks a table. A panic elsewhere leaves these tables whole: each lock holds one change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

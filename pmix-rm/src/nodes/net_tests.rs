@@ -229,5 +229,5 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
 }
 
 fn leave(bytes: usize) -> Frame {
-    Frame { content: Some(Content::Leave(nodes::Leave { reason: "x".repeat(bytes) })) }
+    Frame { content: Some(Content::Leave(nodes::Leave { reason: "x".repeat(bytes), lost: Vec::new() })) }
 }

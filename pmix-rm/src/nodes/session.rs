@@ -1,21 +1,25 @@
 //! The nodes of one run of `pmixrun`, from the start of their daemons to their end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, Member};
-use pmix_proto::nodes::{Leave, frame::Content};
+use pmix_proto::nodes::{Leave, Start, frame::Content};
 use pmix_server::{NativeWire, Pmi1Wire};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::LEAVING;
 use super::door::{self, Arrival};
 use super::hostlist::HostList;
 use super::line::Line;
 use super::net::{Loss, Net};
 use super::port::{Opened, Port};
+use super::spread::Spread;
 use super::start::{Agent, Said, Starting};
+use super::tree::Place;
 use super::trust::{Authority, Daemon, TrustError};
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
@@ -26,8 +30,6 @@ const FIRST: u64 = 1;
 const MAX_LINES: usize = 256;
 /// How long the last line of a daemon that is lost may take, and its starter to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long daemons may take to end, beyond the grace of their processes.
-const LEAVING: Duration = Duration::from_secs(5);
 
 /// How daemons are started, and what they are told.
 #[derive(Clone, Debug)]
@@ -101,7 +103,9 @@ impl Session {
         let port = Port::bind().await;
         let port = port.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
         let heads = port.addresses();
-        let opened = door::open(port, authority.clone(), net.clone(), names.clone(), how.host_grace);
+        let (sender, said) = mpsc::channel(MAX_LINES);
+        let heard = sender.clone();
+        let opened = door::open(port, authority.clone(), net.clone(), how.host_grace, heard);
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
         let line = |node: Option<String>, token: Result<String, TrustError>| {
             let line = Line {
@@ -133,7 +137,6 @@ impl Session {
             };
             starts.push_back((nodes, line));
         }
-        let (sender, said) = mpsc::channel(MAX_LINES);
         let mut session = Self {
             net,
             _door: door,
@@ -187,20 +190,24 @@ impl Session {
         console: &mut Console,
     ) -> Result<BTreeMap<String, Machine>, String> {
         let deadline = Instant::now() + *within;
-        let mut awaited: BTreeSet<String> = BTreeSet::new();
+        let mut spread = Spread::new(agent.at_a_time(), agent.is_tree());
         let mut machines = BTreeMap::new();
         let mut last = LastLines::default();
         let count: usize = starts.iter().map(|(nodes, _)| nodes.len()).sum();
         let mut is_told = false;
         loop {
-            while awaited.len() < agent.at_a_time()
+            while let Some(by) = spread.next()
                 && let Some((nodes, line)) = starts.pop_front()
             {
-                let starting = agent.start(nodes.clone(), line, *within, said.clone()).await;
+                let starting = match (by, nodes.as_slice()) {
+                    (1.., [node]) => self.start_by(by, node, &agent.daemon, line).await,
+                    _ => agent.start(nodes.clone(), line, *within, said.clone()),
+                };
                 let starting = starting.map_err(|error| format!("{}: {error}", named(&nodes)))?;
-                self.starters.push((nodes.clone(), starting));
-                awaited.extend(nodes);
+                spread.begin(by, &nodes);
+                self.starters.push((nodes, starting));
             }
+            let mut awaited = spread.awaited();
             if awaited.is_empty() {
                 return Ok(machines);
             }
@@ -214,7 +221,7 @@ impl Session {
                 biased;
                 Some(arrival) = arrivals.recv() => match arrival {
                     Arrival::Ready { node, machine } => {
-                        awaited.remove(&node);
+                        spread.ready(self.net.place(&node).unwrap_or_default(), &node);
                         machines.insert(node, machine);
                     }
                     Arrival::Refused { node, reason } => return Err(format!("node {node}: {reason}")),
@@ -242,6 +249,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Has the daemon of another node start this one.
+    async fn start_by(&self, by: Place, node: &str, daemon: &Path, line: String) -> Result<Starting, String> {
+        let daemon = daemon.to_str().ok_or_else(|| "the path of the daemon is not UTF-8".to_owned())?;
+        let start = Start { node: node.to_owned(), daemon: daemon.to_owned(), line };
+        // its loss is told if it cannot be reached
+        self.net.send(by, Content::Start(start)).await;
+        Ok(Starting::Daemon)
     }
 
     /// Hears out daemons that have ended: until their starter has ended or says that they have, and one has said why.
@@ -303,7 +319,8 @@ impl Session {
         // nobody tells these to end; what starts them is killed, and they are not let in any more
         self.lost.extend(self.net.absent());
         self.net.close();
-        self.net.send_all(Content::Leave(Leave { reason: reason.to_owned() })).await;
+        let leave = Leave { reason: reason.to_owned(), lost: self.lost.iter().cloned().collect() };
+        self.net.send_all(Content::Leave(leave)).await;
         let within = self.grace + LEAVING;
         let Self { starters, lost, mut losses, mut said, .. } = self;
         let gone = watch::Sender::new(lost.clone());

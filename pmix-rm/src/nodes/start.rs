@@ -15,7 +15,7 @@ use super::join::{self, JoinFile};
 use super::slurm;
 
 /// Bytes of a line that a daemon or ssh says.
-const MAX_SAID: usize = 4096;
+pub(super) const MAX_SAID: usize = 4096;
 /// Daemons that are being started at a time, each by a program of its own.
 const AT_A_TIME: usize = 64;
 
@@ -31,7 +31,10 @@ pub(crate) struct Agent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// One `ssh` for each.
-    Ssh,
+    Ssh {
+        /// So many at a time by each host whose own daemon is ready; all of them from here if this is `None`.
+        tree: Option<usize>,
+    },
     /// A program in place of ssh: it is given the host, and the words of the command.
     Program(OsString),
     /// One `srun` for all, in an allocation of Slurm with these nodes.
@@ -66,9 +69,15 @@ impl Agent {
     /// How many daemons may be on their way at a time.
     pub(super) const fn at_a_time(&self) -> usize {
         match self.by {
-            By::Ssh | By::Program(_) => AT_A_TIME,
+            By::Ssh { tree: Some(degree) } => degree,
+            By::Ssh { tree: None } | By::Program(_) => AT_A_TIME,
             By::Slurm(_) | By::Others(_) => usize::MAX,
         }
+    }
+
+    /// Whether hosts whose daemons are ready start others.
+    pub(super) const fn is_tree(&self) -> bool {
+        matches!(self.by, By::Ssh { tree: Some(_) })
     }
 
     /// What somebody else has to do for the daemons of these nodes.
@@ -88,24 +97,18 @@ impl Agent {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub(super) async fn start(
+    pub(super) fn start(
         &self,
         mut nodes: Vec<String>,
         line: String,
         within: Duration,
         said: mpsc::Sender<Said>,
     ) -> Result<Starting, String> {
-        let daemon = self.daemon.as_os_str();
-        let mut command = match &self.by {
-            By::Ssh => {
-                let mut command = Command::new("ssh");
-                command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--"]).args(&nodes);
-                command.arg(quoted(daemon)?);
-                command
-            }
+        let command = match &self.by {
+            By::Ssh { .. } => ssh(&nodes, self.daemon.as_os_str())?,
             By::Program(program) => {
                 let mut command = Command::new(program);
-                command.args(&nodes).arg(daemon);
+                command.args(&nodes).arg(&self.daemon);
                 command
             }
             By::Slurm(order) => {
@@ -117,6 +120,51 @@ impl Agent {
                 return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
             }
         };
+        Starting::by(command, nodes, self.is_for_all(), line, said)
+    }
+}
+
+/// Starts the daemon of another node by the ssh of this one.
+///
+/// # Errors
+/// The program cannot be started.
+pub(super) fn by_ssh(
+    node: String,
+    daemon: &OsStr,
+    line: String,
+    said: mpsc::Sender<Said>,
+) -> Result<Starting, String> {
+    let nodes = vec![node];
+    Starting::by(ssh(&nodes, daemon)?, nodes, false, line, said)
+}
+
+fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
+    let mut command = Command::new("ssh");
+    command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--"]).args(nodes);
+    command.arg(quoted(daemon)?);
+    Ok(command)
+}
+
+/// What has been done to start daemons.
+#[derive(Debug)]
+pub(super) enum Starting {
+    /// A starter, which is killed when this is dropped.
+    Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
+    /// Files for whoever starts them, which are removed when this is dropped.
+    Others { _files: Vec<JoinFile> },
+    /// The daemon of another node starts them.
+    Daemon,
+}
+
+impl Starting {
+    /// Runs what starts the daemons of these nodes.
+    fn by(
+        mut command: Command,
+        nodes: Vec<String>,
+        is_for_all: bool,
+        line: String,
+        said: mpsc::Sender<Said>,
+    ) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         // a signal of the terminal is for this process, which ends its daemons in order
         command.process_group(0).kill_on_drop(true);
@@ -129,7 +177,6 @@ impl Agent {
             });
         }
         let stderr = child.stderr.take();
-        let is_for_all = self.is_for_all();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let reading = async {
@@ -147,30 +194,19 @@ impl Agent {
             };
             let _ = said.send(Said::Ended { nodes, how: format!("{program} ended with {how}") }).await;
         });
-        Ok(Starting::Process { _end: end, task })
+        Ok(Self::Process { _end: end, task })
     }
-}
 
-/// What has been done to start daemons.
-#[derive(Debug)]
-pub(super) enum Starting {
-    /// A starter, which is killed when this is dropped.
-    Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
-    /// Files for whoever starts them, which are removed when this is dropped.
-    Others { _files: Vec<JoinFile> },
-}
-
-impl Starting {
     /// Whether there is nothing but the connections of daemons to tell of their end.
     pub(super) const fn is_by_others(&self) -> bool {
-        matches!(self, Self::Others { .. })
+        matches!(self, Self::Others { .. } | Self::Daemon)
     }
 
     /// Waits for the end of the starter, and kills it after this time.
     pub(super) async fn finish(self, within: impl Future<Output = ()>) {
         let (end, mut task) = match self {
             Self::Process { _end: end, task } => (end, task),
-            Self::Others { .. } => return within.await,
+            Self::Others { .. } | Self::Daemon => return within.await,
         };
         let has_ended = tokio::select! {
             _ = &mut task => true,

@@ -12,6 +12,7 @@ mod join;
 mod kubernetes;
 mod loss;
 mod slurm;
+mod spread;
 mod starting;
 mod view;
 

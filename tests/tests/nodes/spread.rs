@@ -1,0 +1,76 @@
+//! Daemons that start the daemons of other hosts.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use pmix_tests::{Hosts, program, run};
+
+use super::hosts::{nothing_is_left_on, pmixrun_on};
+
+/// The hosts to which this one holds a connection of ssh for a daemon.
+fn started_by(hosts: &Hosts, host: usize) -> Vec<String> {
+    let target = |line: &str| {
+        let (ssh, command) = line.trim_end().strip_suffix("/pmixd")?.split_once(" -- ")?;
+        let (host, _) = command.split_once(" exec ")?;
+        ssh.split(' ').next()?.ends_with("/ssh").then(|| host.to_owned())
+    };
+    let mut found: Vec<_> = hosts.processes_on(host).iter().filter_map(|(_, line)| target(line)).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn hosts_start_the_daemons_of_others_which_outlive_them() {
+    let Some(mut hosts) = Hosts::with_ssh(4) else { return };
+    program("pmix-rm", "pmixd");
+    let script = "trap 'echo ended on $(hostname); exit 0' TERM; echo begun; while :; do sleep 0.01; done";
+    let mut command = pmixrun_on(&hosts, 0, &["--host", "n0,n1,n2,n3", "--tree-degree", "1"]);
+    command.args(["--reaction", "0.5", "--grace", "10", "sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let begun: Vec<_> = out.by_ref().take(4).collect();
+    assert!(begun == ["begun"; 4], "{:?}", child.wait_with_output());
+    let by: Vec<_> = (0..4).map(|host| started_by(&hosts, host)).collect();
+    let n = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(by, [n(&["n1", "n3"]), n(&["n2"]), n(&[]), n(&[])]);
+    hosts.kill(1);
+    let mut out: Vec<_> = out.collect();
+    out.sort();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(out, ["ended on n0", "ended on n2", "ended on n3"], "{err}");
+    assert_eq!(output.status.code(), Some(137), "{err}");
+    assert!(err.contains("node n1 is lost: ") && !err.contains("node n2 is lost"), "{err}");
+    nothing_is_left_on(&hosts, [0, 2, 3], &"after the run");
+}
+
+#[test]
+fn a_host_that_another_one_does_not_reach_is_named_with_that_one_and_the_last_line_of_ssh() {
+    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    program("pmix-rm", "pmixd");
+    let list = "n0,n1,n2,n3";
+    hosts.separate(1, 2);
+    let (code, out, err) = run(pmixrun_on(&hosts, 0, &["--host", list, "--tree-degree", "1", "true"]));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(
+        err.contains(
+            "node n2: ssh ended with exit code 255, on n1 (--no-tree-spawn starts all daemons from here); \
+             its last line: ssh: connect to host n2 port 22: "
+        ),
+        "{err}"
+    );
+    nothing_is_left_on(&hosts, 0..4, &"after a start that failed");
+    let (code, out, err) =
+        run(pmixrun_on(&hosts, 0, &["--host", list, "--tree-degree", "1", "--no-tree-spawn", "echo", "on"]));
+    assert_eq!((code, out.as_str()), (Some(0), "on\non\non\non\n"), "{err}");
+    nothing_is_left_on(&hosts, 0..4, &"after the run");
+}
+
+#[test]
+fn a_daemon_goes_on_when_nobody_reads_what_it_says() {
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let mut daemon = Command::new(program("pmix-rm", "pmixd"));
+    let status = daemon.stdin(Stdio::null()).stderr(write).status().unwrap();
+    assert_eq!(status.code(), Some(1), "it has no start line, and says so to nobody");
+}
