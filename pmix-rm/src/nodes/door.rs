@@ -94,12 +94,13 @@ impl Shared {
         if self.net.place(&node).is_none() {
             return;
         }
+        let short = |text: String| text.chars().take(MAX_SAID).collect::<String>();
         let said = match what {
-            What::Line(line) => Said::Line { node: Some(node), line: line.chars().take(MAX_SAID).collect() },
-            What::Ended(how) => Said::Ended {
-                nodes: vec![node],
-                how: format!("{how}, on {by} (--no-tree-spawn starts all daemons from here)"),
-            },
+            What::Line(line) => Said::Line { node: Some(node), line: short(line) },
+            What::Ended(how) => {
+                let how = format!("{}, on {by} (--no-tree-spawn starts all daemons from here)", short(how));
+                Said::Ended { nodes: vec![node], how }
+            }
         };
         if let Err(mpsc::error::TrySendError::Full(said)) = self.heard.try_send(said) {
             tracing::warn!(?said, "too much is said by daemons that are started at {by}");
