@@ -36,6 +36,8 @@ enum Act {
     /// `grow N`: so many times puts a kilobyte more, changes another key, fences with data, and reads both of all ranks; at
     /// last reads all keys, says how long the first and the last fences took, finalize.
     Grow(u32),
+    /// `fences N`: so many fences of all, each with one before it that is not counted; rank 0 says how long they took, finalize.
+    Fences(u32),
     /// `spawn-from RANK`: this rank starts three more that put, commit and get; all finalize.
     SpawnFrom(u32),
     /// `parent`: says who has started it and how large the job of that one is, finalize.
@@ -190,6 +192,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         }
         Act::PutCommitGet(keys) => put_commit_get(&client, keys).await?,
         Act::Grow(rounds) => grow(&client, rounds).await?,
+        Act::Fences(rounds) => fences(&client, rounds).await?,
         Act::SpawnFrom(parent) => {
             if rank == parent {
                 spawn(&client).await?;
@@ -298,6 +301,26 @@ async fn grow(client: &Client, rounds: u32) -> Result<(), Error> {
         }
     }
     println!("read {} values", size * rounds);
+    say_times(&mut took);
+    Ok(())
+}
+
+async fn fences(client: &Client, rounds: u32) -> Result<(), Error> {
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        client.fence_all().await?;
+        let begin = Instant::now();
+        client.fence_all().await?;
+        took.push(begin.elapsed().as_micros());
+    }
+    if client.proc_id().rank == Rank::from_raw(0) {
+        say_times(&mut took);
+    }
+    Ok(())
+}
+
+/// How long the fences of the first and of the last quarter took, and how long all of them.
+fn say_times(took: &mut [u128]) {
     let median = |took: &mut [u128]| {
         took.sort_unstable();
         took.get(took.len() / 2).copied().unwrap_or_default()
@@ -305,8 +328,8 @@ async fn grow(client: &Client, rounds: u32) -> Result<(), Error> {
     let quarter = took.len() / 4;
     let (first, rest) = took.split_at_mut(quarter);
     let last = rest.len() - quarter;
-    println!("fences took {} us at first and {} us at last", median(first), median(&mut rest[last..]));
-    Ok(())
+    let (first, last) = (median(first), median(&mut rest[last..]));
+    println!("fences took {first} us at first, {last} us at last, {} us in all", median(took));
 }
 
 async fn spawn(client: &Client) -> Result<(), Error> {
@@ -378,6 +401,7 @@ impl Act {
             "listen-without" => Self::ListenWithout(number(args)?),
             "put-commit-get" => Self::PutCommitGet(number(args)?),
             "grow" => Self::Grow(number(args)?),
+            "fences" => Self::Fences(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
             "spawn-from" => Self::SpawnFrom(number(args)?),
             "parent" => Self::Parent,
