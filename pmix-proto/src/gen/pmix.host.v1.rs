@@ -184,6 +184,9 @@ pub struct Part {
     /// There is no result.
     #[prost(message, optional, tag = "4")]
     pub given_up: ::core::option::Option<GivenUp>,
+    /// Further data comes in another Part. The reply to this one is empty.
+    #[prost(bool, tag = "5")]
+    pub more: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GivenUp {
@@ -281,6 +284,9 @@ pub struct AllData {
     /// Of all nodes but those whose data the receiver has passed on.
     #[prost(message, repeated, tag = "1")]
     pub data: ::prost::alloc::vec::Vec<NodeData>,
+    /// Further data comes in another Outcome.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {}

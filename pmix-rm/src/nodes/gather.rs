@@ -19,7 +19,9 @@ pub(crate) use super::tree::Place;
 use super::tree::Tree;
 
 /// Bytes that a node holds for an operation; one that brings more is given up.
-pub(crate) const MAX_GATHERED: usize = 192 << 20;
+pub(crate) const MAX_GATHERED: usize = 1 << 30;
+/// Bytes that a node gives to an operation, and of any other message between nodes.
+pub(crate) const MAX_GIVEN: usize = 192 << 20;
 
 /// How an operation has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) struct GivenUp {
 pub(crate) enum Why {
     /// Its caller waits no longer.
     Left,
-    /// The nodes give more than it holds.
+    /// The nodes give more than it holds, or it gives more than can be passed on.
     TooMuch,
     /// It names other members than another node does.
     Differs,
@@ -109,6 +111,18 @@ struct Said {
     is_given_up: bool,
 }
 
+impl Operation {
+    /// Holds what a node gives, without its data if that is too much; false then.
+    fn hold(&mut self, from: Place, node: Place, data: Bytes) -> bool {
+        // each comes once; what comes again was there
+        let std::collections::btree_map::Entry::Vacant(slot) = self.held.entry(node) else { return true };
+        self.bytes = self.bytes.saturating_add(data.len());
+        let is_enough = self.bytes <= MAX_GATHERED;
+        slot.insert((from, if is_enough { data } else { Bytes::new() }));
+        is_enough
+    }
+}
+
 impl Gathering {
     /// The end of a node, in trees of this degree.
     pub(crate) fn new(me: Place, degree: usize) -> Self {
@@ -132,7 +146,9 @@ impl Gathering {
         let entry = self.entry(operation, members);
         entry.is_waiting = true;
         let differs = (entry.members != *members).then_some(GivenUp { by: me, why: Why::Differs });
-        self.add(operation, me, vec![(me, data)], differs)
+        let too_much = (data.len() > MAX_GIVEN).then_some(GivenUp { by: me, why: Why::TooMuch });
+        let data = if too_much.is_some() { Bytes::new() } else { data };
+        self.add(operation, me, vec![(me, data)], differs.or(too_much))
     }
 
     /// The caller here, who has entered, waits no longer.
@@ -145,7 +161,7 @@ impl Gathering {
         self.add(operation, me, Vec::new(), Some(GivenUp { by: me, why: Why::Left }))
     }
 
-    /// Takes what a child gives, perhaps again.
+    /// Takes what a child gives, perhaps again, and perhaps not all at once.
     pub(crate) fn take(&mut self, from: Place, part: Part) -> Vec<Act> {
         let Part { operation, members, data, given_up } = part;
         let ended = self.outcomes.get(&operation, self.me).or_else(|| self.early.get(&operation));
@@ -156,6 +172,25 @@ impl Gathering {
         entry.givers.insert(from);
         let differs = (entry.members != members).then_some(GivenUp { by: from, why: Why::Differs });
         self.add(&operation, from, data, given_up.or(differs))
+    }
+
+    /// A node above tells some of the data of an operation, and will tell the rest with its outcome.
+    pub(crate) fn foretell(
+        &mut self,
+        from: Place,
+        operation: &str,
+        members: &Arc<[Place]>,
+        data: Vec<(Place, Bytes)>,
+    ) {
+        let may_tell = self.tree(members).may_tell(from, self.me);
+        if let Some(entry) = self.operations.get_mut(operation)
+            && may_tell
+            && entry.members == *members
+        {
+            for (node, data) in data {
+                entry.hold(from, node, data);
+            }
+        }
     }
 
     /// A node above tells how an operation has ended. One that is not above, as far as is known here, may know of losses that
@@ -281,14 +316,8 @@ impl Gathering {
         entry.given_up = entry.given_up.or(given_up);
         for (node, data) in data {
             entry.awaited.remove(&node);
-            // each comes once; what comes again was there
-            if let std::collections::btree_map::Entry::Vacant(slot) = entry.held.entry(node) {
-                entry.bytes = entry.bytes.saturating_add(data.len());
-                let is_too_much = entry.bytes > MAX_GATHERED;
-                if is_too_much {
-                    entry.given_up = entry.given_up.or(Some(GivenUp { by: me, why: Why::TooMuch }));
-                }
-                slot.insert((from, if is_too_much { Bytes::new() } else { data }));
+            if !entry.hold(from, node, data) {
+                entry.given_up = entry.given_up.or(Some(GivenUp { by: me, why: Why::TooMuch }));
             }
         }
         self.settle(operation)

@@ -12,7 +12,11 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Message {
     Part(Part),
+    /// A part of which more comes.
+    Piece(Part),
     Outcome(String, Arc<[Place]>, Outcome),
+    /// Data of an outcome that comes.
+    Foretold(String, Arc<[Place]>, Vec<(Place, Bytes)>),
     /// The head declares this node lost.
     Lost(Place),
 }
@@ -34,6 +38,8 @@ struct World {
     dead: BTreeSet<Place>,
     messages: Vec<(usize, usize)>,
     bytes: usize,
+    /// The data of each node comes in a message of its own.
+    is_in_pieces: bool,
 }
 
 impl World {
@@ -47,6 +53,7 @@ impl World {
             dead: BTreeSet::new(),
             messages: vec![(0, 0); count],
             bytes: 0,
+            is_in_pieces: false,
         }
     }
 
@@ -68,7 +75,7 @@ impl World {
                 Message::Outcome(operation, ..) => {
                     (operation, !self.unanswered.contains_key(&(to, node, operation.clone())))
                 }
-                Message::Lost(_) => unreachable!("nodes declare nothing"),
+                other => unreachable!("{other:?}"),
             };
             if is_request {
                 let request = merged(self.unanswered.get(&(node, to, name.clone())), &message);
@@ -82,8 +89,13 @@ impl World {
                 }
                 _ => 0,
             };
-            self.send(node, to, message);
+            self.say(node, to, message);
         }
+    }
+
+    fn say(&mut self, from: Place, to: Place, message: Message) {
+        let pieces = if self.is_in_pieces { in_pieces(message) } else { vec![message] };
+        pieces.into_iter().for_each(|piece| self.send(from, to, piece));
     }
 
     fn send(&mut self, from: Place, to: Place, message: Message) {
@@ -119,8 +131,18 @@ impl World {
                 assert!(gathering.is_sound(from, &part), "{from} {part:?}");
                 gathering.take(from, part)
             }
+            Message::Piece(part) => {
+                assert!(gathering.is_sound(from, &part), "{from} {part:?}");
+                let mut acts = gathering.take(from, part);
+                acts.retain(|act| !matches!(act, Act::Down { to, .. } if *to == from));
+                acts
+            }
             Message::Outcome(operation, members, outcome) => {
                 gathering.outcome(from, &operation, &members, outcome)
+            }
+            Message::Foretold(operation, members, data) => {
+                gathering.foretell(from, &operation, &members, data);
+                Vec::new()
             }
             Message::Lost(node) => gathering.lose(node),
         });
@@ -150,9 +172,31 @@ impl World {
             let again = self.unanswered.iter().filter(|((by, with, _), _)| (*by, *with) == (from, to));
             let again: Vec<_> = again.map(|(_, message)| message.clone()).collect();
             for message in again {
-                self.send(from, to, message);
+                self.say(from, to, message);
             }
         }
+    }
+}
+
+/// The same with the data of each node in a message of its own.
+fn in_pieces(message: Message) -> Vec<Message> {
+    let each = |data: &[(Place, Bytes)]| data.iter().map(|one| vec![one.clone()]).collect::<Vec<_>>();
+    match message {
+        Message::Part(part) => {
+            let mut pieces = each(&part.data);
+            let last = Message::Part(Part { data: pieces.pop().unwrap_or_default(), ..part.clone() });
+            let pieces = pieces.into_iter().map(|data| Message::Piece(Part { data, ..part.clone() }));
+            pieces.chain([last]).collect()
+        }
+        Message::Outcome(operation, members, Outcome::Complete(data)) => {
+            let mut pieces = each(&data);
+            let rest = Outcome::Complete(pieces.pop().unwrap_or_default());
+            let last = Message::Outcome(operation.clone(), members.clone(), rest);
+            let pieces =
+                pieces.into_iter().map(|data| Message::Foretold(operation.clone(), members.clone(), data));
+            pieces.chain([last]).collect()
+        }
+        other => vec![other],
     }
 }
 
@@ -185,6 +229,8 @@ fn run(seed: u64, count: usize, degree: usize, operations: usize, faults: Faults
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut world = World::new(count, degree);
+    // of many nodes these would be millions
+    world.is_in_pieces = count < 100 && rng.random_bool(0.5);
     let mut plans = Vec::new();
     for number in 0..operations {
         let share = [0.3, 0.7, 1.0][rng.random_range(0..3)];

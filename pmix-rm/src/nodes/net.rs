@@ -14,7 +14,7 @@ use pmix_proto::nodes::{self, Frame, ask::What, frame::Content};
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 
-use super::gather::{MAX_GATHERED, Place};
+use super::gather::{MAX_GIVEN, Place};
 use super::link::{Link, Unsent};
 use super::lock;
 use super::names::Names;
@@ -299,12 +299,12 @@ impl Net {
     }
 
     fn fits(&self, size: usize, to: &str) -> Result<(), ExchangeError> {
-        if size <= MAX_GATHERED {
+        if size <= MAX_GIVEN {
             return Ok(());
         }
         let me = self.name(self.0.me);
         Err(ExchangeError::Other(format!(
-            "a message of {size} bytes from node {me} to node {to} is too large: at most {MAX_GATHERED} are sent"
+            "a message of {size} bytes from node {me} to node {to} is too large: at most {MAX_GIVEN} are sent"
         )))
     }
 }

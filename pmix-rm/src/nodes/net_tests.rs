@@ -134,7 +134,13 @@ async fn a_node_speaks_for_no_other() {
         let data = data.iter().map(|node| nodes::NodeData { node: *node, data: "forged".into() });
         let (operation, nodes) = ("op".into(), vec![0, 1, 2]);
         let given_up = by.map(|node| nodes::GivenUp { node, why: 0 });
-        ask(nodes::step::Content::Part(nodes::Part { operation, nodes, data: data.collect(), given_up }))
+        ask(nodes::step::Content::Part(nodes::Part {
+            operation,
+            nodes,
+            data: data.collect(),
+            given_up,
+            more: false,
+        }))
     };
     for forged in [part(&[2], None), part(&[], Some(2)), part(&[9], None)] {
         ends[0].take(1, forged).await;
@@ -186,7 +192,7 @@ async fn requests_of_a_node_that_are_not_answered_are_bounded() {
 #[tokio::test]
 async fn a_message_that_is_too_large_says_so() {
     let (ends, _losses) = connected();
-    let error = ends[1].fetch("b", vec![0; MAX_GATHERED + 1].into()).await.unwrap_err().to_string();
+    let error = ends[1].fetch("b", vec![0; MAX_GIVEN + 1].into()).await.unwrap_err().to_string();
     assert!(error.contains("201326593 bytes from node a to node b is too large"), "{error}");
 }
 
@@ -205,7 +211,8 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     let gather = head.all_gather("op", &all, "h".into());
     let part = |place: u32, name: &str| {
         let data = vec![nodes::NodeData { node: place, data: name.to_owned().into() }];
-        let part = nodes::Part { operation: "op".into(), nodes: vec![0, 1, 2], data, given_up: None };
+        let part =
+            nodes::Part { operation: "op".into(), nodes: vec![0, 1, 2], data, given_up: None, more: false };
         let step = nodes::Step { content: Some(nodes::step::Content::Part(part)) };
         let what = Some(What::Step(prost::Message::encode_to_vec(&step).into()));
         Content::Ask(nodes::Ask { id: 7, from: name.into(), to: "h".into(), what })

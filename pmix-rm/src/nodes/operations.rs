@@ -2,7 +2,7 @@
 //!
 //! A node says a part to the one above it as a request, whose answer is the outcome. So a request that is made again, because its
 //! answer was lost on the way, needs nothing of its own; and one whose node is lost ends with that node. An outcome that nobody has asked for
-//! is a request, too.
+//! is a request, too. Much data comes in pieces, each in a request of its own before the last one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,7 +16,7 @@ use prost::Message;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::gather::{Act, Gathering, GivenUp, MAX_GATHERED, Outcome, Part, Place, Why};
+use super::gather::{Act, Gathering, GivenUp, MAX_GATHERED, MAX_GIVEN, Outcome, Part, Place, Why};
 use super::lock;
 use super::names::Names;
 use super::net::begin;
@@ -25,6 +25,9 @@ use super::net::begin;
 const KEPT: Duration = Duration::from_secs(20);
 /// How long to wait before a request is made again that has failed although its node is not lost.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Bytes of data in a step: that of further nodes comes in another one.
+const PIECE: usize = 4 << 20;
 
 /// The way to other nodes.
 #[async_trait]
@@ -109,7 +112,8 @@ impl Operations {
         ExchangeError::Other(match why {
             Why::Left => return ExchangeError::Abandoned { node: node.to_owned() },
             Why::TooMuch => format!(
-                "the nodes give more than {} MiB together, which is the most that node {node} holds for one operation",
+                "the nodes give more than node {node} takes for one operation: {} MiB of one, {} MiB of all",
+                MAX_GIVEN >> 20,
                 MAX_GATHERED >> 20
             ),
             Why::Differs => format!("node {node} names other nodes as participants than another node does"),
@@ -128,9 +132,17 @@ impl Operations {
         let step = nodes::Step::decode(step).map_err(|_| "it cannot be read")?;
         match step.content.ok_or("it is empty")? {
             Content::Part(part) => {
+                let has_more = part.more;
                 let part = self.part_in(part).ok_or("a node of it is unknown")?;
                 if !lock(&self.0.gathering).is_sound(from, &part) {
                     return Err("a node speaks for others");
+                }
+                if has_more {
+                    let mut acts = lock(&self.0.gathering).take(from, part);
+                    // it asks with its last piece
+                    acts.retain(|act| !matches!(act, Act::Down { to, .. } if *to == from));
+                    self.carry(acts);
+                    return Ok(Bytes::new());
                 }
                 let (asker, outcome) = oneshot::channel();
                 lock(&self.0.askers).entry((part.operation.clone(), from)).or_default().push(asker);
@@ -186,19 +198,9 @@ impl Operations {
                     begin(async move { operations.pass_on(to, part).await });
                 }
                 Act::Down { to, operation, members, outcome } => {
-                    let asked = lock(&self.0.askers).remove(&(operation.clone(), to));
-                    let form = outcome_form(operation, &members, outcome);
-                    match asked {
-                        Some(askers) => {
-                            let answer = Bytes::from(form.encode_to_vec());
-                            // one whose connection has ended asks again
-                            askers.into_iter().for_each(|asker| drop(asker.send(answer.clone())));
-                        }
-                        None => {
-                            let operations = self.clone();
-                            begin(async move { operations.tell(to, form).await });
-                        }
-                    }
+                    let operations = self.clone();
+                    let askers = lock(&self.0.askers).remove(&(operation.clone(), to)).unwrap_or_default();
+                    begin(async move { operations.tell(to, askers, &operation, &members, outcome).await });
                 }
             }
         }
@@ -207,9 +209,8 @@ impl Operations {
     /// Passes a part on to the node above, and takes the outcome.
     async fn pass_on(&self, to: Place, part: Part) {
         let operation = part.operation.clone();
-        let step = step(Content::Part(part_form(part)));
         loop {
-            match self.0.reach.step(to, step.clone()).await {
+            match self.pass_on_once(to, &part).await {
                 Ok(answer) => {
                     let outcome = nodes::Outcome::decode(answer).ok();
                     if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
@@ -231,9 +232,53 @@ impl Operations {
         }
     }
 
-    /// Tells a node an outcome that it has not asked for.
-    async fn tell(&self, to: Place, outcome: nodes::Outcome) {
-        let step = step(Content::Outcome(outcome));
+    async fn pass_on_once(&self, to: Place, part: &Part) -> Result<Bytes, ExchangeError> {
+        let (last, pieces) = pieces(&part.data);
+        for piece in pieces {
+            let form = nodes::Part { more: true, ..part_form(part, piece) };
+            self.0.reach.step(to, step(Content::Part(form))).await?;
+        }
+        self.0.reach.step(to, step(Content::Part(part_form(part, last)))).await
+    }
+
+    /// Tells a node an outcome, whether it has asked for it or not.
+    async fn tell(
+        &self,
+        to: Place,
+        askers: Vec<oneshot::Sender<Bytes>>,
+        operation: &str,
+        members: &[Place],
+        outcome: Outcome,
+    ) {
+        use nodes::outcome::Result;
+        let form = |result| nodes::Outcome {
+            operation: operation.to_owned(),
+            nodes: members.iter().copied().map(number).collect(),
+            result: Some(result),
+        };
+        let last = match &outcome {
+            Outcome::Complete(data) => {
+                let (last, pieces) = pieces(data);
+                for piece in pieces {
+                    let some = nodes::AllData { data: data_form(piece), more: true };
+                    self.insist(to, &step(Content::Outcome(form(Result::Data(some))))).await;
+                }
+                Result::Data(nodes::AllData { data: data_form(last), more: false })
+            }
+            Outcome::GivenUp(given_up) => Result::GivenUp(given_up_form(*given_up)),
+            Outcome::Lost(place) => Result::Lost(number(*place)),
+        };
+        if askers.is_empty() {
+            self.insist(to, &step(Content::Outcome(form(last)))).await;
+        } else {
+            let answer = Bytes::from(form(last).encode_to_vec());
+            // one whose connection has ended asks again
+            askers.into_iter().for_each(|asker| drop(asker.send(answer.clone())));
+        }
+    }
+
+    /// Tells a node something until it has heard it or is lost.
+    async fn insist(&self, to: Place, step: &Bytes) {
         while let Err(error) = self.0.reach.step(to, step.clone()).await {
             tracing::debug!(node = self.name(to), %error, "the outcome of an operation was not told");
             tokio::time::sleep_until(Instant::now() + AGAIN).await;
@@ -247,6 +292,11 @@ impl Operations {
         use nodes::outcome::Result;
         let members = self.places_in(&form.nodes)?;
         let outcome = match form.result? {
+            Result::Data(all) if all.more => {
+                let data = self.data_in(all.data)?;
+                lock(&self.0.gathering).foretell(from, &form.operation, &members, data);
+                return Some(());
+            }
             Result::Data(all) => Outcome::Complete(self.data_in(all.data)?),
             Result::GivenUp(given_up) => Outcome::GivenUp(self.given_up_in(&given_up)?),
             Result::Lost(node) => Outcome::Lost(self.0.names.place_in(node)?),
@@ -257,7 +307,7 @@ impl Operations {
     }
 
     fn part_in(&self, form: nodes::Part) -> Option<Part> {
-        let nodes::Part { operation, nodes, data, given_up } = form;
+        let nodes::Part { operation, nodes, data, given_up, .. } = form;
         let (members, data) = (self.places_in(&nodes)?, self.data_in(data)?);
         let given_up = match given_up {
             Some(given_up) => Some(self.given_up_in(&given_up)?),
@@ -307,8 +357,27 @@ fn step(content: Content) -> Bytes {
     nodes::Step { content: Some(content) }.encode_to_vec().into()
 }
 
-fn data_form(data: Vec<(Place, Bytes)>) -> Vec<nodes::NodeData> {
-    data.into_iter().map(|(place, data)| nodes::NodeData { node: number(place), data }).collect()
+/// Data in pieces: the last one, which may be empty, and those before it.
+fn pieces(mut data: &[(Place, Bytes)]) -> (&[(Place, Bytes)], Vec<&[(Place, Bytes)]>) {
+    let mut pieces = Vec::new();
+    loop {
+        let mut bytes = 0;
+        let mut fits = |(_, next): &(Place, Bytes)| {
+            let is_first = bytes == 0;
+            bytes += next.len();
+            is_first || bytes <= PIECE
+        };
+        let (piece, rest) = data.split_at(data.iter().take_while(|next| fits(next)).count());
+        if rest.is_empty() {
+            return (piece, pieces);
+        }
+        pieces.push(piece);
+        data = rest;
+    }
+}
+
+fn data_form(data: &[(Place, Bytes)]) -> Vec<nodes::NodeData> {
+    data.iter().map(|(place, data)| nodes::NodeData { node: number(*place), data: data.clone() }).collect()
 }
 
 fn given_up_form(GivenUp { by, why }: GivenUp) -> nodes::GivenUp {
@@ -323,24 +392,14 @@ fn given_up_form(GivenUp { by, why }: GivenUp) -> nodes::GivenUp {
     nodes::GivenUp { node: number(by), why: why.into() }
 }
 
-fn part_form(part: Part) -> nodes::Part {
-    let Part { operation, members, data, given_up } = part;
+fn part_form(part: &Part, data: &[(Place, Bytes)]) -> nodes::Part {
     nodes::Part {
-        operation,
-        nodes: members.iter().copied().map(number).collect(),
+        operation: part.operation.clone(),
+        nodes: part.members.iter().copied().map(number).collect(),
         data: data_form(data),
-        given_up: given_up.map(given_up_form),
+        given_up: part.given_up.map(given_up_form),
+        more: false,
     }
-}
-
-fn outcome_form(operation: String, members: &[Place], outcome: Outcome) -> nodes::Outcome {
-    use nodes::outcome::Result;
-    let result = match outcome {
-        Outcome::Complete(data) => Result::Data(nodes::AllData { data: data_form(data) }),
-        Outcome::GivenUp(given_up) => Result::GivenUp(given_up_form(given_up)),
-        Outcome::Lost(place) => Result::Lost(number(place)),
-    };
-    nodes::Outcome { operation, nodes: members.iter().copied().map(number).collect(), result: Some(result) }
 }
 
 /// A caller here that has entered an operation; it gives the operation up unless it has heard how it ended.
@@ -354,6 +413,32 @@ impl Drop for Entered<'_> {
         if lock(&self.operations.0.callers).remove(self.operation).is_some() {
             let acts = lock(&self.operations.0.gathering).give_up(self.operation);
             self.operations.carry(acts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_data_is_in_pieces_which_are_all_of_it_in_its_order() {
+        let data = |sizes: &[usize]| -> Vec<_> {
+            sizes.iter().enumerate().map(|(place, size)| (place, Bytes::from(vec![0; *size]))).collect()
+        };
+        for (sizes, expected) in [
+            (&[][..], &[0][..]),
+            (&[0, 0, 7], &[3]),
+            (&[PIECE, 0, 0], &[3]),
+            (&[PIECE, 1, PIECE - 1, 1], &[1, 2, 1]),
+            (&[1, 3 * PIECE, 1], &[1, 1, 1]),
+            (&[PIECE / 2; 5], &[2, 2, 1]),
+        ] {
+            let data = data(sizes);
+            let (last, mut all) = pieces(&data);
+            all.push(last);
+            assert_eq!(all.iter().map(|piece| piece.len()).collect::<Vec<_>>(), expected, "{sizes:?}");
+            assert_eq!(all.concat(), data);
         }
     }
 }

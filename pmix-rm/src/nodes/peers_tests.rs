@@ -1,7 +1,7 @@
 //! Daemons that ask each other, beside their head.
 
 use super::super::fixture::{Here, Session, until};
-use super::super::gather::MAX_GATHERED;
+use super::super::gather::MAX_GIVEN;
 use super::*;
 
 /// That a daemon has a connection with another one that is open.
@@ -136,18 +136,37 @@ async fn a_node_that_is_lost_or_that_leaves_is_not_named_as_one_that_cannot_be_r
 }
 
 #[tokio::test]
+async fn an_operation_may_bring_more_than_a_message_holds() {
+    let (session, [a, b, c], all) = four().await;
+    let data = |place: u8| Bytes::from(vec![place; MAX_GIVEN / 3 + usize::from(place)]);
+    let gathered = tokio::join!(
+        session.head.all_gather("op", &all, data(0)),
+        a.peers.all_gather("op", &all, data(1)),
+        b.peers.all_gather("op", &all, data(2)),
+        c.peers.all_gather("op", &all, data(3)),
+    );
+    let expected: Vec<_> = (0..4).map(data).collect();
+    for gathered in [gathered.0, gathered.1, gathered.2, gathered.3] {
+        // what is unlike would fill the terminal
+        assert!(gathered.unwrap() == expected);
+    }
+}
+
+#[tokio::test]
 async fn an_operation_without_a_result_says_why() {
     let (session, [a, b, c], all) = four().await;
-    let much = Bytes::from(vec![0; MAX_GATHERED / 3]);
     let gather = |peers: Peers, nodes: Vec<String>, data: Bytes| {
         tokio::spawn(async move { peers.all_gather("op", &nodes, data).await })
     };
-    let others = [a.peers.clone(), b.peers.clone(), c.peers.clone()]
-        .map(|peers| gather(peers, all.clone(), much.clone()));
-    let root = session.head.all_gather("op", &all, much.clone()).await;
+    let others = [(&a, 0), (&b, 0), (&c, MAX_GIVEN + 1)]
+        .map(|(of, bytes)| gather(of.peers.clone(), all.clone(), vec![0; bytes].into()));
+    let root = session.head.all_gather("op", &all, Bytes::new()).await;
     for failed in others.map(|other| async { other.await.unwrap() }) {
         let error = failed.await.unwrap_err().to_string();
-        assert!(error.contains("more than 192 MiB together, which is the most that node h holds"), "{error}");
+        assert!(
+            error.contains("give more than node c takes for one operation: 192 MiB of one, 1024 MiB of all"),
+            "{error}"
+        );
     }
     assert!(root.is_err());
     // nodes that disagree on who takes part
