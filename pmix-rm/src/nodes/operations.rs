@@ -39,6 +39,9 @@ pub(super) trait Reach: Send + Sync {
     async fn step(&self, to: Place, step: Bytes) -> Result<Bytes, ExchangeError>;
 }
 
+/// What nodes give.
+type Data = [(Place, Bytes)];
+
 /// An operation, and a node that waits for its outcome.
 type Asker = (String, Place);
 
@@ -199,8 +202,7 @@ impl Operations {
                 }
                 Act::Down { to, operation, members, outcome } => {
                     let operations = self.clone();
-                    let askers = lock(&self.0.askers).remove(&(operation.clone(), to)).unwrap_or_default();
-                    begin(async move { operations.tell(to, askers, &operation, &members, outcome).await });
+                    begin(async move { operations.tell(to, &operation, &members, outcome).await });
                 }
             }
         }
@@ -242,15 +244,9 @@ impl Operations {
     }
 
     /// Tells a node an outcome, whether it has asked for it or not.
-    async fn tell(
-        &self,
-        to: Place,
-        askers: Vec<oneshot::Sender<Bytes>>,
-        operation: &str,
-        members: &[Place],
-        outcome: Outcome,
-    ) {
+    async fn tell(&self, to: Place, operation: &str, members: &[Place], outcome: Outcome) {
         use nodes::outcome::Result;
+        let asked = lock(&self.0.askers).remove(&(operation.to_owned(), to));
         let form = |result| nodes::Outcome {
             operation: operation.to_owned(),
             nodes: members.iter().copied().map(number).collect(),
@@ -268,13 +264,12 @@ impl Operations {
             Outcome::GivenUp(given_up) => Result::GivenUp(given_up_form(*given_up)),
             Outcome::Lost(place) => Result::Lost(number(*place)),
         };
-        if askers.is_empty() {
-            self.insist(to, &step(Content::Outcome(form(last)))).await;
-        } else {
-            let answer = Bytes::from(form(last).encode_to_vec());
-            // one whose connection has ended asks again
-            askers.into_iter().for_each(|asker| drop(asker.send(answer.clone())));
-        }
+        let Some(askers) = asked else {
+            return self.insist(to, &step(Content::Outcome(form(last)))).await;
+        };
+        let answer = Bytes::from(form(last).encode_to_vec());
+        // one whose connection has ended asks again
+        askers.into_iter().for_each(|asker| drop(asker.send(answer.clone())));
     }
 
     /// Tells a node something until it has heard it or is lost.
@@ -358,7 +353,7 @@ fn step(content: Content) -> Bytes {
 }
 
 /// Data in pieces: the last one, which may be empty, and those before it.
-fn pieces(mut data: &[(Place, Bytes)]) -> (&[(Place, Bytes)], Vec<&[(Place, Bytes)]>) {
+fn pieces(mut data: &Data) -> (&Data, Vec<&Data>) {
     let mut pieces = Vec::new();
     loop {
         let mut bytes = 0;
@@ -376,7 +371,7 @@ fn pieces(mut data: &[(Place, Bytes)]) -> (&[(Place, Bytes)], Vec<&[(Place, Byte
     }
 }
 
-fn data_form(data: &[(Place, Bytes)]) -> Vec<nodes::NodeData> {
+fn data_form(data: &Data) -> Vec<nodes::NodeData> {
     data.iter().map(|(place, data)| nodes::NodeData { node: number(*place), data: data.clone() }).collect()
 }
 
@@ -392,7 +387,7 @@ fn given_up_form(GivenUp { by, why }: GivenUp) -> nodes::GivenUp {
     nodes::GivenUp { node: number(by), why: why.into() }
 }
 
-fn part_form(part: &Part, data: &[(Place, Bytes)]) -> nodes::Part {
+fn part_form(part: &Part, data: &Data) -> nodes::Part {
     nodes::Part {
         operation: part.operation.clone(),
         nodes: part.members.iter().copied().map(number).collect(),
