@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use super::join::{self, JoinFile};
+use super::join::{self, JoinFile, MadeDirs};
 use super::slurm;
 
 /// Bytes of a line that a daemon or ssh says.
@@ -22,9 +23,10 @@ const AT_A_TIME: usize = 64;
 /// How daemons are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
-    pub(crate) by: By,
+    by: By,
     /// The program of the daemon, on every host.
-    pub(crate) daemon: PathBuf,
+    daemon: PathBuf,
+    made: Arc<MadeDirs>,
 }
 
 /// What starts daemons.
@@ -52,6 +54,11 @@ pub(super) enum Said {
 }
 
 impl Agent {
+    /// Daemons are started by this, with this program on every host.
+    pub(crate) fn new(by: By, daemon: PathBuf) -> Self {
+        Self { by, daemon, made: Arc::default() }
+    }
+
     /// Whether one program starts all daemons, which then have the same line.
     pub(super) const fn is_for_all(&self) -> bool {
         matches!(self.by, By::Slurm(_))
@@ -113,7 +120,7 @@ impl Agent {
                 Command::from(slurm::command(&self.daemon, &nodes, within))
             }
             By::Others(dir) => {
-                let files = nodes.iter().map(|node| JoinFile::write(dir, node, &line));
+                let files = nodes.iter().map(|node| JoinFile::write(dir, node, &line, &self.made));
                 return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
             }
         };

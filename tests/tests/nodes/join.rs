@@ -125,6 +125,7 @@ fn a_pmixrun_that_waits_can_be_interrupted_and_removes_its_files() {
     let (code, out, err) = waiting.end();
     assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
     assert!(err.contains("interrupted while daemons were starting"), "{err}");
+    assert!(!dir.path().join("lines").exists());
     nothing_is_left(dir.path());
 }
 
@@ -137,6 +138,28 @@ fn a_pmixrun_that_cannot_write_the_files_says_so() {
     let (code, out, err) = run(command);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(err.contains("node a: cannot write ") && err.contains("/lines/a.join: "), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_second_pmixrun_with_the_same_directory_is_refused_and_leaves_the_files_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let waiting = Waiting::start(dir.path(), "a,b", &["true"]);
+    let both = || ["a", "b"].map(|host| fs::read_to_string(line(dir.path(), host)).unwrap());
+    let before = both();
+    // `c` is free, and its file goes with this run
+    let mut second = pmix_tests::pmixrun(dir.path(), &["--host", "c,b", "--await-daemons"]);
+    second.arg(dir.path().join("lines")).arg("true");
+    let (code, out, err) = run(second);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    let why = format!("node b: {} exists: ", line(dir.path(), "b").display());
+    assert!(err.contains(&why) && err.contains("remove the file"), "{err}");
+    assert_eq!(both(), before);
+    assert_eq!(fs::read_dir(dir.path().join("lines")).unwrap().count(), 2);
+    let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
+    let (code, _, err) = waiting.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(daemons.iter_mut().all(|daemon| daemon.wait().unwrap().success()));
     nothing_is_left(dir.path());
 }
 
