@@ -15,7 +15,7 @@ use super::hostlist::HostList;
 use super::line::Line;
 use super::net::{Loss, Net};
 use super::port::{Opened, Port};
-use super::start::{Agent, Said, Starting};
+use super::start::{Agent, LAST_WORDS, Said, Starting};
 use super::trust::{Authority, Daemon, TrustError};
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
@@ -24,8 +24,6 @@ use crate::ending::{Interrupts, NotRun};
 const FIRST: u64 = 1;
 /// Lines of daemons that wait to be shown.
 const MAX_LINES: usize = 256;
-/// How long the last line of a daemon that is lost may take, and its starter to end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long daemons may take to end, beyond the grace of their processes.
 const LEAVING: Duration = Duration::from_secs(5);
 
@@ -298,15 +296,16 @@ impl Session {
     }
 
     /// Has all daemons end what is left, and waits for their end, but hardly any longer once it is interrupted: what starts
-    /// daemons is killed then, and a daemon without its head ends by itself.
+    /// daemons is ended then, and a daemon without its head ends by itself.
     pub(crate) async fn end(mut self, reason: &str, interrupts: &mut Interrupts) {
-        // nobody tells these to end; what starts them is killed, and they are not let in any more
+        // nobody tells these to end; what starts them is ended, and they are not let in any more
         self.lost.extend(self.net.absent());
         self.net.close();
         self.net.send_all(Content::Leave(Leave { reason: reason.to_owned() })).await;
         let within = self.grace + LEAVING;
         let Self { starters, lost, mut losses, mut said, .. } = self;
         let gone = watch::Sender::new(lost.clone());
+        let hurry = watch::Sender::new(false);
         let hear = async {
             loop {
                 tokio::select! {
@@ -321,12 +320,18 @@ impl Session {
         let finish = starters.into_iter().map(|(nodes, starting)| {
             let has_lost = nodes.iter().any(|node| lost.contains(node));
             let is_told = has_lost || starting.is_by_others();
-            let mut gone = gone.subscribe();
-            starting.finish(async move {
+            let (mut gone, mut hurry) = (gone.subscribe(), hurry.subscribe());
+            let in_order = async move {
                 // of one of a host that is cut off nothing comes any more, when the daemons of other hosts have ended
                 let others = gone.wait_for(|gone| is_told && nodes.iter().all(|node| gone.contains(node)));
                 if matches!(tokio::time::timeout(within, others).await, Ok(Ok(_))) && has_lost {
                     tokio::time::sleep_until(Instant::now() + LAST_WORDS).await;
+                }
+            };
+            starting.finish(async move {
+                tokio::select! {
+                    () = in_order => {}
+                    _ = hurry.wait_for(|hurry| *hurry) => {}
                 }
             })
         });
@@ -340,7 +345,8 @@ impl Session {
         tokio::select! {
             () = &mut ended => {}
             () = interrupts.again() => {
-                let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+                hurry.send_replace(true);
+                ended.await;
             }
         }
     }

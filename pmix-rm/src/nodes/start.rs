@@ -8,6 +8,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -19,6 +21,10 @@ use super::slurm;
 const MAX_SAID: usize = 4096;
 /// Daemons that are being started at a time, each by a program of its own.
 const AT_A_TIME: usize = 64;
+
+/// How long a starter may take to end when it is told to, before it is killed; also, how long the last line of a daemon that is
+/// lost may take.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How daemons are started.
 #[derive(Clone, Debug)]
@@ -125,7 +131,7 @@ impl Agent {
             }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // a signal of the terminal is for this process, which ends its daemons in order
+        // a signal of the terminal is for this process, which ends its daemons in order; and the end of a script is for what it runs too
         command.process_group(0).kill_on_drop(true);
         let program = command.as_std().get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
@@ -144,15 +150,19 @@ impl Agent {
                     pass_on(is_for_all, &nodes, stderr, &said).await;
                 }
             };
+            let mut reading = std::pin::pin!(reading.fuse());
             let how = tokio::select! {
-                how = until_end(&mut child, reading) => how,
+                how = until_end(&mut child, &mut reading) => how,
                 _ = ended => {
-                    let _ = child.start_kill();
-                    let _ = child.wait().await;
+                    let mut ending = std::pin::pin!(end_group(&mut child));
+                    // a script that finds no reader for what it says ends at once
+                    while tokio::select! { () = &mut ending => false, () = &mut reading => true } {}
                     "it was killed".to_owned()
                 }
             };
-            let _ = said.send(Said::Ended { nodes, how: format!("{program} ended with {how}") }).await;
+            let _ = said
+                .send(Said::Ended { nodes: nodes.clone(), how: format!("{program} ended with {how}") })
+                .await;
         });
         Ok(Starting::Process { _end: end, task })
     }
@@ -161,7 +171,7 @@ impl Agent {
 /// What has been done to start daemons.
 #[derive(Debug)]
 pub(super) enum Starting {
-    /// A starter, which is killed when this is dropped.
+    /// A starter, which is ended when this is dropped.
     Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
     /// Files for whoever starts them, which are removed when this is dropped.
     Others { _files: Vec<JoinFile> },
@@ -173,7 +183,7 @@ impl Starting {
         matches!(self, Self::Others { .. })
     }
 
-    /// Waits for the end of the starter, and kills it after this time.
+    /// Waits for the end of the starter, and ends it after this time.
     pub(super) async fn finish(self, within: impl Future<Output = ()>) {
         let (end, mut task) = match self {
             Self::Process { _end: end, task } => (end, task),
@@ -187,6 +197,19 @@ impl Starting {
             drop(end);
             let _ = task.await;
         }
+    }
+}
+
+/// Ends a starter with what it runs: it may have something to remove.
+async fn end_group(child: &mut Child) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        // its number is that of its group, until its end has been taken note of
+        let group = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let Some(group) = group else { return };
+        if let Err(error) = kill_process_group(group, signal) {
+            tracing::debug!(%error, ?signal, "the starter of a daemon");
+        }
+        let _ = tokio::time::timeout(LAST_WORDS, child.wait()).await;
     }
 }
 
