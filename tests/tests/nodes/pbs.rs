@@ -22,7 +22,7 @@ echo "$@" >>"$PBS_JOB_OUTPUT"
 if test "$(cat "$dir/hangs")" = "$host"; then
     echo waits
     trap "" TERM
-    while :; do sleep 600; done
+    sleep 600
 fi
 if test "$(cat "$dir/fails")" = "$host"; then
     until test "$(grep -c . "$PBS_JOB_OUTPUT")" = 2; do sleep 0.01; done
