@@ -140,15 +140,27 @@ const PARAMETERS: &str = "OMPI_MCA_";
 /// A variable of the ranks of launchers that are compatible with Open MPI's, including ours.
 const RANK_OF_ANOTHER: &str = "OMPI_COMM_WORLD_RANK";
 
-/// Variables that describe a host, or what its user has there, and have no meaning on another one: its names, directories that
-/// may be there alone, a terminal, display or bus, and keys that a login has left there. With a `*` at the end, all that begin so.
-const OF_HOST: [&str; 17] = [
+/// Variables that describe a host, or the user and its login there, and that mean something else on another host, or nothing. With a
+/// `*` at the end, all that begin so. What describes the job as a whole is not among them, such as `PBS_O_*`.
+const OF_HOST: &[&str] = &[
+    // its names
     "HOST",
     "HOSTNAME",
+    // the user: `--host bob@n1` makes that bob
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "MAIL",
+    "SHELL",
+    // directories that may be there alone
     "TMPDIR",
     "TMP",
     "TEMP",
     "XDG_RUNTIME_DIR",
+    "SLURM_TMPDIR",
+    // a login: its keys, terminal, display and bus
+    "SSH_*",
+    "KRB5CCNAME",
     "XDG_SESSION_*",
     "XDG_SEAT*",
     "XDG_VTNR",
@@ -156,10 +168,18 @@ const OF_HOST: [&str; 17] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "XAUTHORITY",
-    "KRB5CCNAME",
-    "SSH_*",
-    "SLURMD_*",
+    // its processors and GPUs, or those that the job has there
     "SLURM_CPUS_ON_NODE",
+    "SLURM_JOB_GPUS",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+    // its place in a job of Slurm or PBS
+    "SLURMD_*",
+    "PBS_NODENUM",
+    "PBS_TASKNUM",
 ];
 
 fn is_of_host(name: &OsStr) -> bool {
@@ -399,13 +419,37 @@ mod tests {
 
     #[test]
     fn what_is_inherited_of_the_head_does_not_describe_its_host() {
-        let pair = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
-        let of_head =
-            [("PATH", "/head"), ("SSH_CONNECTION", "head"), ("HOSTNAME", "head"), ("TMPDIR", "/head")];
-        let own = [("PATH", "/own"), ("SSH_CONNECTION", "own"), ("HOSTNAME", "own"), ("LANG", "own")];
-        let of_head: Vec<_> = of_head.iter().map(pair).collect();
-        let env: BTreeMap<_, _> = of_both(&of_head, own.iter().map(pair)).collect();
-        let expected = [("HOSTNAME", "own"), ("PATH", "/head"), ("SSH_CONNECTION", "own")];
-        assert_eq!(env, expected.iter().map(pair).collect());
+        let pairs = |names: &[&str], value: &str| -> Vec<(OsString, OsString)> {
+            names.iter().map(|name| (name.into(), value.into())).collect()
+        };
+        let of_job =
+            ["PATH", "PBS_O_HOME", "PBS_O_HOST", "PBS_JOBID", "SLURM_JOB_ID", "SLURM_SUBMIT_HOST", "HOMEDIR"];
+        let of_host = [
+            "SSH_CONNECTION",
+            "HOSTNAME",
+            "HOME",
+            "USER",
+            "LOGNAME",
+            "MAIL",
+            "SHELL",
+            "CUDA_VISIBLE_DEVICES",
+            "ROCR_VISIBLE_DEVICES",
+            "HIP_VISIBLE_DEVICES",
+            "GPU_DEVICE_ORDINAL",
+            "ZE_AFFINITY_MASK",
+            "SLURM_JOB_GPUS",
+            "SLURM_TMPDIR",
+            "SLURMD_NODENAME",
+            "PBS_NODENUM",
+            "PBS_TASKNUM",
+        ];
+        let of_head = pairs(&[&of_job[..], &of_host[..], &["TMPDIR"]].concat(), "head");
+        let own = || pairs(&[&of_job[..], &of_host[..], &["LANG"]].concat(), "own").into_iter();
+        let env: BTreeMap<_, _> = of_both(&of_head, own()).collect();
+        let expected = [pairs(&of_job, "head"), pairs(&of_host, "own")].concat();
+        assert_eq!(env, expected.into_iter().collect());
+        // an empty environment is one
+        let env: BTreeMap<_, _> = of_both(&[], own()).collect();
+        assert_eq!(env, pairs(&of_host, "own").into_iter().collect());
     }
 }

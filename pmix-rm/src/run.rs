@@ -296,7 +296,7 @@ fn how(plan: &Plan, records: &RecordPlace) -> How {
         own.with_file_name("pmixd")
     });
     How {
-        agent: Agent { by: start.by, daemon },
+        agent: Agent::new(start.by, daemon),
         within: start.within,
         grace: plan.grace,
         head_grace: start.head_grace,

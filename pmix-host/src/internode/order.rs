@@ -53,8 +53,8 @@ pub(crate) enum Order {
         nspace: Nspace,
         apps: Vec<App>,
         procs: Vec<ProcToLaunch>,
-        /// What they inherit.
-        inherited: Vec<(OsString, OsString)>,
+        /// What they inherit; `None` for what the node's launcher gives them.
+        inherited: Option<Vec<(OsString, OsString)>>,
     },
     Signal {
         procs: Vec<ProcId>,
@@ -218,7 +218,9 @@ impl Order {
                     nspace: nspace.to_string(),
                     apps: apps.iter().map(Into::into).collect(),
                     procs: procs.collect(),
-                    inherited: inherited.iter().map(variable_form).collect(),
+                    inherited: inherited.as_ref().map(|inherited| v1::Environment {
+                        variables: inherited.iter().map(variable_form).collect(),
+                    }),
                 })
             }
             Self::Signal { procs, signal } => {
@@ -278,11 +280,17 @@ impl Order {
                         bound: binding_in(proc.binding.unwrap_or_default())?,
                     })
                 };
+                let inherited = match launch.inherited {
+                    Some(inherited) => {
+                        Some(inherited.variables.iter().map(variable_in).collect::<Option<_>>()?)
+                    }
+                    None => None,
+                };
                 Self::Launch {
                     nspace: nspace(launch.nspace)?,
                     apps: launch.apps.into_iter().map(|app| app.try_into().ok()).collect::<Option<_>>()?,
                     procs: launch.procs.into_iter().map(proc).collect::<Option<_>>()?,
-                    inherited: launch.inherited.iter().map(variable_in).collect::<Option<_>>()?,
+                    inherited,
                 }
             }
             What::Signal(signal) => Self::Signal { procs: procs_in(signal.procs)?, signal: signal.signal },
@@ -459,12 +467,19 @@ mod tests {
                 nspace: nspace(),
                 apps: vec![app],
                 procs: vec![launch(0, None), launch(5, Some("/w"))],
-                inherited: vec![
+                inherited: Some(vec![
                     ("A".into(), "b=c".into()),
                     ("E".into(), OsString::from_vec(vec![0xff])),
                     ("=C:".into(), "".into()),
-                ],
+                ]),
             },
+            Order::Launch {
+                nspace: nspace(),
+                apps: Vec::new(),
+                procs: Vec::new(),
+                inherited: Some(Vec::new()),
+            },
+            Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), inherited: None },
             Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
             Order::Terminate(vec![proc(1)]),
             Order::PushStdin { procs: vec![proc(0)], data: "input".into(), is_end: true },

@@ -235,7 +235,7 @@ impl NodesLauncher {
             nspace: part.nspace.clone(),
             apps: part.apps.clone(),
             procs: part.procs.iter().map(to_launch).collect(),
-            inherited: self.local.inherited().unwrap_or_default(),
+            inherited: self.local.inherited(),
         };
         let started = order_within(&self.site, LAUNCHING, node, order).await;
         started.map(drop).map_err(|failure| {

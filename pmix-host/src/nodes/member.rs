@@ -66,8 +66,7 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         }
         Order::Launch { nspace, apps, procs, inherited } => {
             let mut job = LaunchJob::new(nspace, apps);
-            // a head that sends none does not know what its processes inherit
-            job.inherited = (!inherited.is_empty()).then_some(inherited);
+            job.inherited = inherited;
             launch(services, from, job, procs).await.map_err(failure)?;
             return Ok(done);
         }

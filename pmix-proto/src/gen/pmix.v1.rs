@@ -2311,9 +2311,15 @@ pub struct Launch {
     pub apps: ::prost::alloc::vec::Vec<App>,
     #[prost(message, repeated, tag = "3")]
     pub procs: ::prost::alloc::vec::Vec<LaunchProc>,
-    /// The environment of the head that they inherit, each variable as NAME=VALUE; the node's own if there is none.
-    #[prost(bytes = "bytes", repeated, tag = "4")]
-    pub inherited: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// The environment of the head that they inherit, which may be empty. Absent for the node's own.
+    #[prost(message, optional, tag = "4")]
+    pub inherited: ::core::option::Option<Environment>,
+}
+/// Each variable as NAME=VALUE.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Environment {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub variables: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LaunchProc {

@@ -4,51 +4,99 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use super::line::{Line, MAX_START_LINE};
 
-/// A file with the line of a daemon. It is removed when this is dropped.
-#[derive(Debug)]
-pub(super) struct JoinFile(PathBuf);
-
 /// The name of the file for a node.
 pub(super) fn file_of(dir: &Path, node: &str) -> PathBuf {
     dir.join(format!("{node}.join"))
 }
 
+/// A file with the line of a daemon. It is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct JoinFile {
+    path: PathBuf,
+    _made: Arc<MadeDirs>,
+}
+
 impl JoinFile {
-    /// Writes the line of a node to a file for its owner alone. Whoever waits for the file finds all of it.
+    /// Writes the line of a node to a file for its owner alone. Whoever waits for the file finds all of it. Directories that are
+    /// missing are made, and noted.
     ///
     /// # Errors
-    /// The file, and why it cannot be written.
-    pub(super) fn write(dir: &Path, node: &str, line: &str) -> Result<Self, String> {
-        let (path, fresh) = (file_of(dir, node), dir.join(format!(".{node}.join.{}", std::process::id())));
+    /// The file, and why it cannot be written; then nothing of it is left. One that exists may be that of another run.
+    pub(super) fn write(dir: &Path, node: &str, line: &str, made: &Arc<MadeDirs>) -> Result<Self, String> {
+        let path = file_of(dir, node);
         let write = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-            // what a run of this number has left
-            let _ = fs::remove_file(&fresh);
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-            file.write_all(line.as_bytes())?;
-            fs::rename(&fresh, &path)
+            made.make(dir)?;
+            let mut fresh = tempfile::Builder::new().prefix(&format!(".{node}.join.")).tempfile_in(dir)?;
+            fresh.write_all(line.as_bytes())?;
+            fresh.persist_noclobber(&path)?;
+            Ok(())
         };
-        let written: io::Result<()> = write();
-        let file = Self(path);
-        written.map_err(|error| format!("cannot write {}: {error}", file.0.display()))?;
-        Ok(file)
+        let written: io::Result<()> = write().or_else(|error: io::Error| match error.kind() {
+            // another run has removed a directory that it had made, at its end
+            io::ErrorKind::NotFound => write(),
+            _ => Err(error),
+        });
+        match written {
+            Ok(()) => Ok(Self { path, _made: made.clone() }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.symlink_metadata().is_ok() => {
+                Err(format!(
+                    "{} exists: each pmixrun needs a directory of its own; if no other pmixrun waits with this one, remove the file",
+                    path.display()
+                ))
+            }
+            Err(error) => Err(format!("cannot write {}: {error}", path.display())),
+        }
     }
 }
 
 impl Drop for JoinFile {
     fn drop(&mut self) {
         // somebody may have removed it
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Reads a line from a file, which nobody else may read, and nobody else have written.
+/// Directories that were made for files of daemons, the inner ones last. When this is dropped, those that are empty are removed.
+#[derive(Debug, Default)]
+pub(super) struct MadeDirs(Mutex<Vec<PathBuf>>);
+
+impl MadeDirs {
+    fn make(&self, dir: &Path) -> io::Result<()> {
+        let create = || {
+            DirBuilder::new().mode(0o700).create(dir)?;
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dir.to_owned());
+            Ok(())
+        };
+        let created: io::Result<()> = create();
+        match (created, dir.parent()) {
+            (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+                self.make(parent)?;
+                create()
+            }
+            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+            (created, _) => created,
+        }
+    }
+}
+
+impl Drop for MadeDirs {
+    fn drop(&mut self) {
+        let made = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for dir in made.iter().rev() {
+            // others may have put something there
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Reads the start line from a file. The file must belong to this user or to root, and no other user may have access to it.
 ///
 /// # Errors
 /// The file, and what is wrong with it, without its text.
@@ -89,8 +137,8 @@ mod tests {
     #[test]
     fn a_start_line_in_a_file_is_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let below = dir.path().join("of/a run");
-        let file = JoinFile::write(&below, "n1", "{}\n").unwrap();
+        let (below, made) = (dir.path().join("of/a run"), Arc::default());
+        let file = JoinFile::write(&below, "n1", "{}\n", &made).unwrap();
         let path = file_of(&below, "n1");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!((mode(&path), mode(&below)), (0o600, 0o700));
@@ -104,8 +152,35 @@ mod tests {
         }
         drop(file);
         assert!(!path.exists());
-        let error = JoinFile::write(Path::new("/proc/none"), "n1", "").unwrap_err();
+        let error = JoinFile::write(Path::new("/proc/none"), "n1", "", &made).unwrap_err();
         assert!(error.starts_with("cannot write /proc/none/n1.join: "), "{error}");
+    }
+
+    #[test]
+    fn the_files_of_two_runs_never_replace_each_other_and_directories_are_removed_that_were_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("of/all/runs");
+        let write = |node: &str, line: &str, made: &Arc<MadeDirs>| JoinFile::write(&below, node, line, made);
+        let (first, second) = (Arc::default(), Arc::default());
+        let files = ["a", "b"].map(|node| write(node, "first", &first).unwrap());
+        let path = file_of(&below, "a");
+        let error = write("a", "second", &second).unwrap_err();
+        assert!(error.starts_with(&format!("{} exists: ", path.display())), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        assert_eq!(fs::read_dir(&below).unwrap().count(), 2, "nothing is left of one that was refused");
+        let of_second = write("c", "second", &second).unwrap();
+        drop((files, first));
+        assert_eq!(fs::read_to_string(file_of(&below, "c")).unwrap(), "second");
+        // those that another one has made remain
+        drop((of_second, second));
+        assert!(below.exists() && fs::read_dir(&below).unwrap().count() == 0);
+
+        fs::remove_dir_all(dir.path().join("of")).unwrap();
+        fs::create_dir(dir.path().join("of")).unwrap();
+        let made = Arc::default();
+        let files = ["a", "b"].map(|node| write(node, "", &made).unwrap());
+        drop((made, files));
+        assert!(dir.path().join("of").exists() && !dir.path().join("of/all").exists());
     }
 
     #[test]

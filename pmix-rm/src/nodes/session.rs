@@ -1,7 +1,6 @@
 //! The nodes of one run of `pmixrun`, from the start of their daemons to their end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::line::Line;
 use super::net::{Loss, Net};
 use super::port::{Opened, Port};
 use super::spread::Spread;
-use super::start::{Agent, Said, Starting};
+use super::start::{Agent, LAST_WORDS, Said, Starting};
 use super::tree::Place;
 use super::trust::{Authority, Daemon, TrustError};
 use crate::console::Console;
@@ -28,8 +27,6 @@ use crate::ending::{Interrupts, NotRun};
 const FIRST: u64 = 1;
 /// Lines of daemons that wait to be shown.
 const MAX_LINES: usize = 256;
-/// How long the last line of a daemon that is lost may take, and its starter to end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How daemons are started, and what they are told.
 #[derive(Clone, Debug)]
@@ -200,7 +197,10 @@ impl Session {
                 && let Some((nodes, line)) = starts.pop_front()
             {
                 let starting = match (by, nodes.as_slice()) {
-                    (1.., [node]) => self.start_by(by, node, &agent.daemon, line).await,
+                    (1.., [node]) => match agent.by_another(node.clone(), line) {
+                        Ok(start) => Ok(self.start_by(by, start).await),
+                        Err(error) => Err(error),
+                    },
                     _ => agent.start(nodes.clone(), line, *within, said.clone()),
                 };
                 let starting = starting.map_err(|error| format!("{}: {error}", named(&nodes)))?;
@@ -252,12 +252,10 @@ impl Session {
     }
 
     /// Has the daemon of another node start this one.
-    async fn start_by(&self, by: Place, node: &str, daemon: &Path, line: String) -> Result<Starting, String> {
-        let daemon = daemon.to_str().ok_or_else(|| "the path of the daemon is not UTF-8".to_owned())?;
-        let start = Start { node: node.to_owned(), daemon: daemon.to_owned(), line };
+    async fn start_by(&self, by: Place, start: Start) -> Starting {
         // its loss is told if it cannot be reached
         self.net.send(by, Content::Start(start)).await;
-        Ok(Starting::Daemon)
+        Starting::Daemon
     }
 
     /// Hears out daemons that have ended: until their starter has ended or says that they have, and one has said why.
@@ -314,9 +312,9 @@ impl Session {
     }
 
     /// Has all daemons end what is left, and waits for their end, but hardly any longer once it is interrupted: what starts
-    /// daemons is killed then, and a daemon without its head ends by itself.
+    /// daemons is ended then, and a daemon without its head ends by itself.
     pub(crate) async fn end(mut self, reason: &str, interrupts: &mut Interrupts) {
-        // nobody tells these to end; what starts them is killed, and they are not let in any more
+        // nobody tells these to end; what starts them is ended, and they are not let in any more
         self.lost.extend(self.net.absent());
         self.net.close();
         let leave = Leave { reason: reason.to_owned(), lost: self.lost.iter().cloned().collect() };
@@ -324,6 +322,7 @@ impl Session {
         let within = self.grace + LEAVING;
         let Self { starters, lost, mut losses, mut said, .. } = self;
         let gone = watch::Sender::new(lost.clone());
+        let hurry = watch::Sender::new(false);
         let hear = async {
             loop {
                 tokio::select! {
@@ -338,12 +337,18 @@ impl Session {
         let finish = starters.into_iter().map(|(nodes, starting)| {
             let has_lost = nodes.iter().any(|node| lost.contains(node));
             let is_told = has_lost || starting.is_by_others();
-            let mut gone = gone.subscribe();
-            starting.finish(async move {
+            let (mut gone, mut hurry) = (gone.subscribe(), hurry.subscribe());
+            let in_order = async move {
                 // of one of a host that is cut off nothing comes any more, when the daemons of other hosts have ended
                 let others = gone.wait_for(|gone| is_told && nodes.iter().all(|node| gone.contains(node)));
                 if matches!(tokio::time::timeout(within, others).await, Ok(Ok(_))) && has_lost {
                     tokio::time::sleep_until(Instant::now() + LAST_WORDS).await;
+                }
+            };
+            starting.finish(async move {
+                tokio::select! {
+                    () = in_order => {}
+                    _ = hurry.wait_for(|hurry| *hurry) => {}
                 }
             })
         });
@@ -357,7 +362,8 @@ impl Session {
         tokio::select! {
             () = &mut ended => {}
             () = interrupts.again() => {
-                let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+                hurry.send_replace(true);
+                ended.await;
             }
         }
     }

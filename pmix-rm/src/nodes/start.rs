@@ -5,13 +5,17 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use pmix_proto::nodes::Start;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use super::join::{self, JoinFile};
+use super::join::{self, JoinFile, MadeDirs};
 use super::slurm;
 
 /// Bytes of a line that a daemon or ssh says.
@@ -19,12 +23,17 @@ pub(super) const MAX_SAID: usize = 4096;
 /// Daemons that are being started at a time, each by a program of its own.
 const AT_A_TIME: usize = 64;
 
+/// How long a starter may take to end when it is told to, before it is killed; also, how long the last line of a daemon that is
+/// lost may take.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// How daemons are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
-    pub(crate) by: By,
+    by: By,
     /// The program of the daemon, on every host.
-    pub(crate) daemon: PathBuf,
+    daemon: PathBuf,
+    made: Arc<MadeDirs>,
 }
 
 /// What starts daemons.
@@ -55,6 +64,11 @@ pub(super) enum Said {
 }
 
 impl Agent {
+    /// Daemons are started by this, with this program on every host.
+    pub(crate) fn new(by: By, daemon: PathBuf) -> Self {
+        Self { by, daemon, made: Arc::default() }
+    }
+
     /// Whether one program starts all daemons, which then have the same line.
     pub(super) const fn is_for_all(&self) -> bool {
         matches!(self.by, By::Slurm(_))
@@ -116,11 +130,19 @@ impl Agent {
                 Command::from(slurm::command(&self.daemon, &nodes, within))
             }
             By::Others(dir) => {
-                let files = nodes.iter().map(|node| JoinFile::write(dir, node, &line));
+                let files = nodes.iter().map(|node| JoinFile::write(dir, node, &line, &self.made));
                 return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
             }
         };
         Starting::by(command, nodes, self.is_for_all(), line, said)
+    }
+
+    /// What has the daemon of another node start one.
+    ///
+    /// # Errors
+    /// The path of the program cannot be told.
+    pub(super) fn by_another(&self, node: String, line: String) -> Result<Start, String> {
+        Ok(Start { node, daemon: text(self.daemon.as_os_str())?.to_owned(), line })
     }
 }
 
@@ -148,7 +170,7 @@ fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
 /// What has been done to start daemons.
 #[derive(Debug)]
 pub(super) enum Starting {
-    /// A starter, which is killed when this is dropped.
+    /// A starter, which is ended when this is dropped.
     Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
     /// Files for whoever starts them, which are removed when this is dropped.
     Others { _files: Vec<JoinFile> },
@@ -166,7 +188,7 @@ impl Starting {
         said: mpsc::Sender<Said>,
     ) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // a signal of the terminal is for this process, which ends its daemons in order
+        // a signal of the terminal is for this process, which ends its daemons in order; and the end of a script is for what it runs too
         command.process_group(0).kill_on_drop(true);
         let program = command.as_std().get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
@@ -184,15 +206,19 @@ impl Starting {
                     pass_on(is_for_all, &nodes, stderr, &said).await;
                 }
             };
+            let mut reading = std::pin::pin!(reading.fuse());
             let how = tokio::select! {
-                how = until_end(&mut child, reading) => how,
+                how = until_end(&mut child, &mut reading) => how,
                 _ = ended => {
-                    let _ = child.start_kill();
-                    let _ = child.wait().await;
+                    let mut ending = std::pin::pin!(end_group(&mut child));
+                    // a script that finds no reader for what it says ends at once
+                    while tokio::select! { () = &mut ending => false, () = &mut reading => true } {}
                     "it was killed".to_owned()
                 }
             };
-            let _ = said.send(Said::Ended { nodes, how: format!("{program} ended with {how}") }).await;
+            let _ = said
+                .send(Said::Ended { nodes: nodes.clone(), how: format!("{program} ended with {how}") })
+                .await;
         });
         Ok(Self::Process { _end: end, task })
     }
@@ -202,7 +228,7 @@ impl Starting {
         matches!(self, Self::Others { .. } | Self::Daemon)
     }
 
-    /// Waits for the end of the starter, and kills it after this time.
+    /// Waits for the end of the starter, and ends it after this time.
     pub(super) async fn finish(self, within: impl Future<Output = ()>) {
         let (end, mut task) = match self {
             Self::Process { _end: end, task } => (end, task),
@@ -216,6 +242,19 @@ impl Starting {
             drop(end);
             let _ = task.await;
         }
+    }
+}
+
+/// Ends a starter with what it runs: it may have something to remove.
+async fn end_group(child: &mut Child) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        // its number is that of its group, until its end has been taken note of
+        let group = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let Some(group) = group else { return };
+        if let Err(error) = kill_process_group(group, signal) {
+            tracing::debug!(%error, ?signal, "the starter of a daemon");
+        }
+        let _ = tokio::time::timeout(LAST_WORDS, child.wait()).await;
     }
 }
 
@@ -255,9 +294,13 @@ async fn pass_on(
     }
 }
 
+fn text(word: &OsStr) -> Result<&str, String> {
+    word.to_str().ok_or_else(|| "the path of the daemon is not UTF-8".to_owned())
+}
+
 /// A word as the shell on the other side reads it.
 fn quoted(word: &OsStr) -> Result<String, String> {
-    let word = word.to_str().ok_or_else(|| "the path of the daemon is not UTF-8".to_owned())?;
-    let quoted = shlex::try_quote(word).map_err(|_| "the path of the daemon has a NUL in it".to_owned())?;
+    let quoted =
+        shlex::try_quote(text(word)?).map_err(|_| "the path of the daemon has a NUL in it".to_owned())?;
     Ok(format!("exec {quoted}"))
 }

@@ -244,6 +244,21 @@ fn ranks_have_the_environment_of_pmixrun_on_every_host_but_for_what_describes_th
 }
 
 #[test]
+fn ranks_have_an_empty_environment_on_every_host_if_pmixrun_has_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = "exec env OF_LOGIN=1 HOME=/of/$host \"$@\"";
+    let tell = "echo $PMIX_RANK,$OF_LOGIN,$HOME,${GIVEN-none}";
+    let mut command = super::with_agent(dir.path(), "a,b", agent, &["/bin/sh", "-c", tell]);
+    // programs that are run by their paths need nothing but the directory of servers
+    command.env_clear().env("PMIX_SERVER_TMPDIR", dir.path());
+    let (code, out, err) = run(command);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (Some(0), vec!["0,,/of/a,none", "1,,/of/b,none"]), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn what_keeps_a_program_from_starting_on_one_host_is_told_with_that_host() {
     let dir = tempfile::tempdir().unwrap();
     let on_host = |file: &str| dir.path().join(file);

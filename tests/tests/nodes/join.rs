@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pmix_tests::{DEADLINE, program, run};
+use pmix_tests::{program, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::nothing_is_left;
@@ -125,6 +125,7 @@ fn a_pmixrun_that_waits_can_be_interrupted_and_removes_its_files() {
     let (code, out, err) = waiting.end();
     assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
     assert!(err.contains("interrupted while daemons were starting"), "{err}");
+    assert!(!dir.path().join("lines").exists());
     nothing_is_left(dir.path());
 }
 
@@ -140,50 +141,24 @@ fn a_pmixrun_that_cannot_write_the_files_says_so() {
     nothing_is_left(dir.path());
 }
 
-/// What PBS has in place of ssh: it reads no input and passes none on, its tasks write to the output of the job, and it knows no
-/// hosts but those of the job.
-const PBS_TMRSH: &str = r#"#!/bin/sh
-host=$1
-shift
-grep -qx -- "$host" "$PBS_NODEFILE" || { echo "pbs_tmrsh: host \"$host\" is not a node in job" >&2; exit 255; }
-echo "$@" >>"$PBS_JOB_OUTPUT"
-"$@" </dev/null >>"$PBS_JOB_OUTPUT" 2>&1
-"#;
-
 #[test]
-fn the_agent_for_pbs_starts_daemons_without_input_and_leaves_no_file() {
+fn a_second_pmixrun_with_the_same_directory_is_refused_and_leaves_the_files_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    for name in ["bin", "shared"] {
-        fs::create_dir(at(name)).unwrap();
-    }
-    fs::write(at("bin/pbs_tmrsh"), PBS_TMRSH).unwrap();
-    fs::set_permissions(at("bin/pbs_tmrsh"), Permissions::from_mode(0o755)).unwrap();
-    fs::write(at("nodes"), "a\nb\nb\n").unwrap();
-    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/pbs/by-tm");
-    let in_job = |args: &[&str]| {
-        let mut command = pmix_tests::pmixrun(dir.path(), &["--launch-agent", agent]);
-        command.args(args).env("PBS_NODEFILE", at("nodes")).env("PBS_JOBID", "12.server");
-        command.env("PATH", format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap()));
-        command.env("PBS_JOB_OUTPUT", at("output")).env("PMIXRUN_SHARED", at("shared"));
-        run(command)
-    };
-    let (code, out, err) = in_job(&["sh", "-c", "echo $PMIX_RANK $PMIX_HOSTNAME"]);
-    let mut lines: Vec<_> = out.lines().collect();
-    lines.sort_unstable();
-    assert_eq!((code, lines), (Some(0), ["0 a", "1 b", "2 b"].into()), "{err}");
-    let output = fs::read_to_string(at("output")).unwrap();
-    assert_eq!(output.matches("pmixd --join ").count(), 2, "{output}");
-    let began = Instant::now();
-    while fs::read_dir(at("shared")).unwrap().count() > 0 {
-        assert!(began.elapsed() < DEADLINE);
-        std::thread::yield_now();
-    }
-    let (code, out, err) = in_job(&["--daemon", "/nowhere/pmixd", "true"]);
+    let waiting = Waiting::start(dir.path(), "a,b", &["true"]);
+    let both = || ["a", "b"].map(|host| fs::read_to_string(line(dir.path(), host)).unwrap());
+    let before = both();
+    // `c` is free, and its file goes with this run
+    let mut second = pmix_tests::pmixrun(dir.path(), &["--host", "c,b", "--await-daemons"]);
+    second.arg(dir.path().join("lines")).arg("true");
+    let (code, out, err) = run(second);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("by-tm ended with exit code 127"), "{err}");
-    let [bin, shared] = ["bin", "shared"].map(at);
-    fs::remove_dir_all(bin).unwrap();
-    fs::remove_dir_all(shared).unwrap();
+    let why = format!("node b: {} exists: ", line(dir.path(), "b").display());
+    assert!(err.contains(&why) && err.contains("remove the file"), "{err}");
+    assert_eq!(both(), before);
+    assert_eq!(fs::read_dir(dir.path().join("lines")).unwrap().count(), 2);
+    let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
+    let (code, _, err) = waiting.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(daemons.iter_mut().all(|daemon| daemon.wait().unwrap().success()));
     nothing_is_left(dir.path());
 }

@@ -11,6 +11,7 @@ mod jobs;
 mod join;
 mod kubernetes;
 mod loss;
+mod pbs;
 mod slurm;
 mod spread;
 mod starting;

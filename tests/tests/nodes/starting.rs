@@ -15,14 +15,14 @@ use super::{agent, nothing_is_left, with_agent};
 const HELD: &str = "test $host != c || read line <\"${0%/*}/go\"; exec \"$@\"";
 
 /// A run whose output and errors go to a terminal.
-struct OnTerminal {
+pub(super) struct OnTerminal {
     child: Child,
     terminal: ChildStdout,
     written: Vec<u8>,
 }
 
 impl OnTerminal {
-    fn start(command: &Command) -> Self {
+    pub(super) fn start(command: &Command) -> Self {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
         let mut script = Command::new("script");
@@ -39,7 +39,7 @@ impl OnTerminal {
     }
 
     /// Reads until the lines of the terminal are as wanted.
-    fn until(&mut self, is_it: impl Fn(&[String]) -> bool) {
+    pub(super) fn until(&mut self, is_it: impl Fn(&[String]) -> bool) {
         while !is_it(&lines(&self.written)) {
             let mut piece = [0; 4096];
             let count = self.terminal.read(&mut piece).unwrap();
@@ -49,7 +49,7 @@ impl OnTerminal {
     }
 
     /// Its exit code, and the lines of the terminal.
-    fn end(mut self) -> (Option<i32>, Vec<String>) {
+    pub(super) fn end(mut self) -> (Option<i32>, Vec<String>) {
         self.terminal.read_to_end(&mut self.written).unwrap();
         (self.child.wait().unwrap().code(), lines(&self.written))
     }
