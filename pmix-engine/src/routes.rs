@@ -209,7 +209,7 @@ impl Engine {
     /// What a round lacked of a process on another node has come, or cannot be fetched.
     pub(crate) fn on_lacking(&mut self, round: u64, upcall: UpcallId, result: Result<Answer, Failure>) {
         let Some(proc) = self.collectives.lacking(round, upcall).cloned() else { return };
-        let result = result.and_then(|answer| self.data.file_lacking(&proc, answer, &mut self.cx));
+        let result = self.data.file_lacking(&proc, result, &mut self.cx);
         self.with_collectives(|collectives, lower, cx| {
             collectives.on_lacking((round, upcall), result, lower, cx);
         });

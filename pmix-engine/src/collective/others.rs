@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pmix_types::Nspace;
-use pmix_types::ProcId;
 use pmix_types::message::{Changes, Failure, ProcData};
+use pmix_types::{Directives, Nspace, ProcId, keys};
 
 use super::Collectives;
 use super::entry::Signature;
@@ -174,9 +173,12 @@ impl Lacking {
         while self.asked.len() < MAX_FETCHES
             && let Some(proc) = self.later.pop()
         {
-            let request = UpcallRequest::DirectModex(DirectModexRequest::new(proc.clone()));
+            // what there is: nobody waits here for what it has not put
+            let at_once = Directives::new().with(&keys::IMMEDIATE, true);
+            let request = DirectModexRequest::new(proc.clone()).with_directives(at_once);
             let caller = cx.self_caller();
-            self.asked.insert(cx.upcall(Owner::Lacking(round), caller, request), proc);
+            let upcall = cx.upcall(Owner::Lacking(round), caller, UpcallRequest::DirectModex(request));
+            self.asked.insert(upcall, proc);
         }
     }
 }

@@ -290,15 +290,25 @@ impl Data {
         Ok(())
     }
 
-    /// What a round still needed of a process on another node has come.
+    /// What a round still needed of a process on another node has come, or cannot be fetched.
     pub(crate) fn file_lacking(
         &mut self,
         proc: &ProcId,
-        answer: Answer,
+        result: Result<Answer, Failure>,
         cx: &mut Context,
     ) -> Result<(), Failure> {
-        let Answer::Blob(blob) = answer else { return Err(no_modex(&answer)) };
-        let filed = self.file_remote(blob, cx)?;
+        let filed = match result {
+            Ok(Answer::Blob(blob)) => self.file_remote(blob, cx)?,
+            Ok(answer) => return Err(no_modex(&answer)),
+            // it has ended, with all that it has put
+            Err(failure) if failure.status == Status::ERR_NOT_FOUND => {
+                if let Some(job) = cx.jobs.get_mut(&proc.nspace).filter(|job| !job.is_local(proc.rank)) {
+                    job.put.remove(&proc.rank);
+                }
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
         if is_in(&filed.told, proc) && !is_in(&filed.lacking, proc) {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use pmix_types::message::{Changes, Collected, Failure, Fenced, Modex, ProcData, PutEntry, Reply, Request};
-use pmix_types::{ProcId, Rank, RankSet, Scope, Status, Value, keys};
+use pmix_types::{Directives, ProcId, Rank, RankSet, Scope, Status, Value, keys};
 
 use super::super::collective::{MAX_FETCHES, MAX_SENT};
 use super::super::ids::ReplyTo;
@@ -282,8 +282,9 @@ fn fetches<const N: usize>(t: &mut Harness, procs: [u32; N]) -> [UpcallId; N] {
     procs.map(|rank| {
         let (id, caller, request) = t.upcall();
         assert_same(&caller, &server_caller());
-        let expected = UpcallRequest::DirectModex(DirectModexRequest::new(proc("job", rank)));
-        assert_same(&request, &expected);
+        let at_once = Directives::new().with(&keys::IMMEDIATE, true);
+        let expected = DirectModexRequest::new(proc("job", rank)).with_directives(at_once);
+        assert_same(&request, &UpcallRequest::DirectModex(expected));
         id
     })
 }
@@ -340,6 +341,37 @@ fn fen_06_get_20_who_lacks_what_changes_build_on_fetches_it_before_the_fence_end
     t.answer(two, Ok(Answer::Blob(theirs((0, 13), vec![of(2, x(6))], &[]))));
     for to in asked {
         assert_eq!(t.fenced(to), modex([of(2, x(6))]));
+    }
+    t.finish();
+}
+
+#[test]
+fn fen_06_nothing_is_left_of_a_process_that_has_ended_when_its_data_is_fetched() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
+    ends(&mut t, id, asked, Ok(theirs((0, 5), vec![of(2, much("a")), of(3, much("b"))], &[])));
+
+    let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
+    t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[3]))));
+    let [two, three] = fetches(&mut t, [2, 3]);
+    // one is not there any more, the other has been started again and has put nothing yet
+    t.answer(two, Err(failure(Status::ERR_NOT_FOUND)));
+    t.answer(three, Ok(Answer::Blob(theirs((0, 11), vec![of(3, vec![])], &[]))));
+    for to in asked {
+        assert_eq!(t.fenced(to), modex([]));
+    }
+    for (rank, key) in [(2, "a0"), (3, "b0")] {
+        let to = t.ask(&a, get(proc("job", rank), key).with(&keys::IMMEDIATE, true));
+        t.fails(to, Status::ERR_NOT_FOUND);
+    }
+
+    // what comes then builds on nothing
+    let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
+    t.answer(id, Ok(Answer::Blob(theirs((9, 12), vec![of(2, much("c"))], &[3]))));
+    let [two] = fetches(&mut t, [2]);
+    t.answer(two, Ok(Answer::Blob(theirs((0, 12), vec![of(2, much("d"))], &[]))));
+    for to in asked {
+        assert_eq!(t.fenced(to), modex([of(2, much("d"))]));
     }
     t.finish();
 }
