@@ -406,7 +406,7 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
     for entry in entries {
-        put.put(entry, cx.changes.next());
+        put.put(entry, &mut cx.changes);
     }
     Ok(())
 }

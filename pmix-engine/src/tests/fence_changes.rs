@@ -80,10 +80,55 @@ fn fen_06_who_has_what_was_collected_before_receives_what_has_changed() {
 
     // where much has changed, everything comes, so that what was not read yet can be forgotten
     for peer in &peers {
-        t.commits(peer, much("a").into_iter().take(5));
+        t.commits(peer, (0..5).map(|number| entry(Scope::GLOBAL, &format!("a{number}"), 100 + number)));
     }
     let (fourth, since, _) = everything(&mut t, [generation; 3]);
     assert_eq!((fourth.procs[0].entries.len(), since), (8, 0));
+    t.finish();
+}
+
+#[test]
+fn fen_06_put_04_a_value_that_is_committed_again_is_no_change() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let puts = [entry(Scope::GLOBAL, "k", 1), entry(Scope::LOCAL, "k", 2), entry(Scope::REMOTE, "k", 3)];
+    t.commits(&a, [much("a"), puts.to_vec(), vec![entry(Scope::GLOBAL, "zero", 0.0)]].concat());
+    let mut round = |since: u64, puts: Vec<PutEntry>| {
+        t.commits(&a, puts);
+        let asked = [t.ask(&a, collect(since)), t.ask(&b, collect(since))];
+        let (id, request) = fence_upcall(&mut t);
+        t.answer(id, Ok(Answer::Blob(Bytes::new())));
+        let sent =
+            read_changes(&request.data).into_iter().flat_map(|changes| changes.procs).collect::<Vec<_>>();
+        let [first, second] = asked.map(|to| brought(&mut t, to));
+        assert_eq!(first, second);
+        (sent, first.0.procs, first.2)
+    };
+    let (sent, told, first) = round(0, vec![]);
+    assert_eq!((sent[0].entries.len(), told[0].entries.len()), (11, 11));
+    let nothing = (vec![], vec![], first);
+    assert_eq!(round(first, much("a")), nothing);
+    assert_eq!(round(first, puts[1..].to_vec()), nothing);
+
+    // whatever somebody can tell apart is a change
+    let differs = |entries: Vec<PutEntry>| vec![of(0, entries)];
+    let mut since = first;
+    for (put, is_local, is_remote) in [
+        (entry(Scope::GLOBAL, "a0", 1), true, true),
+        (entry(Scope::GLOBAL, "a0", 1u32), true, true),
+        (entry(Scope::GLOBAL, "zero", -0.0), true, true),
+        (entry(Scope::LOCAL, "k", 4), true, false),
+        (entry(Scope::REMOTE, "k", 4), false, true),
+        // it takes the place of the other two as well
+        (entry(Scope::GLOBAL, "k", 1), true, true),
+        (entry(Scope::LOCAL, "k", 1), true, false),
+    ] {
+        let expected = |is_told| if is_told { differs(vec![put.clone()]) } else { vec![] };
+        let (sent, told, next) = round(since, vec![put.clone()]);
+        assert_eq!((sent, told, next), (expected(is_remote), expected(is_local), since + 1));
+        let again = round(next, vec![put.clone()]);
+        assert_eq!(again, (vec![], vec![], next));
+        since = next;
+    }
     t.finish();
 }
 
