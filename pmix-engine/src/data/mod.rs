@@ -297,12 +297,16 @@ impl Data {
         result: Result<Answer, Failure>,
         cx: &mut Context,
     ) -> Result<(), Failure> {
+        // it is on this node by now, and what it puts comes from itself
+        if cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank)) {
+            return Ok(());
+        }
         let filed = match result {
             Ok(Answer::Blob(blob)) => self.file_remote(blob, cx)?,
             Ok(answer) => return Err(no_modex(&answer)),
             // it has ended, with all that it has put
             Err(failure) if failure.status == Status::ERR_NOT_FOUND => {
-                if let Some(job) = cx.jobs.get_mut(&proc.nspace).filter(|job| !job.is_local(proc.rank)) {
+                if let Some(job) = cx.jobs.get_mut(&proc.nspace) {
                     job.put.remove(&proc.rank);
                 }
                 return Ok(());

@@ -177,6 +177,11 @@ impl PutData {
         }
     }
 
+    /// Whether the server of another node has sent it.
+    pub(crate) const fn is_remote(&self) -> bool {
+        self.version.is_some()
+    }
+
     /// What all of it takes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
