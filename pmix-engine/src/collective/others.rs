@@ -169,6 +169,15 @@ impl Collectives {
 }
 
 impl Lacking {
+    /// Of whom data is fetched at the moment.
+    pub(super) fn asked(&self) -> Ranks {
+        let mut asked = Ranks::new();
+        for proc in self.asked.values() {
+            asked.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        }
+        asked
+    }
+
     fn ask(&mut self, round: u64, cx: &mut Context) {
         while self.asked.len() < MAX_FETCHES
             && let Some(proc) = self.later.pop()

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Changes, ProcData, Request};
+use pmix_types::why::ProcSet;
 use pmix_types::{Directives, Rank, RankSet, Scope, Status, Value, keys};
 
 use super::super::collective::MAX_FETCHES;
@@ -13,6 +14,7 @@ use super::super::{Answer, HostCall, UpcallId, UpcallRequest};
 use super::fence_changes::{HOST, collect, ends, much, of, sends};
 use super::fence_host::fence_upcall;
 use super::harness::*;
+use super::waits::{set, the_wait};
 
 /// What the server of node `n1` sends of the processes there.
 fn theirs(span: (u64, u64), procs: Vec<ProcData>, others: &[u32]) -> Bytes {
@@ -209,10 +211,14 @@ fn fen_06_what_is_fetched_for_a_fence_is_given_up_with_it() {
     };
     // its time is over
     let (asked, two) = lacks(&mut t, &|| collect(0).with(&keys::TIMEOUT, 5));
+    let wait = the_wait(&mut t);
+    assert_eq!((wait.fetching, wait.missing), (set(&[("job", "2")]), ProcSet::new()));
     t.pass(5);
     t.cancelled(two);
     for to in asked {
-        t.fails(to, Status::ERR_TIMEOUT);
+        let failure = t.fails(to, Status::ERR_TIMEOUT);
+        assert_eq!(failure.message, "fence timed out fetching the data of job:2 from n1");
+        assert_eq!(failure.procs, [proc("job", 2)]);
     }
     // too late
     t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, much("a"))], &[]))));
