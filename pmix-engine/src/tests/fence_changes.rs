@@ -146,7 +146,7 @@ fn fen_06_of_other_nodes_comes_what_has_changed() {
     let round = |t: &mut Harness, since: u64, remote: Vec<ProcData>| {
         let asked = [t.ask(&a, collect(since)), t.ask(&b, collect(since))];
         let (id, request) = fence_upcall(t);
-        // without direct modex nobody could fetch what it lacks
+        // everything: without direct modex, a server that lacks something cannot fetch it
         let own = read_changes(&request.data);
         assert_eq!((own.len(), own[0].since, own[0].procs[0].entries.len()), (1, 0, 8), "{own:?}");
         t.answer(id, Ok(Answer::Blob(blob(remote))));
@@ -168,6 +168,28 @@ fn fen_06_of_other_nodes_comes_what_has_changed() {
     let again = vec![entry(Scope::GLOBAL, "new", 2)];
     let (fourth, ..) = round(&mut t, generation, theirs(again.clone()));
     assert_eq!(fourth, modex([of(2, again)]));
+    t.finish();
+}
+
+#[test]
+fn fen_06_a_fence_of_some_brings_the_data_of_its_participants_alone() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
+    for peer in [&a, &b] {
+        t.commits(peer, [entry(Scope::LOCAL, "l", 1)]);
+    }
+    let mut round = |participants: &[u32]| {
+        let request =
+            fence(participants.iter().map(|rank| proc("job", *rank))).with(&keys::COLLECT_DATA, true);
+        let asked = [t.ask(&a, request.clone()), t.ask(&b, request)];
+        let (id, _) = fence_upcall(&mut t);
+        t.answer(id, Ok(Answer::Blob(blob([of(2, much("a")), of(3, much("b"))]))));
+        let [first, second] = asked.map(|to| t.fenced(to));
+        assert_eq!(first, second);
+        first.procs.iter().map(|data| data.proc.rank.to_raw()).collect::<Vec<_>>()
+    };
+    assert_eq!(round(&[0, 1, 2, 3]), [0, 1, 2, 3]);
+    // of more processes something is here
+    assert_eq!(round(&[0, 1, 3]), [0, 1, 3]);
     t.finish();
 }
 
@@ -226,7 +248,7 @@ fn fen_06_other_nodes_are_sent_what_has_changed_since_the_last_fence_that_has_su
     assert_eq!(second, [told(vec![], &[1], (0, 3)), told(vec![], &[0], (3, 3))]);
     ends(&mut t, id, asked, Ok(blob([])));
 
-    // a fence that fails may have brought it to nobody
+    // if a fence fails, perhaps no other node has received the data
     t.commits(&a, [entry(Scope::REMOTE, "r", 2), entry(Scope::LOCAL, "l", 2)]);
     t.commits(&b, [entry(Scope::REMOTE, "r", 2)]);
     let r2 = || entry(Scope::REMOTE, "r", 2);
