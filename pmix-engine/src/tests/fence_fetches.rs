@@ -201,6 +201,24 @@ fn fen_06_who_comes_to_this_node_has_put_nothing_of_what_came_from_another() {
 }
 
 #[test]
+fn fen_06_who_is_known_by_the_fence_alone_is_fetched_as_well() {
+    let mut t = Harness::new(HOST);
+    // here nobody says how many processes the job has
+    t.register(JobSpec::new(nspace("job")), Some(1));
+    t.register_client(&proc("job", 0));
+    let a = t.connect(&proc("job", 0));
+    let to = t.ask(&a, fence([0, 2].map(|rank| proc("job", rank))).with(&keys::COLLECT_DATA, true));
+    let (id, _) = fence_upcall(&mut t);
+    let mut changes = Changes::new(77, (8, 9));
+    changes.others.insert(nspace("job"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
+    t.answer(id, Ok(Answer::Blob(CODEC.encode_changes(&[changes]))));
+    let [two] = fetches(&mut t, [2]);
+    t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, much("a"))], &[]))));
+    assert_eq!(t.fenced(to), modex([of(2, much("a"))]));
+    t.finish();
+}
+
+#[test]
 fn fen_06_what_is_fetched_for_a_fence_is_given_up_with_it() {
     let (mut t, a, b) = Harness::two_nodes(HOST);
     let lacks = |t: &mut Harness, request: &dyn Fn() -> Request| {
