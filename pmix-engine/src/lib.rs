@@ -30,7 +30,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ProcId::new("server".parse()?, Rank::new(0)?);
-//! let mut engine = Engine::new(Config::new(server, (1000, 1000), "node1", &OneNode));
+//! let mut engine = Engine::new(Config::new(server, (1000, 1000), "node1", 77, &OneNode));
 //! let job = JobSpec::new("job-1".parse()?).node_map(["node1"])?.proc_map("0-1")?;
 //! let call = HostCall::RegisterNspace { nspace: "job-1".parse()?, local_procs: Some(2), infos: job.into_infos() };
 //! let mut commands = Vec::new();
@@ -149,11 +149,12 @@ pub struct Config {
 
 impl Config {
     /// A server of this user and group without a host and without tools, whose processes can put 1 GiB each. Set the
-    /// fields to change this.
+    /// fields to change this. `incarnation` is a number drawn for this server, see [the field](Self::incarnation).
     pub fn new(
         server: ProcId,
         (uid, gid): (u32, u32),
         hostname: impl Into<String>,
+        incarnation: u64,
         codec: &'static dyn Codec,
     ) -> Self {
         Self {
@@ -165,7 +166,7 @@ impl Config {
             tool_support: false,
             put_limit: 1 << 30,
             codec,
-            incarnation: 0,
+            incarnation,
         }
     }
 }

@@ -197,9 +197,9 @@ impl Engine {
 
     /// The host has carried out a collective, or reports why it could not.
     pub(crate) fn on_collective_answer(&mut self, round: u64, result: Result<Answer, Failure>) {
-        let Some(operation) = self.collectives.operation_of(round).cloned() else { return };
+        let Some(signature) = self.collectives.signature(round).cloned() else { return };
         let mut filing = Filing { data: &mut self.data, psets: &self.psets };
-        let outcome = result.and_then(|answer| filing.file(&operation, answer, &mut self.cx));
+        let outcome = result.and_then(|answer| filing.file(&signature, answer, &mut self.cx));
         self.with_collectives(|collectives, lower, cx| match outcome {
             Ok(filed) => collectives.on_filed(round, filed, lower, cx),
             Err(failure) => collectives.on_host_outcome(round, Err(failure), lower, cx),
@@ -209,7 +209,7 @@ impl Engine {
     /// What a round lacked of a process on another node has come, or cannot be fetched.
     pub(crate) fn on_lacking(&mut self, round: u64, upcall: UpcallId, result: Result<Answer, Failure>) {
         let Some(proc) = self.collectives.lacking(round, upcall).cloned() else { return };
-        let result = result.and_then(|answer| self.data.file_lacking(&proc, answer, &mut self.cx));
+        let result = self.data.file_lacking(&proc, result, &mut self.cx);
         self.with_collectives(|collectives, lower, cx| {
             collectives.on_lacking((round, upcall), result, lower, cx);
         });

@@ -47,7 +47,11 @@ impl Waits<'_> {
     fn upcalls<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
         cx.upcalls.iter().filter_map(|(id, held)| {
             let (upcall, caller) = held.host.as_ref()?;
-            if matches!(held.owner, Owner::Collective(_) | Owner::Bootstrap | Owner::Fetch | Owner::Query(_))
+            if let Owner::Collective(_)
+            | Owner::Lacking(_)
+            | Owner::Bootstrap
+            | Owner::Fetch
+            | Owner::Query(_) = held.owner
             {
                 return None;
             }

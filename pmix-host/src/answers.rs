@@ -33,8 +33,8 @@ impl Responder for Answers {
 
 async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result<PeerReply, Failure> {
     let reply = match request {
-        PeerRequest::DirectModex { proc, key } => {
-            return services.modex.give(&proc, key).await.map(PeerReply::Blob);
+        PeerRequest::DirectModex { proc, key, immediate } => {
+            return services.modex.give(&proc, key, immediate).await.map(PeerReply::Blob);
         }
         PeerRequest::Request { caller, request } => {
             match nodes::carry_out_for(services, from, &caller, &request).await {

@@ -388,11 +388,12 @@ impl ServerHandle {
 
     /// Returns the data of a local process, for the server of another node. Waits until the process has committed, or, with
     /// `REQUIRED_KEY`, until it has committed that key (DMX-02, DMX-03). For rank `WILDCARD`, returns the job-level data of
-    /// the namespace. Has no time limit of its own; the requesting server enforces one.
+    /// the namespace. Has no time limit of its own; the requesting server enforces one. With `IMMEDIATE`, returns what is there
+    /// now, also if that is nothing.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` if the process is not on this node or has ended, `ERR_EXISTS_OUTSIDE_SCOPE` if the
-    /// required key was put for local processes only.
+    /// `ERR_NOT_FOUND` if the process is not on this node or has ended, or with `IMMEDIATE` if it, its namespace or the
+    /// required key is not known here yet; `ERR_EXISTS_OUTSIDE_SCOPE` if the required key was put for local processes only.
     ///
     /// # Cancel safety
     /// Cancel-safe.

@@ -306,12 +306,12 @@ impl ServerBuilder {
         let here = if self.other_users { Capabilities::none() } else { capabilities.clone() };
         let upcalls = Upcalls::new(host, here, runtime, inbox);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let mut config = Config::new(server, user, hostname, CODEC);
+        // seeded by the system: it need not be secret, only another one each time
+        let incarnation = RandomState::new().hash_one((&hostname, pid));
+        let mut config = Config::new(server, user, hostname, incarnation, CODEC);
         config.capabilities = capabilities;
         config.tool_support = admits_tools;
         config.put_limit = self.put_limit;
-        // seeded by the system: it need not be secret, only another one each time
-        config.incarnation = RandomState::new().hash_one((&config.hostname, pid));
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
         let driver = Driver::new(engine, upcalls, door);

@@ -155,7 +155,7 @@ impl Operation {
 /// What identifies a collective: its operation, and its participants as they were named, without order and repeats
 /// (FEN-03, FEN-04, CON-04).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     pub(super) operation: Operation,
     /// The participants by their own namespaces.
     pub(super) procs: Members,

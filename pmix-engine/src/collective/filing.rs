@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pmix_types::Status;
 use pmix_types::message::Failure;
 
-use super::entry::Operation;
+use super::entry::{Operation, Signature};
 use crate::Answer;
 use crate::context::Context;
 use crate::data::{Data, Filed};
@@ -35,13 +35,14 @@ impl Filing<'_> {
     /// Returns also of which processes it lacks data: those whose changes build on what is not here.
     pub(crate) fn file(
         &mut self,
-        operation: &Operation,
+        signature: &Signature,
         answer: Answer,
         cx: &mut Context,
     ) -> Result<(HostOutcome, Ranks), Failure> {
+        let Signature { operation, procs, .. } = signature;
         let outcome = match (operation, answer) {
             (Operation::Fence, Answer::Blob(blob)) => {
-                let Filed { told, lacking } = self.data.file_remote(blob, cx)?;
+                let Filed { told, lacking } = self.data.file_remote(blob, procs, cx)?;
                 return Ok((HostOutcome::Fenced(told), lacking));
             }
             (Operation::Connect(_), Answer::Connected(connected)) => {
@@ -51,7 +52,8 @@ impl Filing<'_> {
             (Operation::Disconnect(_), Answer::Done) => HostOutcome::Disconnected,
             (Operation::Construct(_), Answer::Grouped(mut grouped)) => {
                 self.jobs(&grouped.jobs, cx)?;
-                let Filed { told, lacking } = self.data.file_remote(std::mem::take(&mut grouped.data), cx)?;
+                let Filed { told, lacking } =
+                    self.data.file_remote(std::mem::take(&mut grouped.data), procs, cx)?;
                 return Ok((HostOutcome::Constructed(grouped, told), lacking));
             }
             (Operation::Destruct(_), Answer::Grouped(_)) => HostOutcome::Destructed,

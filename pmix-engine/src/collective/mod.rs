@@ -297,8 +297,8 @@ impl Collectives {
     }
 
     /// What the host carries out for a round, if the round still exists.
-    pub(crate) fn operation_of(&self, round: u64) -> Option<&Operation> {
-        self.rounds.signature(round).map(|signature| &signature.operation)
+    pub(crate) fn signature(&self, round: u64) -> Option<&Signature> {
+        self.rounds.signature(round)
     }
 
     /// The host has carried the operation out, or reports why it could not.

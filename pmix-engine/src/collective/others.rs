@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pmix_types::Nspace;
-use pmix_types::ProcId;
 use pmix_types::message::{Changes, Failure, ProcData};
+use pmix_types::{Directives, Nspace, ProcId, Rank, RankSet, keys};
 
 use super::Collectives;
 use super::entry::Signature;
@@ -68,7 +67,7 @@ impl Sent {
 
 /// What those who have entered have put for other nodes, which have everything up to this generation.
 pub(super) fn outgoing(entered: &Ranks, since: u64, cx: &Context) -> Bytes {
-    // who lacks something has to be able to fetch it
+    // a server that lacks something has to be able to fetch it
     let since = if cx.config.capabilities.has(Upcall::DirectModex) { since } else { 0 };
     let (server, generation) = (cx.config.incarnation, cx.changes.last());
     let mut all = Changes::new(server, (0, generation));
@@ -97,8 +96,13 @@ pub(super) fn outgoing(entered: &Ranks, since: u64, cx: &Context) -> Bytes {
 pub(super) fn known_remote(members: &Members, cx: &Context) -> Ranks {
     let jobs = members.iter().filter_map(|(nspace, named)| Some((nspace, named, cx.jobs.get(nspace)?)));
     jobs.map(|(nspace, named, job)| {
-        let ranks = job.put.keys().copied();
-        (nspace.clone(), ranks.filter(|rank| named.contains(*rank) && !job.is_local(*rank)).collect())
+        let is_remote = |rank: &Rank| !job.is_local(*rank);
+        let few = !named.all && named.ranks.len() < job.put.len() as u64;
+        let ranks: RankSet = match few {
+            true => named.ranks.iter().filter(|rank| job.put.contains_key(rank)).filter(is_remote).collect(),
+            false => job.put.keys().copied().filter(|rank| named.contains(*rank)).filter(is_remote).collect(),
+        };
+        (nspace.clone(), ranks)
     })
     .collect()
 }
@@ -121,7 +125,7 @@ impl Collectives {
         cx: &mut Context,
     ) {
         let Some((_, round)) = self.rounds.by_id(id) else { return };
-        // nobody waits for it if the round is decided: the next one finds out
+        // a round that has failed gives nobody any data, so the next one fetches what is lacking
         if lacking.is_empty() || round.verdict.is_some() {
             return self.on_host_outcome(id, Ok(outcome), lower, cx);
         }
@@ -170,13 +174,25 @@ impl Collectives {
 }
 
 impl Lacking {
+    /// Of whom data is fetched at the moment.
+    pub(super) fn asked(&self) -> Ranks {
+        let mut asked = Ranks::new();
+        for proc in self.asked.values() {
+            asked.entry(proc.nspace.clone()).or_default().insert(proc.rank);
+        }
+        asked
+    }
+
     fn ask(&mut self, round: u64, cx: &mut Context) {
         while self.asked.len() < MAX_FETCHES
             && let Some(proc) = self.later.pop()
         {
-            let request = UpcallRequest::DirectModex(DirectModexRequest::new(proc.clone()));
+            // what there is: nobody waits here for what it has not put
+            let at_once = Directives::new().with(&keys::IMMEDIATE, true);
+            let request = DirectModexRequest::new(proc.clone()).with_directives(at_once);
             let caller = cx.self_caller();
-            self.asked.insert(cx.upcall(Owner::Lacking(round), caller, request), proc);
+            let upcall = cx.upcall(Owner::Lacking(round), caller, UpcallRequest::DirectModex(request));
+            self.asked.insert(upcall, proc);
         }
     }
 }

@@ -51,7 +51,8 @@ impl Collectives {
     pub(crate) fn on_timeout(&mut self, id: u64, lower: &mut Lower<'_>, cx: &mut Context) {
         let Some((signature, round)) = self.rounds.by_id(id) else { return };
         round.deadline = None;
-        if round.verdict.is_none() && round.inquiry.is_none() {
+        // who waits for data that is fetched waits for nobody to enter
+        if round.verdict.is_none() && round.inquiry.is_none() && round.lacking.is_none() {
             let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
             let entered = round.clones.complete(&round.entered, cx);
             let awaited = local.missing(&entered, cx).awaited;
@@ -117,6 +118,7 @@ impl Collectives {
             let awaited = local.missing(&round.clones.complete(&round.entered, cx), cx).awaited;
             let absentees = round.inquiry.as_ref().and_then(|inquiry| inquiry.missing.as_ref());
             round.verdict = Some(Err(match (awaited.is_empty(), local.remote) {
+                _ if let Some(lacking) = &round.lacking => fetch_failure(&signature, &lacking.asked(), cx),
                 (false, _) => local_failure(&signature, &awaited, looks, cx),
                 (true, true) => remote_failure(&signature, absentees, looks, cx),
                 (true, false) => Failure::new(
@@ -217,6 +219,33 @@ fn local_failure(signature: &Signature, awaited: &Ranks, looks: &[ProcLook], cx:
     Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(awaited))
 }
 
+/// Names the processes on other nodes whose data has not come.
+fn fetch_failure(signature: &Signature, asked: &Ranks, cx: &Context) -> Failure {
+    let nodes = short(&nodes_of(asked, cx));
+    let message = format!(
+        "{} timed out fetching the data of {} from {}",
+        signature.operation.name(),
+        listed(asked),
+        if nodes.is_empty() { "other nodes" } else { &nodes },
+    );
+    Failure::new(Status::ERR_TIMEOUT, message).with_procs(named(asked))
+}
+
+/// The other nodes that processes are on, as far as the server knows them.
+fn nodes_of(procs: &Ranks, cx: &Context) -> Vec<String> {
+    let named = procs.iter().map(|(nspace, ranks)| {
+        let named = Named { all: false, ranks: ranks.clone() };
+        (nspace.clone(), named)
+    });
+    nodes_elsewhere(&named.collect(), cx)
+}
+
+fn nodes_elsewhere(procs: &Members, cx: &Context) -> Vec<String> {
+    let mut nodes = cx.nodes_of(procs);
+    nodes.retain(|node| *node != cx.config.hostname);
+    nodes
+}
+
 /// Names the participants of other nodes that have not entered, with what their nodes say of them; or else those nodes and
 /// who takes part there.
 fn remote_failure(
@@ -226,12 +255,7 @@ fn remote_failure(
     cx: &Context,
 ) -> Failure {
     let operation = signature.operation.name();
-    let elsewhere = |procs: &Members| {
-        let mut nodes = cx.nodes_of(procs);
-        nodes.retain(|node| *node != cx.config.hostname);
-        nodes
-    };
-    let all = || short(&elsewhere(&signature.procs));
+    let all = || short(&nodes_elsewhere(&signature.procs, cx));
     let Some(Absentees { procs, silent }) = absentees else {
         let mut others = known(&signature.procs, cx);
         let here = known_local(&cx.jobs);
@@ -249,11 +273,7 @@ fn remote_failure(
             format!("{operation} timed out: all processes have entered, but it has not ended on {}", all());
         return Failure::new(Status::ERR_TIMEOUT, message);
     }
-    let members = procs
-        .iter()
-        .map(|(nspace, ranks)| (nspace.clone(), Named { all: false, ranks: ranks.clone() }))
-        .collect();
-    let nodes = elsewhere(&members);
+    let nodes = nodes_of(procs, cx);
     let about = procs_of(procs).take(DESCRIBED).filter_map(|proc| {
         let look = looks.iter().find(|look| look.proc == proc)?;
         let node = if nodes.len() > 1 { format!(" on {}", look.node) } else { String::new() };

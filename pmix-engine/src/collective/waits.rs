@@ -35,6 +35,7 @@ fn wait(signature: &Signature, round: &Round, lower: (&ConnectedSets, &Groups), 
     wait.expected.add_all(&wait.arrived);
     wait.excused = proc_set(&missing.departed);
     wait.missing = if round.complete { ProcSet::new() } else { proc_set(&missing.awaited) };
+    wait.fetching = round.lacking.as_ref().map(|lacking| proc_set(&lacking.asked())).unwrap_or_default();
     wait.at_host = matches!(round.host, HostSide::Asked(_));
     if let Some(Err(failure)) = &round.verdict {
         wait.error = Some((failure.status, failure.message.clone()));

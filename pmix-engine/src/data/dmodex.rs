@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pmix_types::message::{Changes, Failure};
+use pmix_types::message::{Changes, Failure, ProcData, PutEntry};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{DirectiveError, Directives, Info, KeyName, Nspace, ProcId, Rank, Status, keys};
 
-use super::pending::{FetchKey, modex_of};
+use super::pending::FetchKey;
 use crate::context::{Context, Owner};
 use crate::jobs::Viewer;
 use crate::upcall::DirectModexRequest;
@@ -97,14 +97,16 @@ impl HeldRequests {
         directives: &Directives,
         cx: &mut Context,
     ) {
-        let key = match directives.get(&keys::REQUIRED_KEY) {
-            Ok(key) => key,
-            Err(error) => return returns(call, Err(error.into()), cx),
+        let read = || Ok((directives.get(&keys::REQUIRED_KEY)?, directives.flag(&keys::IMMEDIATE)?));
+        let (key, immediate): (Option<String>, _) = match read() {
+            Ok(read) => read,
+            Err(error) => return returns(call, Err(DirectiveError::into(error)), cx),
         };
         let key = key.and_then(|key| KeyName::new(key).ok());
         let held = Held { call, since: cx.now, proc, key };
         match held.answer(cx) {
             Some(result) => returns(call, result, cx),
+            None if immediate => returns(call, held.answer_at_once(cx), cx),
             None if self.0.len() >= MAX_HELD => {
                 let message = format!(
                     "{MAX_HELD} requests already wait here for data that does not exist yet, which is the limit"
@@ -173,15 +175,30 @@ impl Held {
                         return fail(Status::ERR_EXISTS_OUTSIDE_SCOPE, message);
                     }
                 }
-                _ => {
-                    let mut changes = Changes::new(cx.config.incarnation, (0, cx.changes.last()));
-                    changes.procs = modex_of(proc, put, Viewer::OtherNode).procs;
-                    return Some(Ok(cx.config.codec.encode_changes(&[changes])));
-                }
+                _ => return Some(Ok(self.all(put.visible(Viewer::OtherNode), cx))),
             }
         }
         let end = job.end_of(proc.rank)?;
         fail(Status::ERR_NOT_FOUND, format!("{proc} has ended without putting the requested data: {end}"))
+    }
+
+    /// The answer in place of waiting: who is here and has put nothing has all of that here.
+    fn answer_at_once(&self, cx: &Context) -> Result<Bytes, Failure> {
+        let Self { proc, key, .. } = self;
+        let job = cx.jobs.get(&proc.nspace).filter(|job| job.registered);
+        let missing = match (job.is_some_and(|job| job.is_local(proc.rank)), key) {
+            (true, None) => return Ok(self.all(Vec::new(), cx)),
+            (true, Some(key)) => format!("{proc} has not put {key}"),
+            (false, _) => format!("{proc} is not registered on {}", cx.config.hostname),
+        };
+        Err(Failure::new(Status::ERR_NOT_FOUND, missing).with_procs(vec![proc.clone()]))
+    }
+
+    /// All that the process has put.
+    fn all(&self, entries: Vec<PutEntry>, cx: &Context) -> Bytes {
+        let mut changes = Changes::new(cx.config.incarnation, (0, cx.changes.last()));
+        changes.procs.push(ProcData::new(self.proc.clone(), entries));
+        cx.config.codec.encode_changes(&[changes])
     }
 }
 

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Get, GetReply, PutEntry, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Scope, Status, Supported};
+use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, RankSet, Scope, Status, Supported};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
 use crate::jobs::{Job, registration, unknown_nspace};
-use crate::participants::{Ranks, is_in};
+use crate::participants::{Members, Ranks, is_in};
 use crate::timers::Timer;
 use crate::upcall::Upcall;
 use crate::users::not_own;
@@ -66,8 +66,14 @@ impl Data {
     }
 
     /// Files what servers of other nodes have sent of their processes; this node's own part may come back with it.
-    pub(crate) fn file_remote(&mut self, blob: Bytes, cx: &mut Context) -> Result<Filed, Failure> {
+    pub(crate) fn file_remote(
+        &mut self,
+        blob: Bytes,
+        members: &Members,
+        cx: &mut Context,
+    ) -> Result<Filed, Failure> {
         let mut filed = Filed::default();
+        let mut known = BTreeMap::<Nspace, RankSet>::new();
         for mut changes in cx.config.codec.read_changes(blob)? {
             let mut told = BTreeMap::<ProcId, Vec<PutEntry>>::new();
             for data in std::mem::take(&mut changes.procs) {
@@ -87,7 +93,13 @@ impl Data {
             }
             for (nspace, ranks) in &changes.others {
                 let Some(job) = cx.jobs.get_mut(nspace) else { continue };
-                for rank in job.remote_among(ranks).iter() {
+                // a peer may name any number of ranks
+                let known =
+                    known.entry(nspace.clone()).or_insert_with(|| job.known_ranks(members.get(nspace)));
+                for rank in (ranks & &*known).iter() {
+                    if job.is_local(rank) {
+                        continue;
+                    }
                     let put = job.put.get_mut(&rank);
                     // of whom nothing is here nothing is outdated
                     let is_whole =
@@ -286,19 +298,33 @@ impl Data {
             self.adopt_job(job, psets, cx);
             return Ok(());
         }
-        self.file_remote(blob, cx)?;
+        self.file_remote(blob, &Members::new(), cx)?;
         Ok(())
     }
 
-    /// What a round still needed of a process on another node has come.
+    /// What a round still needed of a process on another node has come, or cannot be fetched.
     pub(crate) fn file_lacking(
         &mut self,
         proc: &ProcId,
-        answer: Answer,
+        result: Result<Answer, Failure>,
         cx: &mut Context,
     ) -> Result<(), Failure> {
-        let Answer::Blob(blob) = answer else { return Err(no_modex(&answer)) };
-        let filed = self.file_remote(blob, cx)?;
+        // it is on this node by now, and what it puts comes from itself
+        if cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank)) {
+            return Ok(());
+        }
+        let filed = match result {
+            Ok(Answer::Blob(blob)) => self.file_remote(blob, &Members::new(), cx)?,
+            Ok(answer) => return Err(no_modex(&answer)),
+            // it has ended, with all that it has put
+            Err(failure) if failure.status == Status::ERR_NOT_FOUND => {
+                if let Some(job) = cx.jobs.get_mut(&proc.nspace) {
+                    job.put.remove(&proc.rank);
+                }
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
         if is_in(&filed.told, proc) && !is_in(&filed.lacking, proc) {
             return Ok(());
         }
@@ -396,7 +422,7 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
     for entry in entries {
-        put.put(entry, cx.changes.next());
+        put.put(entry, &mut cx.changes);
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use pmix_types::message::Failure;
 use pmix_types::{Info, Nspace, Rank, RankSet, Status};
 
 use crate::ConnId;
+use crate::participants::Named;
 use crate::upcall::HostObject;
 pub(crate) use put::{PutData, Viewer};
 
@@ -134,13 +135,12 @@ impl Job {
         }
     }
 
-    /// Which of these ranks are processes on other nodes, as far as that is known.
-    pub(crate) fn remote_among(&self, ranks: &RankSet) -> RankSet {
-        let known = match self.data.all_ranks() {
-            Some(all) => ranks & &all,
-            None => self.put.keys().copied().filter(|rank| ranks.contains(*rank)).collect(),
-        };
-        known.iter().filter(|rank| !self.is_local(*rank)).collect()
+    /// All its ranks. If its data does not tell them, those that have put something, and those that somebody has named.
+    pub(crate) fn known_ranks(&self, named: Option<&Named>) -> RankSet {
+        self.data.all_ranks().unwrap_or_else(|| {
+            let named = named.map(|named| named.ranks.clone()).unwrap_or_default();
+            &named | &self.put.keys().copied().collect()
+        })
     }
 
     pub(crate) fn viewer_of(&self, rank: Rank) -> Viewer {

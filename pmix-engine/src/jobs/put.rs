@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use pmix_types::message::{Changes, PutEntry};
-use pmix_types::{KeyName, Memory, Scope, Value};
+use pmix_types::{DataType, KeyName, Memory, Scope, Value};
 
 use crate::ids::Counter;
 
@@ -64,6 +64,21 @@ fn taken(key: &KeyName, value: &Value) -> usize {
     PLACE + size_of::<KeyName>() + size_of::<Held>() - size_of::<Value>() + key.heap() + value.memory()
 }
 
+/// Whether nobody can tell two values apart. `==` calls 0.0 and -0.0 the same; their texts are not.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other && (!may_hold_floats(one) || format!("{one:?}") == format!("{other:?}"))
+}
+
+fn may_hold_floats(value: &Value) -> bool {
+    use DataType as T;
+    let of = match value {
+        Value::DataArray(array) => array.element_type(),
+        value => value.data_type(),
+    };
+    let records = [T::VALUE, T::INFO, T::KVAL, T::PDATA, T::APP, T::QUERY, T::REGATTR, T::DATA_ARRAY];
+    [T::FLOAT, T::DOUBLE].contains(&of) || records.contains(&of)
+}
+
 /// A later put of the same scope replaces the earlier; `GLOBAL` replaces both of the others (PUT-04).
 fn replaces(scope: Scope, earlier: Scope) -> bool {
     scope == Scope::GLOBAL || scope == earlier
@@ -85,27 +100,30 @@ impl Viewer {
 }
 
 impl PutData {
-    /// Files a value, and nothing more of the message that it came in.
-    pub(crate) fn put(&mut self, entry: PutEntry, generation: u64) {
+    /// Files a value, and nothing more of the message that it came in. If it would only take the place of the same value, it
+    /// is no change.
+    pub(crate) fn put(&mut self, entry: PutEntry, numbers: &mut Counter) {
         let PutEntry { scope, key, mut value, .. } = entry;
-        value.detach();
-        self.bytes += taken(&key, &value);
-        self.changes.insert(generation, key.clone());
-        let new = Held { scope, value, generation };
-        match self.entries.entry(key) {
-            Entry::Vacant(free) => {
-                // mostly the only one
-                free.insert(Vec::with_capacity(1)).push(new);
+        let mut place = self.entries.entry(key);
+        if let Entry::Occupied(held) = &mut place {
+            let mut outdated = held.get().iter().filter(|earlier| replaces(scope, earlier.scope));
+            if let (Some(only), None) = (outdated.next(), outdated.next())
+                && only.is(scope, &value)
+            {
+                return;
             }
-            Entry::Occupied(mut held) => {
-                let key = held.key().clone();
-                for old in held.get_mut().extract_if(.., |earlier| replaces(scope, earlier.scope)) {
-                    self.bytes -= taken(&key, &old.value);
-                    self.changes.remove(&old.generation);
-                }
-                held.get_mut().push(new);
+            let key = held.key().clone();
+            for old in held.get_mut().extract_if(.., |earlier| replaces(scope, earlier.scope)) {
+                self.bytes -= taken(&key, &old.value);
+                self.changes.remove(&old.generation);
             }
         }
+        value.detach();
+        let generation = numbers.next();
+        self.bytes += taken(place.key(), &value);
+        self.changes.insert(generation, place.key().clone());
+        // mostly the only one
+        place.or_insert_with(|| Vec::with_capacity(1)).push(Held { scope, value, generation });
     }
 
     /// Files what another server has sent of this process. What was there before is no change for those who have received
@@ -115,10 +133,7 @@ impl PutData {
             Step::Replaces => self.replace(entries, numbers),
             Step::Adds => {
                 for entry in entries {
-                    let last = self.entries.get(&entry.key).and_then(|held| held.last());
-                    if !last.is_some_and(|last| last.is(&entry)) {
-                        self.put(entry, numbers.next());
-                    }
+                    self.put(entry, numbers);
                 }
             }
             Step::IsOld => return true,
@@ -145,7 +160,8 @@ impl PutData {
         }
         let is_same = |held: &[Held], new: Option<&Vec<PutEntry>>| {
             new.is_some_and(|new| {
-                held.len() == new.len() && held.iter().zip(new).all(|(held, new)| held.is(new))
+                held.len() == new.len()
+                    && held.iter().zip(new).all(|(held, new)| held.is(new.scope, &new.value))
             })
         };
         let outdated = self.entries.iter().filter(|(key, held)| !is_same(held, new.get(*key)));
@@ -157,8 +173,13 @@ impl PutData {
         }
         new.retain(|key, _| !self.entries.contains_key(key));
         for entry in new.into_values().flatten() {
-            self.put(entry, numbers.next());
+            self.put(entry, numbers);
         }
+    }
+
+    /// Whether the server of another node has sent it.
+    pub(crate) const fn is_remote(&self) -> bool {
+        self.version.is_some()
     }
 
     /// What all of it takes.
@@ -241,8 +262,8 @@ impl PutData {
 }
 
 impl Held {
-    fn is(&self, entry: &PutEntry) -> bool {
-        self.scope == entry.scope && self.value == entry.value
+    fn is(&self, scope: Scope, value: &Value) -> bool {
+        self.scope == scope && is_same(&self.value, value)
     }
 
     fn entry(&self, key: &KeyName) -> PutEntry {

@@ -6,7 +6,7 @@ use pmix_types::job::{JobData, JobError, Target};
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
 
-use super::{Job, Stage};
+use super::{Job, PutData, Stage};
 use crate::Config;
 use crate::context::Context;
 use crate::jobs::setup::Setup;
@@ -106,6 +106,11 @@ pub(crate) fn register_client(
     // a client may be registered before its namespace is: the namespace is then known without data
     let job = cx.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
     job.seen.insert(proc.rank);
+    // it was on another node before: other nodes are told by the next fence that this is gone
+    if job.put.get(&proc.rank).is_some_and(PutData::is_remote) {
+        job.put.remove(&proc.rank);
+        cx.changes.next();
+    }
     let client = job.clients.entry(proc.rank).or_default();
     (client.uid, client.gid, client.object) = (uid, gid, object);
     // registered again: it is started anew

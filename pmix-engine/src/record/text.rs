@@ -217,8 +217,12 @@ fn wait_line(out: &mut String, wait: &Wait) -> fmt::Result {
     if let Some(left) = wait.left {
         write!(out, ", {} left", Seconds(left))?;
     }
-    let sets: [(&str, &ProcSet); 3] =
-        [("arrived", &wait.arrived), ("missing", &wait.missing), ("excused", &wait.excused)];
+    let sets: [(&str, &ProcSet); 4] = [
+        ("arrived", &wait.arrived),
+        ("missing", &wait.missing),
+        ("excused", &wait.excused),
+        ("fetches the data of", &wait.fetching),
+    ];
     for (word, procs) in sets {
         if !procs.is_empty() {
             write!(out, ", {word} {procs}")?;

@@ -133,6 +133,41 @@ fn dmx_05_a_namespace_that_comes_later_is_waited_for() {
 }
 
 #[test]
+fn get_04_dmx_05_who_asks_with_immediate_is_told_what_is_there_now() {
+    let now = |target: ProcId| HostCall::DmodexRequest {
+        proc: target,
+        directives: Directives::new().with(&keys::IMMEDIATE, true),
+    };
+    let key_now = |target: ProcId| HostCall::DmodexRequest {
+        proc: target,
+        directives: Directives::new().with(&keys::IMMEDIATE, true).with(&keys::REQUIRED_KEY, "k"),
+    };
+    let (mut t, peer) = world();
+    // it has put nothing, which is known at once
+    let result = t.called(now(proc("job", 0)));
+    assert_eq!(sent(result), modex([data_of(&proc("job", 0), [])]));
+    let result = t.called(key_now(proc("job", 0)));
+    refused(result, Status::ERR_NOT_FOUND);
+    t.commits(&peer, [entry(Scope::GLOBAL, "k", 1u32)]);
+    for call in [now, key_now] {
+        let result = t.called(call(proc("job", 0)));
+        assert_eq!(sent(result), modex([data_of(&proc("job", 0), [entry(Scope::GLOBAL, "k", 1u32)])]));
+    }
+    // nobody waits for a namespace, nor for a process
+    t.register(JobSpec::new(nspace("incomplete")), Some(2));
+    for target in [proc("later", 0), all_of("later"), proc("incomplete", 0)] {
+        let result = t.called(now(target));
+        refused(result, Status::ERR_NOT_FOUND);
+    }
+    let result = t.called(now(all_of("job")));
+    assert!(matches!(result, Ok(CallValue::Blob(_))), "{result:?}");
+    let contradictory = Directives::new().with(&keys::IMMEDIATE, true).with(&keys::IMMEDIATE, false);
+    let result = t.called(HostCall::DmodexRequest { proc: proc("job", 0), directives: contradictory });
+    refused(result, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
 fn dmx_05_fen_10_while_clients_are_still_to_be_registered_any_rank_may_be_here() {
     let mut t = Harness::new([]);
     t.register(JobSpec::new(nspace("job")), Some(2));

@@ -1,20 +1,18 @@
 //! Fences of processes that have what earlier ones have collected.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use pmix_types::message::{Changes, Collected, Failure, Fenced, Modex, ProcData, PutEntry, Reply, Request};
-use pmix_types::{ProcId, Rank, RankSet, Scope, Status, Value, keys};
+use pmix_types::{ProcId, Rank, Scope, Status, Value, keys};
 
-use super::super::collective::{MAX_FETCHES, MAX_SENT};
+use super::super::collective::MAX_SENT;
 use super::super::ids::ReplyTo;
-use super::super::upcall::{DirectModexRequest, Upcall};
-use super::super::{Answer, CallValue, Command, Config, HostCall, UpcallId, UpcallRequest};
+use super::super::upcall::Upcall;
+use super::super::{Answer, CallValue, Command, Config, HostCall, UpcallId};
 use super::fence_host::fence_upcall;
 use super::harness::*;
 
 /// A collecting fence of a process that has everything up to this generation.
-fn collect(since: u64) -> Request {
+pub(super) fn collect(since: u64) -> Request {
     let mut request = fence_all().with(&keys::COLLECT_DATA, true);
     if let Request::Fence(fence) = &mut request {
         fence.since = since;
@@ -34,11 +32,11 @@ fn brought(t: &mut Harness, to: ReplyTo) -> (Modex, u64, u64) {
 }
 
 /// Some values, so many that one more is little.
-fn much(of: &str) -> Vec<PutEntry> {
+pub(super) fn much(of: &str) -> Vec<PutEntry> {
     (0..8).map(|number| entry(Scope::GLOBAL, &format!("{of}{number}"), number)).collect()
 }
 
-fn of(rank: u32, entries: Vec<PutEntry>) -> ProcData {
+pub(super) fn of(rank: u32, entries: Vec<PutEntry>) -> ProcData {
     data_of(&proc("job", rank), entries)
 }
 
@@ -80,10 +78,55 @@ fn fen_06_who_has_what_was_collected_before_receives_what_has_changed() {
 
     // where much has changed, everything comes, so that what was not read yet can be forgotten
     for peer in &peers {
-        t.commits(peer, much("a").into_iter().take(5));
+        t.commits(peer, (0..5).map(|number| entry(Scope::GLOBAL, &format!("a{number}"), 100 + number)));
     }
     let (fourth, since, _) = everything(&mut t, [generation; 3]);
     assert_eq!((fourth.procs[0].entries.len(), since), (8, 0));
+    t.finish();
+}
+
+#[test]
+fn fen_06_put_04_a_value_that_is_committed_again_is_no_change() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let puts = [entry(Scope::GLOBAL, "k", 1), entry(Scope::LOCAL, "k", 2), entry(Scope::REMOTE, "k", 3)];
+    t.commits(&a, [much("a"), puts.to_vec(), vec![entry(Scope::GLOBAL, "zero", 0.0)]].concat());
+    let mut round = |since: u64, puts: Vec<PutEntry>| {
+        t.commits(&a, puts);
+        let asked = [t.ask(&a, collect(since)), t.ask(&b, collect(since))];
+        let (id, request) = fence_upcall(&mut t);
+        t.answer(id, Ok(Answer::Blob(Bytes::new())));
+        let sent =
+            read_changes(&request.data).into_iter().flat_map(|changes| changes.procs).collect::<Vec<_>>();
+        let [first, second] = asked.map(|to| brought(&mut t, to));
+        assert_eq!(first, second);
+        (sent, first.0.procs, first.2)
+    };
+    let (sent, told, first) = round(0, vec![]);
+    assert_eq!((sent[0].entries.len(), told[0].entries.len()), (11, 11));
+    let nothing = (vec![], vec![], first);
+    assert_eq!(round(first, much("a")), nothing);
+    assert_eq!(round(first, puts[1..].to_vec()), nothing);
+
+    // whatever somebody can tell apart is a change
+    let differs = |entries: Vec<PutEntry>| vec![of(0, entries)];
+    let mut since = first;
+    for (put, is_local, is_remote) in [
+        (entry(Scope::GLOBAL, "a0", 1), true, true),
+        (entry(Scope::GLOBAL, "a0", 1u32), true, true),
+        (entry(Scope::GLOBAL, "zero", -0.0), true, true),
+        (entry(Scope::LOCAL, "k", 4), true, false),
+        (entry(Scope::REMOTE, "k", 4), false, true),
+        // it takes the place of the other two as well
+        (entry(Scope::GLOBAL, "k", 1), true, true),
+        (entry(Scope::LOCAL, "k", 1), true, false),
+    ] {
+        let expected = |is_told| if is_told { differs(vec![put.clone()]) } else { vec![] };
+        let (sent, told, next) = round(since, vec![put.clone()]);
+        assert_eq!((sent, told, next), (expected(is_remote), expected(is_local), since + 1));
+        let again = round(next, vec![put.clone()]);
+        assert_eq!(again, (vec![], vec![], next));
+        since = next;
+    }
     t.finish();
 }
 
@@ -103,7 +146,7 @@ fn fen_06_of_other_nodes_comes_what_has_changed() {
     let round = |t: &mut Harness, since: u64, remote: Vec<ProcData>| {
         let asked = [t.ask(&a, collect(since)), t.ask(&b, collect(since))];
         let (id, request) = fence_upcall(t);
-        // without direct modex nobody could fetch what it lacks
+        // everything: without direct modex, a server that lacks something cannot fetch it
         let own = read_changes(&request.data);
         assert_eq!((own.len(), own[0].since, own[0].procs[0].entries.len()), (1, 0, 8), "{own:?}");
         t.answer(id, Ok(Answer::Blob(blob(remote))));
@@ -128,10 +171,32 @@ fn fen_06_of_other_nodes_comes_what_has_changed() {
     t.finish();
 }
 
-const HOST: [Upcall; 2] = [Upcall::Fence, Upcall::DirectModex];
+#[test]
+fn fen_06_a_fence_of_some_brings_the_data_of_its_participants_alone() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
+    for peer in [&a, &b] {
+        t.commits(peer, [entry(Scope::LOCAL, "l", 1)]);
+    }
+    let mut round = |participants: &[u32]| {
+        let request =
+            fence(participants.iter().map(|rank| proc("job", *rank))).with(&keys::COLLECT_DATA, true);
+        let asked = [t.ask(&a, request.clone()), t.ask(&b, request)];
+        let (id, _) = fence_upcall(&mut t);
+        t.answer(id, Ok(Answer::Blob(blob([of(2, much("a")), of(3, much("b"))]))));
+        let [first, second] = asked.map(|to| t.fenced(to));
+        assert_eq!(first, second);
+        first.procs.iter().map(|data| data.proc.rank.to_raw()).collect::<Vec<_>>()
+    };
+    assert_eq!(round(&[0, 1, 2, 3]), [0, 1, 2, 3]);
+    // of more processes something is here
+    assert_eq!(round(&[0, 1, 3]), [0, 1, 3]);
+    t.finish();
+}
+
+pub(super) const HOST: [Upcall; 2] = [Upcall::Fence, Upcall::DirectModex];
 
 /// A fence of both processes here, and what the host is given.
-fn sends(
+pub(super) fn sends(
     t: &mut Harness,
     [a, b]: [&Peer; 2],
     request: impl Fn() -> Request,
@@ -141,7 +206,7 @@ fn sends(
     (id, asked, read_changes(&request.data))
 }
 
-fn ends(t: &mut Harness, id: UpcallId, asked: [ReplyTo; 2], ends: Result<Bytes, Status>) {
+pub(super) fn ends(t: &mut Harness, id: UpcallId, asked: [ReplyTo; 2], ends: Result<Bytes, Status>) {
     let is_ok = ends.is_ok();
     t.answer(id, ends.map(Answer::Blob).map_err(failure));
     for to in asked {
@@ -183,7 +248,7 @@ fn fen_06_other_nodes_are_sent_what_has_changed_since_the_last_fence_that_has_su
     assert_eq!(second, [told(vec![], &[1], (0, 3)), told(vec![], &[0], (3, 3))]);
     ends(&mut t, id, asked, Ok(blob([])));
 
-    // a fence that fails may have brought it to nobody
+    // if a fence fails, perhaps no other node has received the data
     t.commits(&a, [entry(Scope::REMOTE, "r", 2), entry(Scope::LOCAL, "l", 2)]);
     t.commits(&b, [entry(Scope::REMOTE, "r", 2)]);
     let r2 = || entry(Scope::REMOTE, "r", 2);
@@ -263,182 +328,6 @@ fn fen_06_of_how_many_participants_it_is_known_what_others_have_is_bounded() {
     assert_same(&t.called(call), &Ok::<_, Failure>(CallValue::Done));
     t.register(spec("other", "0-9999;10000-29999"), None);
     assert_eq!(since(&mut t, far(1)), Some(0));
-    t.finish();
-}
-
-/// What the server of node `n1` sends of the processes there.
-fn theirs(span: (u64, u64), procs: Vec<ProcData>, others: &[u32]) -> Bytes {
-    let mut changes = Changes::new(77, span);
-    changes.procs = procs;
-    for rank in others {
-        changes.others.entry(nspace("job")).or_default().insert(Rank::from_raw(*rank));
-    }
-    CODEC.encode_changes(&[changes])
-}
-
-/// The next commands fetch what these processes have put.
-#[track_caller]
-fn fetches<const N: usize>(t: &mut Harness, procs: [u32; N]) -> [UpcallId; N] {
-    procs.map(|rank| {
-        let (id, caller, request) = t.upcall();
-        assert_same(&caller, &server_caller());
-        let expected = UpcallRequest::DirectModex(DirectModexRequest::new(proc("job", rank)));
-        assert_same(&request, &expected);
-        id
-    })
-}
-
-#[test]
-fn fen_06_get_20_who_lacks_what_changes_build_on_fetches_it_before_the_fence_ends() {
-    let (mut t, a, b) = Harness::two_nodes(HOST);
-    let round = |t: &mut Harness, blob: Bytes| {
-        let (id, asked, _) = sends(t, [&a, &b], || collect(0));
-        t.answer(id, Ok(Answer::Blob(blob)));
-        asked
-    };
-    let x = |value: i32| vec![entry(Scope::GLOBAL, "x", value)];
-    let y = |value: i32| vec![entry(Scope::GLOBAL, "y", value)];
-    let asked = round(&mut t, theirs((0, 5), vec![of(2, x(1)), of(3, x(1))], &[]));
-    for to in asked {
-        t.fenced(to);
-    }
-
-    // a fence in between has failed here
-    let asked = round(&mut t, theirs((8, 9), vec![of(2, y(1))], &[3]));
-    let [two, three] = fetches(&mut t, [2, 3]);
-    // what is here is not newer than before, and not outdated by more than what has failed
-    let early = t.ask(&a, get(proc("job", 2), "x"));
-    assert_eq!(t.value(early), Value::Int32(1));
-    t.answer(three, Ok(Answer::Blob(theirs((0, 9), vec![of(3, x(2))], &[]))));
-    t.quiet();
-    t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, [x(2), y(1)].concat())], &[]))));
-    let all = modex([of(2, [x(2), y(1)].concat()), of(3, x(2))]);
-    for to in asked {
-        assert_eq!(t.fenced(to), all);
-    }
-
-    // that was healed; a key that is no more is gone, also if data of a former fence comes late
-    let asked = round(&mut t, theirs((9, 10), vec![of(2, y(2))], &[3]));
-    let all = modex([of(2, [x(2), y(2)].concat()), of(3, x(2))]);
-    for to in asked {
-        assert_eq!(t.fenced(to), all);
-    }
-    let asked = round(&mut t, theirs((0, 12), vec![of(2, y(3))], &[3]));
-    for to in asked {
-        assert_eq!(t.fenced(to), modex([of(2, y(3))]));
-    }
-    let asked = round(&mut t, theirs((0, 11), vec![of(2, x(9)), of(3, x(9))], &[]));
-    for to in asked {
-        assert_eq!(t.fenced(to), modex([of(2, y(3))]));
-    }
-
-    // the numbers of another server mean nothing here
-    let mut other = Changes::new(78, (12, 13));
-    other.procs = vec![of(2, x(5))];
-    let asked = round(&mut t, CODEC.encode_changes(&[other]));
-    let [two] = fetches(&mut t, [2]);
-    t.answer(two, Ok(Answer::Blob(theirs((0, 13), vec![of(2, x(6))], &[]))));
-    for to in asked {
-        assert_eq!(t.fenced(to), modex([of(2, x(6))]));
-    }
-    t.finish();
-}
-
-#[test]
-fn fen_06_a_fence_whose_data_cannot_be_fetched_fails() {
-    let (mut t, a, b) = Harness::two_nodes(HOST);
-    let answers = [
-        Err(failure(Status::ERR_UNREACH)),
-        Ok(Answer::Done),
-        // nothing of this process, changes once more, no data at all
-        Ok(Answer::Blob(Bytes::new())),
-        Ok(Answer::Blob(theirs((9, 10), vec![of(2, much("a"))], &[]))),
-        Ok(Answer::Blob(Bytes::from_static(b"\xff"))),
-    ];
-    let statuses =
-        [Status::ERR_UNREACH, Status::ERROR, Status::ERROR, Status::ERROR, Status::ERR_UNPACK_FAILURE];
-    for (answer, status) in answers.into_iter().zip(statuses) {
-        let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
-        t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[3]))));
-        let [two, three] = fetches(&mut t, [2, 3]);
-        t.answer(two, answer);
-        t.cancelled(three);
-        for to in asked {
-            let failure = t.fails(to, status);
-            assert!(
-                failure.message.starts_with("what job:2 has put is not complete here, and was not fetched: "),
-                "{failure}"
-            );
-        }
-    }
-    t.finish();
-
-    // as when nothing can be fetched
-    let (mut t, a, b) = Harness::two_nodes([Upcall::Fence]);
-    let (id, asked, _) = sends(&mut t, [&a, &b], || collect(0));
-    t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[]))));
-    for to in asked {
-        t.fails(to, Status::ERR_NOT_SUPPORTED);
-    }
-    t.finish();
-}
-
-#[test]
-fn fen_06_what_is_fetched_for_a_fence_is_given_up_with_it() {
-    let (mut t, a, b) = Harness::two_nodes(HOST);
-    let lacks = |t: &mut Harness, request: &dyn Fn() -> Request| {
-        let (id, asked, _) = sends(t, [&a, &b], request);
-        t.answer(id, Ok(Answer::Blob(theirs((8, 9), vec![of(2, much("a"))], &[]))));
-        let [two] = fetches(t, [2]);
-        (asked, two)
-    };
-    // its time is over
-    let (asked, two) = lacks(&mut t, &|| collect(0).with(&keys::TIMEOUT, 5));
-    t.pass(5);
-    t.cancelled(two);
-    for to in asked {
-        t.fails(to, Status::ERR_TIMEOUT);
-    }
-    // too late
-    t.answer(two, Ok(Answer::Blob(theirs((0, 9), vec![of(2, much("a"))], &[]))));
-
-    // its job is over
-    let (asked, two) = lacks(&mut t, &|| collect(0));
-    let call = HostCall::DeregisterNspace(nspace("job"));
-    t.call(call);
-    t.cancelled(two);
-    for to in asked {
-        t.fails(to, Status::ERR_INVALID_NAMESPACE);
-    }
-    t.drain();
-    t.finish();
-}
-
-#[test]
-fn fen_06_what_a_fence_lacks_is_fetched_of_a_limited_number_of_processes_at_a_time() {
-    let mut t = Harness::new(HOST);
-    let far = 2 * u32::try_from(MAX_FETCHES).unwrap();
-    t.job("job", &format!("0;1-{far}"));
-    let a = t.connect(&proc("job", 0));
-    let to = t.ask(&a, collect(0));
-    let (id, _) = fence_upcall(&mut t);
-    let mut blob = Changes::new(77, (8, 9));
-    // processes that the job does not have are not asked for, however many
-    blob.others.insert(nspace("job"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
-    blob.others.insert(nspace("unknown"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
-    t.answer(id, Ok(Answer::Blob(CODEC.encode_changes(&[blob]))));
-    let mut asked: VecDeque<_> = (0..MAX_FETCHES).map(|_| t.upcall().0).collect();
-    for rank in 1..=far {
-        t.quiet();
-        t.answer(
-            asked.pop_front().unwrap(),
-            Ok(Answer::Blob(theirs((0, 9), vec![of(rank, much("a"))], &[]))),
-        );
-        if asked.len() + usize::try_from(rank).unwrap() < usize::try_from(far).unwrap() {
-            asked.push_back(t.upcall().0);
-        }
-    }
-    assert_eq!(t.fenced(to).procs.len(), 2 * MAX_FETCHES);
     t.finish();
 }
 

@@ -18,6 +18,7 @@ mod events_cache;
 mod events_host;
 mod fence;
 mod fence_changes;
+mod fence_fetches;
 mod fence_host;
 mod get;
 mod get_remote;

@@ -14,7 +14,7 @@ use super::harness::*;
 use super::query::answered;
 use super::query_host::measure;
 
-fn set(text: &[(&str, &str)]) -> ProcSet {
+pub(super) fn set(text: &[(&str, &str)]) -> ProcSet {
     let mut procs = ProcSet::new();
     text.iter().for_each(|(name, ranks)| procs.add(&nspace(name), &ranks.parse().unwrap()));
     procs
@@ -29,7 +29,7 @@ fn waits_of(t: &mut Harness, nspaces: &[&str]) -> Vec<Wait> {
 }
 
 #[track_caller]
-fn the_wait(t: &mut Harness) -> Wait {
+pub(super) fn the_wait(t: &mut Harness) -> Wait {
     let mut waits = waits_of(t, &[]);
     assert_eq!(waits.len(), 1, "{waits:?}");
     waits.remove(0)
@@ -380,6 +380,7 @@ fn a_wait_reads_as_it_was_written() {
     wait.arrived = set(&[("a:b", "0-4")]);
     wait.missing = set(&[("a:b", "5-9")]);
     wait.excused = set(&[("job", "3")]);
+    wait.fetching = set(&[("job", "0-7")]);
     wait.at_host = true;
     wait.error = Some((Status::ERR_TIMEOUT, "late".into()));
     let plain = Wait::new(8, "get", "n1", Duration::ZERO);

@@ -109,7 +109,8 @@ impl Collectives {
     }
 
     async fn job_elsewhere(&self, cx: &UpcallContext, nspace: &Nspace) -> Result<JobData, Failure> {
-        let request = PeerRequest::DirectModex { proc: ProcId::wildcard(nspace.clone()), key: None };
+        let proc = ProcId::wildcard(nspace.clone());
+        let request = PeerRequest::DirectModex { proc, key: None, immediate: false };
         for node in self.0.site.others() {
             match self.0.site.ask(cx, &node, &request).await.and_then(PeerReply::into_blob) {
                 Ok(blob) => return decode_job(blob),

@@ -17,8 +17,9 @@ const VERSION: u32 = 1;
 /// A request of one node's host to another's.
 #[derive(Clone, Debug)]
 pub(crate) enum PeerRequest {
-    /// What a process has put, or with rank `WILDCARD` the job-level data of its namespace.
-    DirectModex { proc: ProcId, key: Option<String> },
+    /// What a process has put, or with rank `WILDCARD` the job-level data of its namespace; if it is `immediate`, what is
+    /// there now.
+    DirectModex { proc: ProcId, key: Option<String>, immediate: bool },
     /// What a process has requested from its own server.
     Request { caller: User, request: Request },
     /// What a process publishes, looks up or unpublishes, with a ticket of its node.
@@ -119,8 +120,9 @@ impl PeerReply {
 pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
     use v1::host_request::Content;
     let (caller, content) = match request {
-        PeerRequest::DirectModex { proc, key } => {
-            (None, Content::DirectModex(v1::DirectModex { proc: Some(proc.into()), key: key.clone() }))
+        PeerRequest::DirectModex { proc, key, immediate } => {
+            let (proc, key) = (Some(proc.into()), key.clone());
+            (None, Content::DirectModex(v1::DirectModex { proc, key, immediate: *immediate }))
         }
         PeerRequest::Request { caller, request } => (Some(caller), Content::Request(request.into())),
         PeerRequest::Published { requester: Requester { user, session, .. }, request, ticket } => {
@@ -168,8 +170,8 @@ fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
     let v1::HostRequest { caller, uid, gid, content, .. } = form;
     let user = || Some(User { proc: caller?.try_into().ok()?, uid, gid });
     Some(match content? {
-        Content::DirectModex(v1::DirectModex { proc, key }) => {
-            PeerRequest::DirectModex { proc: proc?.try_into().ok()?, key }
+        Content::DirectModex(v1::DirectModex { proc, key, immediate }) => {
+            PeerRequest::DirectModex { proc: proc?.try_into().ok()?, key, immediate }
         }
         Content::Request(body) => PeerRequest::Request { caller: user()?, request: request_in(Some(body))? },
         Content::Published(v1::PublishedRequest { request, session, ticket }) => {
@@ -405,6 +407,19 @@ mod tests {
         match decode_reply(encode_reply(&Ok(sent))).unwrap() {
             PeerReply::Bootstrapped(of, read) => assert_eq!((of, read), (group, found)),
             other => panic!("another reply: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_direct_modex_arrives_as_it_was_sent() {
+        for (key, immediate) in [(None, true), (Some("key".to_owned()), false)] {
+            let sent = PeerRequest::DirectModex { proc: proc(1), key: key.clone(), immediate };
+            match decode_request("n1", encode_request(&sent)).unwrap() {
+                PeerRequest::DirectModex { proc: of, key: read, immediate: at_once } => {
+                    assert_eq!((of, read, at_once), (proc(1), key, immediate));
+                }
+                other => panic!("another request: {other:?}"),
+            }
         }
     }
 

@@ -2536,6 +2536,9 @@ pub struct DirectModex {
     /// The key requested; absent for all.
     #[prost(string, optional, tag = "2")]
     pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// Reply with what is there now: do not wait for what is not put yet.
+    #[prost(bool, tag = "3")]
+    pub immediate: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostReply {

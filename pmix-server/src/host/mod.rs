@@ -111,6 +111,10 @@ pub trait HostModule: Send + Sync + 'static {
 
     /// Fetches the data of a process from its server, whose host obtains it with
     /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.
+    ///
+    /// Pass `REQUIRED_KEY` and `IMMEDIATE` to it: a fence that fetches what an earlier one has not brought requests with
+    /// `IMMEDIATE` what a process has put by now. Without it, the fence waits until the process commits something. Fail with
+    /// `ERR_NOT_FOUND` only if no server has the process: the fence then takes it that nothing is left of its data.
     #[doc(alias = "pmix_server_dmodex_req_fn_t")]
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
         not_served(Upcall::DirectModex)

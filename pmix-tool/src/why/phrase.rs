@@ -155,6 +155,9 @@ impl<'a> Scene<'a> {
             Kind::Get | Kind::HeldGet | Kind::Join => format!(" {}", awaited()),
             Kind::Invite if !wait.missing.is_empty() => format!(" for an answer of {}", awaited()),
             _ if !wait.missing.is_empty() => format!(" for {}", awaited()),
+            _ if !wait.fetching.is_empty() => {
+                format!(" for the data of {}, which a server fetches", named(&wait.fetching, home))
+            }
             _ if wait.arrived.len() + wait.excused.len() < wait.expected.len() => {
                 " for other nodes".to_owned()
             }

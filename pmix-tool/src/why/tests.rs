@@ -233,6 +233,13 @@ fn a_collective_that_misses_nobody_here_waits_for_others() {
         vec![],
         "job: a fence of 4 processes has waited 5 s for the resource manager (host).",
     );
+    let mut fetches = fence.clone();
+    fetches.fetching = set("job:2-3");
+    says(
+        vec![fetches],
+        vec![],
+        "job: a fence of 4 processes has waited 5 s for the data of ranks 2-3, which a server fetches.",
+    );
     fence.arrived = set("job:0-2");
     fence.excused = set("job:3");
     fence.left = Some(Duration::from_secs(9));

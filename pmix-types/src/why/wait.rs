@@ -16,6 +16,7 @@ const EXPECTED: Key<DataArray> = Key::new("rs.pmix.wait.expected", DataType::DAT
 const ARRIVED: Key<DataArray> = Key::new("rs.pmix.wait.arrived", DataType::DATA_ARRAY);
 const MISSING: Key<DataArray> = Key::new("rs.pmix.wait.missing", DataType::DATA_ARRAY);
 const EXCUSED: Key<DataArray> = Key::new("rs.pmix.wait.excused", DataType::DATA_ARRAY);
+const FETCHING: Key<DataArray> = Key::new("rs.pmix.wait.fetching", DataType::DATA_ARRAY);
 const AT_HOST: Key<bool> = Key::new("rs.pmix.wait.at_host", DataType::BOOL);
 const STATUS: Key<Status> = Key::new("rs.pmix.wait.status", DataType::STATUS);
 const ERROR: Key<String> = Key::new("rs.pmix.wait.error", DataType::STRING);
@@ -49,6 +50,8 @@ pub struct Wait {
     pub missing: ProcSet,
     /// Participants without which it continues.
     pub excused: ProcSet,
+    /// Processes on other nodes whose data a server fetches for it, the next ones of perhaps more.
+    pub fetching: ProcSet,
     /// Whether the server has asked its host to carry it out, and waits for the answer.
     pub at_host: bool,
     /// What has failed, if it is kept only for those who have not heard of it.
@@ -91,6 +94,7 @@ impl Wait {
                     arrived: procs(&ARRIVED),
                     missing: procs(&MISSING),
                     excused: procs(&EXCUSED),
+                    fetching: procs(&FETCHING),
                     at_host: read(&fields, &AT_HOST).unwrap_or_default(),
                     error: status.map(|status| (status, read(&fields, &ERROR).unwrap_or_default())),
                 }
@@ -120,6 +124,7 @@ impl Wait {
             (&ARRIVED, &self.arrived),
             (&MISSING, &self.missing),
             (&EXCUSED, &self.excused),
+            (&FETCHING, &self.fetching),
         ] {
             push(&mut fields, key, (!procs.is_empty()).then(|| procs.to_array()));
         }
@@ -168,6 +173,7 @@ impl Wait {
         self.missing.add_all(&other.missing);
         self.missing.remove_all(&self.arrived);
         self.missing.remove_all(&self.excused);
+        self.fetching.add_all(&other.fetching);
         self.at_host |= other.at_host;
         if self.error.is_none() {
             self.error.clone_from(&other.error);

@@ -15,6 +15,7 @@ use pmix_server::{
     Capabilities, HostError, HostModule, HostResult, ServerHandle, Upcall, UpcallContext, async_trait,
 };
 use pmix_tests::{NullLauncher, TestNode, nspace, on_both_runtimes, within};
+use tokio::sync::Semaphore;
 
 /// What a host has been asked.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ struct Asked {
     fetches: AtomicUsize,
     /// The next fence ends with a failure here, though it has succeeded elsewhere.
     fails: AtomicBool,
+    /// A fetch waits for a permit.
+    waits: Mutex<Option<Arc<Semaphore>>>,
 }
 
 /// A host that counts, and fails when it is told to.
@@ -53,8 +56,20 @@ impl HostModule for Watched {
 
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
         self.asked.fetches.fetch_add(1, Ordering::Relaxed);
+        let waits = self.asked.waits.lock().unwrap().clone();
+        if let Some(waits) = waits {
+            waits.acquire().await.unwrap().forget();
+        }
         self.host.direct_modex(cx, req).await
     }
+}
+
+/// How a process goes that has been in a fence.
+#[derive(Clone, Copy)]
+enum Ends {
+    StartedAgain,
+    Deregistered,
+    WithItsJob,
 }
 
 /// One process on each of two nodes.
@@ -137,5 +152,39 @@ fn fen_06_a_server_that_has_missed_a_fence_fetches_what_the_next_one_builds_on()
         assert_eq!(within(refreshed).await.unwrap(), 4);
         let size = clients[0].job(&peer.nspace).get(keys::JOB_SIZE);
         assert_eq!(within(size).await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn fen_06_what_a_fence_fetches_is_not_waited_for_if_it_is_no_more() {
+    on_both_runtimes(async || {
+        for ends in [Ends::StartedAgain, Ends::Deregistered, Ends::WithItsJob] {
+            let (nodes, clients, asked) = rig().await;
+            assert_eq!(round(&clients, 0).await, [true, true]);
+            asked[0].fails.store(true, Ordering::Relaxed);
+            assert_eq!(round(&clients, 1).await, [false, true]);
+            let permits = Arc::new(Semaphore::new(0));
+            *asked[0].waits.lock().unwrap() = Some(permits.clone());
+
+            // when the first server fetches what it lacks, the other process has left the fence and its server
+            let mut clients = clients.into_iter();
+            let (first, second) = (clients.next().unwrap(), clients.next().unwrap());
+            let waits = first.clone();
+            let late = tokio::spawn(async move { waits.fence_all().collect_data().await });
+            within(second.fence_all().collect_data().into_future()).await.unwrap();
+            nodes[0].until(|_| asked[0].fetches.load(Ordering::Relaxed) == 1).await;
+            let (proc, server) = (second.proc_id().clone(), nodes[1].handle());
+            within(second.finalize()).await.unwrap();
+            match ends {
+                Ends::WithItsJob => within(server.deregister_nspace(&proc.nspace)).await.unwrap(),
+                Ends::Deregistered => within(server.deregister_client(&proc)).await.unwrap(),
+                Ends::StartedAgain => {
+                    within(server.deregister_client(&proc)).await.unwrap();
+                    nodes[1].register(&proc).await;
+                }
+            }
+            permits.add_permits(1);
+            within(late).await.unwrap().unwrap();
+        }
     });
 }

@@ -41,7 +41,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 ///
 /// The JSON report is one object, and one in each line with --watch: {"servers": [{"nspace", "pid", "uri", "jobs":
 /// ["NSPACE"], "interval", "sentences": ["TEXT"], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
-/// "arrived", "missing", "excused", "at_host", "error": {"status", "message"}, "missing_procs": ["PROC"]}], "procs":
+/// "arrived", "missing", "excused", "fetching", "at_host", "error": {"status", "message"}, "missing_procs": ["PROC"]}], "procs":
 /// ["PROC"]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
 /// "rss", "cpu_time", "cpu_share", "threads", "tracer"}. Times are in seconds, memory is in bytes; "expected" and the like
 /// are objects such as {"job-1": "0-12,14"}; unknown values are null.
