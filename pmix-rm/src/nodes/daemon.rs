@@ -10,6 +10,7 @@ use pmix_host::{Machine, StandardHost};
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Welcome, frame::Content};
 use pmix_server::Server;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::Streaming;
 
@@ -21,6 +22,7 @@ use super::link::{Frames, Link};
 use super::net::{Loss, Net};
 use super::peers::{Own, Peers};
 use super::port::{Opened, Port};
+use super::start::LAST_WORDS;
 use super::trust::{HEAD, Identity};
 use super::visits::Visits;
 use super::{LEAVING, brief, version};
@@ -103,10 +105,10 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
     let node = Node::start(line, &named.node, &peers, &welcome.head).await?;
     tokio::spawn(hear(peers, frames, branch.clone(), leave));
     let _ = link.send(Frame { content: Some(Content::Ready(Ready {})) }).await;
-    let mut lost = Vec::new();
+    let mut left = None;
     let ended = tokio::select! {
-        left = leaving.recv() => {
-            lost = left.unwrap_or_default();
+        lost = leaving.recv() => {
+            left = Some((lost.unwrap_or_default(), Instant::now()));
             Ok(())
         }
         loss = losses.recv() => {
@@ -116,7 +118,15 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
         signal = terminated(&mut signals) => Err(format!("ended by {signal}")),
     };
     node.end().await;
-    branch.end(&lost, line.grace() + LEAVING).await;
+    // of what is said after another end nobody hears, and daemons that were started from here go on
+    if let Some((lost, since)) = left {
+        // the head waits for this daemon so long
+        let within = (line.grace() + LEAVING).saturating_sub(since.elapsed() + 3 * LAST_WORDS);
+        tokio::select! {
+            () = branch.end(&lost, within) => {}
+            _ = losses.recv() => {}
+        }
+    }
     ended
 }
 

@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pmix_host::{Exchange, Machine};
-use pmix_proto::nodes::heard::What;
 use pmix_proto::nodes::nodes_server::Nodes;
-use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Heard, Hello, There, Welcome, frame::Content};
+use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Hello, There, Welcome, frame::Content};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::branch::Branches;
 use super::gather::Place;
 use super::link::Link;
 use super::net::Net;
 use super::port::{House, Opened, Port, Visitor};
-use super::start::{MAX_SAID, Said};
 use super::trust::{Authority, Daemon, TrustError};
 use super::{MAX_ADDRESSES, MAX_FRAME, lock, version};
 
@@ -39,8 +38,7 @@ struct Shared {
     /// How long a daemon may be silent.
     silence: Duration,
     arrivals: mpsc::UnboundedSender<Arrival>,
-    /// What daemons hear of those that they have started.
-    heard: mpsc::Sender<Said>,
+    branches: Arc<Branches>,
     /// Machines of those who have said hello.
     machines: Mutex<BTreeMap<Place, Machine>>,
     /// Where other daemons reach those who have said so.
@@ -61,7 +59,7 @@ pub(super) fn open(
     authority: Arc<Authority>,
     net: Net,
     silence: Duration,
-    heard: mpsc::Sender<Said>,
+    branches: Arc<Branches>,
 ) -> Result<(Opened, mpsc::UnboundedReceiver<Arrival>), TrustError> {
     let tls = authority.server_config()?;
     let (arrivals, arrived) = mpsc::unbounded_channel();
@@ -70,7 +68,7 @@ pub(super) fn open(
         net,
         silence,
         arrivals,
-        heard,
+        branches,
         machines: Mutex::default(),
         whereabouts: Mutex::default(),
     };
@@ -88,25 +86,6 @@ impl House for Shared {
 }
 
 impl Shared {
-    /// What the daemon of a node hears of one that it has started. A line is not worth that its connection waits.
-    fn hear(&self, by: &str, heard: Heard) {
-        let Heard { node, what: Some(what) } = heard else { return };
-        if self.net.place(&node).is_none() {
-            return;
-        }
-        let short = |text: String| text.chars().take(MAX_SAID).collect::<String>();
-        let said = match what {
-            What::Line(line) => Said::Line { node: Some(node), line: short(line) },
-            What::Ended(how) => {
-                let how = format!("{}, on {by} (--no-tree-spawn starts all daemons from here)", short(how));
-                Said::Ended { nodes: vec![node], how }
-            }
-        };
-        if let Err(mpsc::error::TrySendError::Full(said)) = self.heard.try_send(said) {
-            tracing::warn!(?said, "too much is said by daemons that are started at {by}");
-        }
-    }
-
     /// Where the daemon of a node is, as far as is known.
     fn there(&self, node: String) -> There {
         let whereabouts = lock(&self.whereabouts);
@@ -203,7 +182,9 @@ async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Strea
             Ok(Some(Frame { content: Some(Content::Where(asked)) })) => {
                 shared.net.send(place, Content::There(shared.there(asked.node))).await;
             }
-            Ok(Some(Frame { content: Some(Content::Heard(heard)) })) => shared.hear(&node, heard),
+            Ok(Some(Frame { content: Some(Content::Heard(heard)) })) => {
+                shared.branches.hear(place, &node, heard)
+            }
             Ok(Some(Frame { content: Some(content) })) => shared.net.take(place, content).await,
             Ok(Some(Frame { content: None })) => {
                 break "it has sent a message that cannot be read".to_owned();

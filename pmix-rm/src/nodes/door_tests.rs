@@ -34,7 +34,7 @@ impl Fixture {
         let port = Port::bind().await.unwrap();
         let address = *port.addresses().last().unwrap();
         let silence = Duration::from_secs(20);
-        let opened = open(port, authority.clone(), net, silence, mpsc::channel(1).0);
+        let opened = open(port, authority.clone(), net, silence, Arc::new(Branches::new(mpsc::channel(1).0)));
         let (door, arrivals) = opened.unwrap();
         Self { authority, door, address, arrivals }
     }

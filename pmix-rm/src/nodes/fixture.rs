@@ -11,7 +11,7 @@ use pmix_host::{Exchange, Responder};
 use pmix_server::NativeWire;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::branch::Branch;
+use super::branch::{Branch, Branches};
 use super::daemon::{self, Attached};
 use super::door::{self, Arrival};
 use super::line::Line;
@@ -62,7 +62,13 @@ impl Session {
         let port = Port::bind().await.unwrap();
         let heads = port.addresses();
         let silence = Duration::from_secs(20);
-        let opened = door::open(port, authority.clone(), head.clone(), silence, mpsc::channel(1).0);
+        let opened = door::open(
+            port,
+            authority.clone(),
+            head.clone(),
+            silence,
+            Arc::new(Branches::new(mpsc::channel(1).0)),
+        );
         let (door, arrivals) = opened.unwrap();
         Self { authority, head, heads, _door: door, _arrivals: arrivals }
     }

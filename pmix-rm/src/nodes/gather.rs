@@ -1,8 +1,8 @@
 //! Operations of several nodes, up a tree of those that take part and down again, without I/O.
 //!
-//! Each node gives its data once. A node passes on what it and those below it give, in one message when it has all of it, and
-//! the root decides how the operation ends: with the data of all, or because a node abandons it. The outcome goes down once to
-//! each node, with what that node has not passed on itself.
+//! Each node gives its data once. A node passes on what it and those below it give, when it has all of it, and the root decides
+//! how the operation ends: with the data of all, or because a node abandons it. The outcome goes down once to each node, with
+//! what that node has not passed on itself. Much data may come in pieces, before the message that ends it.
 //!
 //! The tree has no other nodes, so a lost node that passed messages on was a member, and the operation fails. Each node knows
 //! that as soon as it hears of the loss. Only a node that had passed everything on may be wrong, because the root may have had all
@@ -22,6 +22,9 @@ use super::tree::Tree;
 pub(crate) const MAX_GATHERED: usize = 1 << 30;
 /// Bytes that a node gives to an operation, and of any other message between nodes.
 pub(crate) const MAX_GIVEN: usize = 192 << 20;
+
+/// Operations under way of which a node takes pieces.
+const MAX_OPEN: usize = 1024;
 
 /// How an operation has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,8 +217,11 @@ impl Gathering {
             Outcome::Complete(data) => {
                 let own = entry.held.iter().map(|(node, (_, data))| (*node, data.clone()));
                 let all: BTreeMap<Place, Bytes> = own.chain(data).collect();
+                let is_too_much = entry.bytes > MAX_GATHERED;
                 // a node that tells less than all does not know how it has ended
-                if all.keys().eq(entry.members.iter()) && entry.held.contains_key(&me) {
+                if is_too_much {
+                    Outcome::GivenUp(GivenUp { by: me, why: Why::TooMuch })
+                } else if all.keys().eq(entry.members.iter()) && entry.held.contains_key(&me) {
                     Outcome::Complete(all.into_iter().collect())
                 } else {
                     Outcome::GivenUp(GivenUp { by: me, why: Why::Unreadable })
@@ -278,6 +284,11 @@ impl Gathering {
     #[cfg(test)]
     fn len(&self) -> usize {
         self.operations.len() + self.early.len()
+    }
+
+    /// Whether it can hold data of an operation of which it may not be asked.
+    pub(crate) fn has_room_for(&self, operation: &str) -> bool {
+        self.operations.len() < MAX_OPEN || self.operations.contains_key(operation)
     }
 
     /// How an operation ends that is not under way here, if one of its members is lost.

@@ -393,16 +393,34 @@ fn a_node_that_comes_late_hears_that_it_was_given_up_and_nothing_is_kept() {
 
 #[test]
 fn an_operation_that_brings_too_much_is_given_up_for_all() {
-    let mut world = World::new(3, 2);
-    let members = Arc::from([0, 1, 2]);
-    let much = Bytes::from(vec![0; MAX_GATHERED / 2 + 1]);
-    for node in 0..3 {
-        world.with(node, |gathering| gathering.enter("op", &members, much.clone()));
+    let much = Bytes::from(vec![0; MAX_GIVEN]);
+    let members: Arc<[Place]> = (0..=MAX_GATHERED / MAX_GIVEN).collect();
+    for is_in_pieces in [false, true] {
+        let mut world = World::new(members.len(), 2);
+        world.is_in_pieces = is_in_pieces;
+        for node in members.iter() {
+            world.with(*node, |gathering| gathering.enter("op", &members, much.clone()));
+        }
+        while world.step(0) {}
+        let too_much = Outcome::GivenUp(GivenUp { by: 0, why: Why::TooMuch });
+        let all: Vec<_> = members.iter().map(|node| (*node, too_much.clone())).collect();
+        // what is unlike would fill the terminal
+        assert!(told(&world) == all);
+        assert!(remembers_nothing(&world));
     }
-    while world.step(0) {}
-    let too_much = Outcome::GivenUp(GivenUp { by: 0, why: Why::TooMuch });
-    assert_eq!(told(&world), [0, 1, 2].map(|node| (node, too_much.clone())));
-    assert!(remembers_nothing(&world));
+}
+
+#[test]
+fn more_than_a_node_holds_is_no_outcome_of_the_operation() {
+    let all: Arc<[Place]> = (0..=MAX_GATHERED / MAX_GIVEN + 1).collect();
+    let mut gathering = Gathering::new(1, all.len());
+    gathering.enter("op", &all, "1".into());
+    let much = Bytes::from(vec![0; MAX_GIVEN]);
+    let others: Vec<_> = all.iter().filter(|node| **node != 1).map(|node| (*node, much.clone())).collect();
+    gathering.foretell(0, "op", &all, others);
+    let acts = gathering.outcome(0, "op", &all, Outcome::Complete(Vec::new()));
+    let too_much = Outcome::GivenUp(GivenUp { by: 1, why: Why::TooMuch });
+    assert!(acts == [Act::Ready { operation: "op".into(), outcome: too_much }]);
 }
 
 #[test]
@@ -500,4 +518,17 @@ fn an_outcome_without_all_data_fails_the_operation_here() {
     gathering.enter("none", &all, "1".into());
     assert!(failed(gathering.fail("none")));
     assert_eq!((gathering.fail("none"), gathering.len()), (vec![], 0));
+}
+
+#[test]
+fn pieces_of_too_many_operations_are_refused() {
+    let mut gathering = Gathering::new(0, 2);
+    let members: Arc<[Place]> = [0, 1].into();
+    let name = |number: usize| format!("op {number}");
+    for number in 0..MAX_OPEN {
+        assert!(gathering.has_room_for(&name(number)));
+        let (operation, members) = (name(number), members.clone());
+        gathering.take(1, Part { operation, members, data: Vec::new(), given_up: None });
+    }
+    assert!(!gathering.has_room_for("one more") && gathering.has_room_for(&name(0)));
 }

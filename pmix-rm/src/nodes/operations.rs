@@ -141,6 +141,9 @@ impl Operations {
                     return Err("a node speaks for others");
                 }
                 if has_more {
+                    if !lock(&self.0.gathering).has_room_for(&part.operation) {
+                        return Err("too many operations are under way");
+                    }
                     let mut acts = lock(&self.0.gathering).take(from, part);
                     // it asks with its last piece
                     acts.retain(|act| !matches!(act, Act::Down { to, .. } if *to == from));

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::LEAVING;
+use super::branch::{Branches, MAX_LINES};
 use super::door::{self, Arrival};
 use super::hostlist::HostList;
 use super::line::Line;
@@ -25,8 +26,6 @@ use crate::ending::{Interrupts, NotRun};
 
 /// The number of the first daemon of a node.
 const FIRST: u64 = 1;
-/// Lines of daemons that wait to be shown.
-const MAX_LINES: usize = 256;
 
 /// How daemons are started, and what they are told.
 #[derive(Clone, Debug)]
@@ -51,6 +50,7 @@ pub(crate) struct How {
 /// The daemons of all nodes but the head's own.
 pub(crate) struct Session {
     net: Net,
+    branches: Arc<Branches>,
     /// Daemons that come too late are refused with a reason while this is here.
     _door: Opened,
     members: Vec<Member>,
@@ -101,8 +101,8 @@ impl Session {
         let port = port.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
         let heads = port.addresses();
         let (sender, said) = mpsc::channel(MAX_LINES);
-        let heard = sender.clone();
-        let opened = door::open(port, authority.clone(), net.clone(), how.host_grace, heard);
+        let branches = Arc::new(Branches::new(sender.clone()));
+        let opened = door::open(port, authority.clone(), net.clone(), how.host_grace, branches.clone());
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
         let line = |node: Option<String>, token: Result<String, TrustError>| {
             let line = Line {
@@ -136,6 +136,7 @@ impl Session {
         }
         let mut session = Self {
             net,
+            branches,
             _door: door,
             members: Vec::new(),
             starters: Vec::new(),
@@ -187,7 +188,9 @@ impl Session {
         console: &mut Console,
     ) -> Result<BTreeMap<String, Machine>, String> {
         let deadline = Instant::now() + *within;
-        let mut spread = Spread::new(agent.at_a_time(), agent.is_tree());
+        // on another host, ssh would be that of another user there
+        let has_users = starts.iter().flat_map(|(nodes, _)| nodes).any(|node| node.contains('@'));
+        let mut spread = Spread::new(agent.at_a_time(), agent.is_tree() && !has_users);
         let mut machines = BTreeMap::new();
         let mut last = LastLines::default();
         let count: usize = starts.iter().map(|(nodes, _)| nodes.len()).sum();
@@ -253,6 +256,7 @@ impl Session {
 
     /// Has the daemon of another node start this one.
     async fn start_by(&self, by: Place, start: Start) -> Starting {
+        self.branches.begin(by, &start.node);
         // its loss is told if it cannot be reached
         self.net.send(by, Content::Start(start)).await;
         Starting::Daemon
@@ -336,12 +340,14 @@ impl Session {
         };
         let finish = starters.into_iter().map(|(nodes, starting)| {
             let has_lost = nodes.iter().any(|node| lost.contains(node));
-            let is_told = has_lost || starting.is_by_others();
+            let is_by_others = starting.is_by_others();
+            let is_told = has_lost || is_by_others;
+            let may_say_more = has_lost && !is_by_others;
             let (mut gone, mut hurry) = (gone.subscribe(), hurry.subscribe());
             let in_order = async move {
                 // of one of a host that is cut off nothing comes any more, when the daemons of other hosts have ended
                 let others = gone.wait_for(|gone| is_told && nodes.iter().all(|node| gone.contains(node)));
-                if matches!(tokio::time::timeout(within, others).await, Ok(Ok(_))) && has_lost {
+                if matches!(tokio::time::timeout(within, others).await, Ok(Ok(_))) && may_say_more {
                     tokio::time::sleep_until(Instant::now() + LAST_WORDS).await;
                 }
             };

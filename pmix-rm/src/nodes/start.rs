@@ -162,7 +162,9 @@ pub(super) fn by_ssh(
 
 fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
     let mut command = Command::new("ssh");
-    command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--"]).args(nodes);
+    command.args(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"]);
+    // its own daemon may be gone when the other host is cut off
+    command.args(["-o", "ServerAliveInterval=15", "--"]).args(nodes);
     command.arg(quoted(daemon)?);
     Ok(command)
 }

@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use pmix_tests::{Hosts, program, run};
+use pmix_tests::{DEADLINE, Hosts, program, run};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::hosts::{nothing_is_left_on, pmixrun_on};
 
@@ -67,7 +69,34 @@ fn a_host_that_another_one_does_not_reach_is_named_with_that_one_and_the_last_li
 }
 
 #[test]
-fn a_daemon_goes_on_when_nobody_reads_what_it_says() {
+fn an_interrupted_start_also_ends_what_another_host_is_starting() {
+    let Some(hosts) = Hosts::with_ssh(3) else { return };
+    program("pmix-rm", "pmixd");
+    // ssh from n1 gets no answer
+    hosts.cut(2);
+    let mut command =
+        pmixrun_on(&hosts, 0, &["--host", "n0,n1,n2", "--tree-degree", "1", "--grace", "60", "true"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while started_by(&hosts, 1) != ["n2"] {
+        assert!(began.elapsed() < DEADLINE, "{:?}", hosts.processes_on(1));
+    }
+    let is_pmixrun = |(_, line): &&(i32, String)| line.contains("/pmixrun --timeout");
+    let on_first = hosts.processes_on(0);
+    let (pid, _) = on_first.iter().find(is_pmixrun).unwrap();
+    kill_process(Pid::from_raw(*pid).unwrap(), Signal::INT).unwrap();
+    let interrupted = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("not connected yet: n2"), "{err}");
+    // it waits for no grace, and ssh would try for 20 s
+    assert!(interrupted.elapsed() < Duration::from_secs(10), "{err}");
+    nothing_is_left_on(&hosts, [0, 1], &"after an interrupted start");
+}
+
+#[test]
+fn what_a_daemon_says_to_nobody_does_not_end_it_otherwise() {
     let (read, write) = std::io::pipe().unwrap();
     drop(read);
     let mut daemon = Command::new(program("pmix-rm", "pmixd"));
