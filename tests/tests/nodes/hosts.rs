@@ -33,44 +33,70 @@ pub(super) fn nothing_is_left_on(hosts: &Hosts, on: impl IntoIterator<Item = usi
     }
 }
 
-#[test]
-fn the_ring_closes_over_four_hosts_by_ssh() {
-    let Some(hosts) = Hosts::with_ssh(4) else { return };
+/// So many hosts, with eight slots in all.
+fn list_of(hosts: &Hosts) -> String {
+    let slots = 8 / hosts.count();
+    (0..hosts.count()).map(|host| format!("n{host}:{slots}")).collect::<Vec<_>>().join(",")
+}
+
+fn ring_over(count: usize, args: &[&str]) {
+    let Some(hosts) = Hosts::with_ssh(count) else { return };
     let ring = example("ring");
     program("pmix-rm", "pmixd");
-    let mut command = pmixrun_on(&hosts, 0, &["--host", "n0:2,n1:2,n2:2,n3:2"]);
-    command.arg(&ring);
+    let mut command = pmixrun_on(&hosts, 0, &["--host", &list_of(&hosts)]);
+    command.args(args).arg(&ring);
     let (code, out, err) = run(command);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}{err}");
     for rank in 0..8 {
-        let line = format!("rank {rank} of 8 on n{}: values right, publish right", rank / 2);
+        let line = format!("rank {rank} of 8 on n{}: values right, publish right", rank * count / 8);
         assert!(out.contains(&line), "{line}\n{out}");
     }
     assert!(out.contains("spawn right"), "{out}");
     nothing_is_left(&hosts);
 }
 
-fn mpi_over_four_hosts(peer: Peer) {
+#[test]
+fn the_ring_closes_over_four_hosts_by_ssh() {
+    ring_over(4, &[]);
+}
+
+#[test]
+fn the_ring_closes_over_eight_hosts_that_start_each_other() {
+    ring_over(8, &["--tree-degree", "2"]);
+}
+
+fn mpi_over(count: usize, peer: Peer) {
     let Some(suite) = peer.program("mpi_suite") else { return };
-    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    let Some(hosts) = Hosts::with_ssh(count) else { return };
     program("pmix-rm", "pmixd");
-    let mut command = pmixrun_on(&hosts, 0, &["--tag-output", "--host", "n0:2,n1:2,n2:2,n3:2"]);
+    let mut command = pmixrun_on(&hosts, 0, &["--tag-output", "--host", &list_of(&hosts)]);
     command.arg(&suite).arg("8");
     let (code, out, err) = run(command);
     assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
     assert!(out.contains("[0] PASS"), "{peer:?}: {out}{err}");
-    assert!(out.contains("[0] ranks sharing memory with rank 0: 2\n"), "{peer:?}: {out}{err}");
+    let sharing = format!("[0] ranks sharing memory with rank 0: {}\n", 8 / count);
+    assert!(out.contains(&sharing), "{peer:?}: {out}{err}");
     nothing_is_left(&hosts);
 }
 
 #[test]
 fn a_program_of_open_mpi_4_runs_over_four_hosts() {
-    mpi_over_four_hosts(Peer::OpenMpi);
+    mpi_over(4, Peer::OpenMpi);
+}
+
+#[test]
+fn a_program_of_open_mpi_4_runs_over_eight_hosts() {
+    mpi_over(8, Peer::OpenMpi);
 }
 
 #[test]
 fn a_program_of_open_mpi_5_runs_over_four_hosts() {
-    mpi_over_four_hosts(Peer::OpenMpi5);
+    mpi_over(4, Peer::OpenMpi5);
+}
+
+#[test]
+fn a_program_of_open_mpi_5_runs_over_eight_hosts() {
+    mpi_over(8, Peer::OpenMpi5);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod pbs;
 mod slurm;
 mod spread;
 mod starting;
+mod strangers;
 mod view;
 
 use std::fs;

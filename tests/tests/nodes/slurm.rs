@@ -118,12 +118,15 @@ fn mpi_in_an_allocation(peer: Peer) {
     let [Some(suite), Some(spawn)] = ["mpi_suite", "mpi_spawn"].map(|name| peer.program(name)) else {
         return;
     };
-    let Some(hosts) = Hosts::with_slurm(4) else { return };
-    let (code, out, err) =
-        run(with(pmixrun_in(&hosts, &["-N4", "-n8"], &["--tag-output"]), &[suite.to_str().unwrap(), "8"]));
-    assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
-    assert!(out.contains("[0] PASS"), "{peer:?}: {out}{err}");
-    assert!(out.contains("[0] ranks sharing memory with rank 0: 2\n"), "{peer:?}: {out}{err}");
+    let Some(hosts) = Hosts::with_slurm(8) else { return };
+    for (nodes, sharing) in [("-N4", 2), ("-N8", 1)] {
+        let command = pmixrun_in(&hosts, &[nodes, "-n8"], &["--tag-output"]);
+        let (code, out, err) = run(with(command, &[suite.to_str().unwrap(), "8"]));
+        assert_eq!(code, Some(0), "{peer:?} {nodes}: {out}{err}");
+        assert!(out.contains("[0] PASS"), "{peer:?} {nodes}: {out}{err}");
+        let sharing = format!("[0] ranks sharing memory with rank 0: {sharing}\n");
+        assert!(out.contains(&sharing), "{peer:?} {nodes}: {out}{err}");
+    }
     let args = ["-n", "4", "--map-by", "node", spawn.to_str().unwrap()];
     let (code, out, err) = run(pmixrun_in(&hosts, &["-N4", "-n8"], &args));
     assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
