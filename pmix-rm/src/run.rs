@@ -302,6 +302,7 @@ fn how(plan: &Plan, records: &RecordPlace) -> How {
         head_grace: start.head_grace,
         host_grace: start.host_grace,
         tree_degree: start.tree_degree,
+        interface: start.interface,
         record: match records.records() {
             Records::Directory(directory) => directory.into_os_string().into_string().ok(),
             _ => None,

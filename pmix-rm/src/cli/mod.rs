@@ -74,6 +74,7 @@ pub(crate) struct DaemonStart {
     pub(crate) head_grace: Duration,
     pub(crate) host_grace: Duration,
     pub(crate) tree_degree: usize,
+    pub(crate) interface: Option<String>,
 }
 
 /// How verbose `pmixrun` is.
@@ -187,6 +188,7 @@ fn parse_in(
         "host_grace",
         "no_tree_spawn",
         "tree_degree",
+        "interface",
     ];
     if hosts.is_none()
         && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
@@ -210,6 +212,7 @@ fn parse_in(
         head_grace,
         host_grace,
         tree_degree,
+        interface,
         ..
     } = setting;
     let plan = Plan {
@@ -239,6 +242,7 @@ fn parse_in(
             head_grace,
             host_grace,
             tree_degree: usize::from(tree_degree),
+            interface,
         },
         native: native.into(),
         pmi1: pmi1.into(),

@@ -215,6 +215,10 @@ pub(super) struct Setting {
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) tree_degree: u16,
 
+    /// Listen for daemons at the address of this interface alone, here and on all hosts. Otherwise they may come to any address
+    #[arg(long, value_name = "NAME")]
+    pub(super) interface: Option<String>,
+
     /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
     /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]

@@ -20,10 +20,7 @@ const OTHERS: [(&[&str], &str); 11] = [
         &["nodes", "N", "npernode", "pernode"],
         "write --host with the number of slots of each host, as in --host a:4,b:4",
     ),
-    (
-        &["dvm", "dvm-uri", "dvm-hostfile", "interface"],
-        "pmixrun starts the daemons of each run itself, and they may reach it at any address of this host",
-    ),
+    (&["dvm", "dvm-uri", "dvm-hostfile"], "pmixrun starts the daemons of each run itself"),
     (&["join"], "that is an option of pmixd; write --await-daemons DIR to have daemons join"),
     (&["ntasks"], "write -n N"),
     (&["chdir", "D"], "write --wdir DIR"),

@@ -231,7 +231,7 @@ async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
     let certificate = enrolled.certificate.to_vec();
     let config = identity.config(certificate.clone()).map_err(|error| error.to_string())?;
     let (mut client, _) = Dial { config: config.clone(), ..dial }.any(&[address]).await.map_err(failed)?;
-    let port = port(&identity, certificate).await;
+    let port = port(&identity, certificate, line.interface.as_deref()).await;
     let addresses = port.iter().flat_map(|(port, _)| port.addresses()).map(|at| at.to_string()).collect();
     let machine = Machine::this();
     let hello = Hello {
@@ -253,9 +253,13 @@ async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
 }
 
 /// A port for other daemons. Without one they ask through the head.
-async fn port(identity: &Identity, certificate: Vec<u8>) -> Option<(Port, Arc<ServerConfig>)> {
+async fn port(
+    identity: &Identity,
+    certificate: Vec<u8>,
+    interface: Option<&str>,
+) -> Option<(Port, Arc<ServerConfig>)> {
     let tls = identity.server_config(certificate).map_err(|error| error.to_string());
-    let port = Port::bind().await.map_err(|error| error.to_string());
+    let port = Port::bind(interface).await.map_err(|error| error.to_string());
     match port.and_then(|port| Ok((port, tls?))) {
         Ok(port) => Some(port),
         Err(error) => {

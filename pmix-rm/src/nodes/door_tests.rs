@@ -31,7 +31,7 @@ impl Fixture {
         let authority = Arc::new(Authority::new().unwrap());
         let names = vec!["head".to_owned(), "n1".to_owned()];
         let (net, _losses) = Net::new(0, names.clone());
-        let port = Port::bind().await.unwrap();
+        let port = Port::bind(None).await.unwrap();
         let address = *port.addresses().last().unwrap();
         let silence = Duration::from_secs(20);
         let opened = open(port, authority.clone(), net, silence, Arc::new(Branches::new(mpsc::channel(1).0)));

@@ -59,7 +59,7 @@ impl Session {
         let authority = Arc::new(Authority::new().unwrap());
         let (head, _losses) = Net::new(0, names.clone());
         head.gather(2, Arc::new(head.clone()));
-        let port = Port::bind().await.unwrap();
+        let port = Port::bind(None).await.unwrap();
         let heads = port.addresses();
         let silence = Duration::from_secs(20);
         let opened = door::open(
@@ -89,6 +89,7 @@ impl Session {
             head_grace: 30_000,
             tree_degree: 2,
             record: None,
+            interface: None,
             native: NativeWire::Off.into(),
             pmi1: false,
         };

@@ -39,6 +39,8 @@ pub(crate) struct Line {
     pub(crate) tree_degree: usize,
     /// The directory for what the server has on record when a job fails; none if it is missing.
     pub(crate) record: Option<String>,
+    /// The interface at which daemons listen; all if it is missing.
+    pub(crate) interface: Option<String>,
     pub(crate) native: Native,
     pub(crate) pmi1: bool,
 }
@@ -156,6 +158,7 @@ mod tests {
             head_grace: 30_000,
             tree_degree: 32,
             record: Some("/records".into()),
+            interface: Some("eth0".into()),
             native: Native::OpenMpi4,
             pmi1: true,
         };

@@ -105,9 +105,17 @@ impl Drop for Stranger {
 pub(super) struct Port(TcpListener);
 
 impl Port {
+    /// At the first address of this interface, or at all addresses of the node.
+    ///
     /// # Errors
-    /// There is no port.
-    pub(super) async fn bind() -> io::Result<Self> {
+    /// There is no port, or no such interface with an address.
+    pub(super) async fn bind(interface: Option<&str>) -> io::Result<Self> {
+        if let Some(name) = interface {
+            let address = addresses().find(|(of, _)| of == name);
+            let missing = || io::Error::other(format!("there is no interface {name} with an address"));
+            let (_, address) = address.ok_or_else(missing)?;
+            return Ok(Self(TcpListener::bind((address, 0)).await?));
+        }
         let listener = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
             Ok(listener) => listener,
             // there is no IPv6
@@ -116,28 +124,15 @@ impl Port {
         Ok(Self(listener))
     }
 
-    /// Where daemons may reach it: at all addresses of this node. The certificate proves that it is this one.
+    /// Where daemons may reach it. The certificate proves that it is this one.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         let Ok(own) = self.0.local_addr() else { return Vec::new() };
-        let mut found = Vec::new();
-        for interface in getifaddrs().into_iter().flatten() {
-            let Some(address) = interface.address else { continue };
-            let ip = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-                (Some(v4), _) => IpAddr::V4(v4.ip()),
-                // one of a link needs the number of an interface, which differs on the other side
-                (_, Some(v6))
-                    if (v6.ip().segments().first().copied().unwrap_or_default() & 0xffc0) != 0xfe80 =>
-                {
-                    IpAddr::V6(v6.ip())
-                }
-                _ => continue,
-            };
-            if !ip.is_loopback() {
-                found.push(SocketAddr::new(ip, own.port()));
-            }
+        if !own.ip().is_unspecified() {
+            return vec![own];
         }
-        found.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), own.port()));
-        found
+        let others = addresses().map(|(_, address)| address).filter(|address| !address.is_loopback());
+        let all = others.chain([Ipv4Addr::LOCALHOST.into()]);
+        all.map(|address| SocketAddr::new(address, own.port())).collect()
     }
 
     /// Receives who connects, until it is dropped. A connection ends that has been silent for so long.
@@ -152,6 +147,20 @@ impl Port {
             counts,
         }
     }
+}
+
+/// The addresses of this node, each with the name of its interface.
+fn addresses() -> impl Iterator<Item = (String, IpAddr)> {
+    getifaddrs().into_iter().flatten().filter_map(|interface| {
+        let address = interface.address?;
+        let ip = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(v4), _) => IpAddr::V4(v4.ip()),
+            // one of a link needs the number of an interface, which differs on the other side
+            (_, Some(v6)) if !v6.ip().is_unicast_link_local() => IpAddr::V6(v6.ip()),
+            _ => return None,
+        };
+        Some((interface.interface_name, ip))
+    })
 }
 
 /// A port where visitors are received until this is dropped.

@@ -43,6 +43,8 @@ pub(crate) struct How {
     pub(crate) tree_degree: usize,
     /// The directory for the records of servers; `None` for none.
     pub(crate) record: Option<String>,
+    /// The interface at which head and daemons listen; `None` for all.
+    pub(crate) interface: Option<String>,
     pub(crate) native: NativeWire,
     pub(crate) pmi1: Pmi1Wire,
 }
@@ -97,7 +99,7 @@ impl Session {
         let authority = Arc::new(authority);
         let (net, losses) = Net::new(0, names.clone());
         net.gather(how.tree_degree, Arc::new(net.clone()));
-        let port = Port::bind().await;
+        let port = Port::bind(how.interface.as_deref()).await;
         let port = port.map_err(|error| format!("{own}: cannot listen for daemons: {error}"))?;
         let heads = port.addresses();
         let (sender, said) = mpsc::channel(MAX_LINES);
@@ -115,6 +117,7 @@ impl Session {
                 head_grace: millis(how.head_grace),
                 tree_degree: how.tree_degree,
                 record: how.record.clone(),
+                interface: how.interface.clone(),
                 native: how.native.into(),
                 pmi1: how.pmi1 != Pmi1Wire::Off,
             };

@@ -107,3 +107,39 @@ fn what_a_daemon_says_to_nobody_does_not_end_it_otherwise() {
     let status = daemon.stdin(Stdio::null()).stderr(write).status().unwrap();
     assert_eq!(status.code(), Some(1), "it has no start line, and says so to nobody");
 }
+
+/// The addresses of sockets of daemons and their head on a host, as the system writes them.
+fn addresses(hosts: &Hosts, host: usize) -> Vec<String> {
+    let sockets = hosts.left_on(host).into_iter();
+    let local = sockets.filter_map(|line| Some(line.strip_prefix("socket ")?.split_once(' ')?.0.to_owned()));
+    // there, programs of the C library find their server
+    local.filter(|address| !address.starts_with("0100007F:")).collect()
+}
+
+#[test]
+fn daemons_and_their_head_listen_at_the_chosen_interface_alone() {
+    let Some(hosts) = Hosts::with_ssh(2) else { return };
+    program("pmix-rm", "pmixd");
+    let start = |interface: &str| {
+        let mut command = pmixrun_on(&hosts, 0, &["--host", "n0,n1", "--interface", interface]);
+        command.args(["sh", "-c", "echo begun; exec sleep 600"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut child = start("eth0");
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.take(2).collect::<Vec<_>>(), ["begun"; 2]);
+    for (host, address) in [(0, "01004D0A:"), (1, "02004D0A:")] {
+        let found = addresses(&hosts, host);
+        let strangers: Vec<_> = found.iter().filter(|socket| !socket.starts_with(address)).collect();
+        assert!(!found.is_empty() && strangers.is_empty(), "{found:?}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = start("eth9").wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("n0: cannot listen for daemons: there is no interface eth9 with an address"),
+        "{err}"
+    );
+}
