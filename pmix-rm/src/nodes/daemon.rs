@@ -217,7 +217,7 @@ async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
     let silence = line.head_grace();
     let dial = Dial { name: HEAD.to_owned(), config, silence };
     let failed = |problems| format!("cannot connect to the head: {problems}");
-    let (mut client, address) = dial.any(&line.heads).await.map_err(failed)?;
+    let (mut client, address) = dial.any_with_room(&line.heads).await.map_err(failed)?;
     let refused = |status: &tonic::Status| format!("the head at {address} refuses: {}", brief(status));
     let enrolment = Enrolment {
         versions: Some(version::spoken(version::OWN)),
@@ -230,7 +230,8 @@ async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
     drop(client);
     let certificate = enrolled.certificate.to_vec();
     let config = identity.config(certificate.clone()).map_err(|error| error.to_string())?;
-    let (mut client, _) = Dial { config: config.clone(), ..dial }.any(&[address]).await.map_err(failed)?;
+    let dial = Dial { config: config.clone(), ..dial };
+    let (mut client, _) = dial.any_with_room(&[address]).await.map_err(failed)?;
     let port = port(&identity, certificate, line.interface.as_deref()).await;
     let addresses = port.iter().flat_map(|(port, _)| port.addresses()).map(|at| at.to_string()).collect();
     let machine = Machine::this();
@@ -301,6 +302,10 @@ impl Attached {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
+
+    use super::super::fixture::{Session, until};
+    use super::super::port::MAX_STRANGERS;
     use super::*;
 
     #[test]
@@ -308,5 +313,22 @@ mod tests {
         let (nothing, _starter) = io::pipe().unwrap();
         let error = read_line(nothing, Duration::from_millis(20)).unwrap_err();
         assert_eq!(error, "no start line has arrived on standard input within 0.02 s");
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_finds_no_room_at_the_head_comes_again() {
+        let session = Session::new(&["h", "a"]).await;
+        let mut silent = Vec::new();
+        for _ in 0..MAX_STRANGERS {
+            silent.push(TcpStream::connect(session.heads[0]).await.unwrap());
+        }
+        until(|| session.door.strangers() == MAX_STRANGERS).await;
+        let leave = async {
+            until(|| session.door.refusals() > 0).await;
+            silent.clear();
+        };
+        let (daemon, ()) = tokio::join!(session.daemon("a"), leave);
+        assert!(session.head.absent().is_empty());
+        drop(daemon);
     }
 }

@@ -15,10 +15,13 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::port::GONE;
 use super::{MAX_FRAME, WINDOW, bound_silence, ping_every};
 
 /// How long a connection may take before another address is tried beside it.
 const SLOW: Duration = Duration::from_millis(300);
+/// How long to wait before connecting again with a port that has no room.
+const AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Client = NodesClient<Channel>;
 
@@ -40,6 +43,13 @@ impl tower::Service<http::Request<tonic::body::Body>> for Channel {
     }
 }
 
+/// No address was reached.
+struct Unreached {
+    why: String,
+    /// One has closed the connection at once.
+    has_no_room: bool,
+}
+
 /// Whom to connect with, and how.
 #[derive(Clone)]
 pub(super) struct Dial {
@@ -56,15 +66,37 @@ impl Dial {
     /// # Errors
     /// None of them does: why, for each.
     pub(super) async fn any(&self, addresses: &[SocketAddr]) -> Result<(Client, SocketAddr), String> {
+        self.attempt(addresses).await.map_err(|unreached| unreached.why)
+    }
+
+    /// The same, again as long as one closes the connection at once: so many others may be connecting that there is no room.
+    pub(super) async fn any_with_room(
+        &self,
+        addresses: &[SocketAddr],
+    ) -> Result<(Client, SocketAddr), String> {
+        loop {
+            match self.attempt(addresses).await {
+                Err(Unreached { has_no_room: true, why }) => {
+                    tracing::debug!("connecting again: {why}");
+                    tokio::time::sleep_until(Instant::now() + AGAIN).await;
+                }
+                Err(Unreached { why, .. }) => return Err(why),
+                Ok(connected) => return Ok(connected),
+            }
+        }
+    }
+
+    async fn attempt(&self, addresses: &[SocketAddr]) -> Result<(Client, SocketAddr), Unreached> {
         let mut attempts = JoinSet::new();
         let mut problems = Vec::new();
+        let mut has_no_room = false;
         let mut left = addresses.iter().copied();
         loop {
             if let Some(address) = left.next() {
                 let dial = self.clone();
                 attempts.spawn(async move {
                     let connected = dial.one(address).await;
-                    connected.map(|client| (client, address)).map_err(|error| format!("{address}: {error}"))
+                    connected.map(|client| (client, address)).map_err(|error| (address, error))
                 });
             }
             let slow = async {
@@ -76,9 +108,13 @@ impl Dial {
             tokio::select! {
                 attempt = attempts.join_next() => match attempt {
                     Some(Ok(Ok(connected))) => return Ok(connected),
-                    Some(Ok(Err(problem))) => problems.push(problem),
+                    Some(Ok(Err((address, error)))) => {
+                        let kind = error.downcast_ref().map(std::io::Error::kind);
+                        has_no_room |= kind.is_some_and(|kind| GONE.contains(&kind));
+                        problems.push(format!("{address}: {error}"));
+                    }
                     Some(Err(panic)) => problems.push(panic.to_string()),
-                    None => return Err(problems.join("; ")),
+                    None => return Err(Unreached { why: problems.join("; "), has_no_room }),
                 },
                 () = slow => {}
             }

@@ -23,8 +23,8 @@ use super::trust::{Authority, Daemon, Identity};
 pub(super) struct Session {
     pub(super) authority: Arc<Authority>,
     pub(super) head: Net,
-    heads: Vec<SocketAddr>,
-    _door: Opened,
+    pub(super) heads: Vec<SocketAddr>,
+    pub(super) door: Opened,
     _arrivals: mpsc::UnboundedReceiver<Arrival>,
 }
 
@@ -70,7 +70,7 @@ impl Session {
             Arc::new(Branches::new(mpsc::channel(1).0)),
         );
         let (door, arrivals) = opened.unwrap();
-        Self { authority, head, heads, _door: door, _arrivals: arrivals }
+        Self { authority, head, heads, door, _arrivals: arrivals }
     }
 
     fn daemon_of(&self, node: &str) -> Daemon {

@@ -28,7 +28,7 @@ pub(super) const MAX_STRANGERS: usize = 256;
 /// Lines of the log about connections that were refused, in a session.
 const MAX_REFUSALS_LOGGED: usize = 50;
 /// A connection has ended, and not because of what it said.
-const GONE: [io::ErrorKind; 3] =
+pub(super) const GONE: [io::ErrorKind; 3] =
     [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
 
 /// What is behind a port.
@@ -175,6 +175,11 @@ impl Opened {
     /// Connections that have not proved their identity.
     pub(super) fn strangers(&self) -> usize {
         self.counts.strangers.load(Ordering::Relaxed)
+    }
+
+    /// How many have been refused.
+    pub(super) fn refusals(&self) -> usize {
+        self.counts.refusals.load(Ordering::Relaxed)
     }
 }
 
