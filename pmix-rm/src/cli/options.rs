@@ -354,10 +354,11 @@ impl Setting {
             (Some(file), Some(named)) => Some(file.narrowed(named, "the file of hosts")?),
             (file, named) => named.or_else(|| file.clone()),
         };
-        match (named, allocation) {
-            (Some(named), Some(all)) => all.hosts().narrowed(named, all.name()).map(Some),
-            (named, all) => Ok(named.or_else(|| all.map(|all| all.hosts().clone()))),
-        }
+        let hosts = match (named, allocation) {
+            (Some(named), Some(all)) => Some(all.hosts().narrowed(named, all.name())?),
+            (named, all) => named.or_else(|| all.map(|all| all.hosts().clone())),
+        };
+        hosts.map(HostList::for_session).transpose()
     }
 
     /// What starts daemons.

@@ -297,15 +297,32 @@ fn hosts_and_what_belongs_to_them() {
 
 /// The plan for a command line in an allocation of Slurm.
 fn plan_in_allocation(line: &str) -> Result<Plan, String> {
+    plan_on(("n[0-2]", "2(x2),1"), line)
+}
+
+/// The same with these nodes, and the slots of each.
+fn plan_on((nodes, slots): (&str, &str), line: &str) -> Result<Plan, String> {
     let args = std::iter::once("pmixrun").chain(line.split_whitespace()).map(OsString::from);
     let variable = |name: &str| match name {
         "SLURM_JOB_ID" => Some("7".to_owned()),
-        "SLURM_JOB_NODELIST" => Some("n[0-2]".to_owned()),
-        "SLURM_TASKS_PER_NODE" => Some("2(x2),1".to_owned()),
+        "SLURM_JOB_NODELIST" => Some(nodes.to_owned()),
+        "SLURM_TASKS_PER_NODE" => Some(slots.to_owned()),
         "SLURMD_NODENAME" => Some("n1".to_owned()),
         _ => None,
     };
     parse_in(args, variable).map_err(|error| error.to_string())
+}
+
+#[test]
+fn of_an_allocation_with_more_nodes_than_can_be_used_some_are_selected() {
+    let large = ("n[0-1999]", "1(x2000)");
+    let error = plan_on(large, "./a").unwrap_err();
+    assert!(
+        error.contains("there are 2000 hosts; at most 1024 can be used: select them by --host"),
+        "{error}"
+    );
+    assert_eq!(plan_on(large, "--host n7,n1999 ./a").unwrap().ranks(), 2);
+    assert_eq!(plan_on(large, "--store f ./a").unwrap().hosts, None);
 }
 
 #[test]

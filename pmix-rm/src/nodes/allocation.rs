@@ -1,6 +1,6 @@
 //! The nodes that a resource manager has given this process, as its environment names them.
 
-use super::hostlist::HostList;
+use super::hostlist::{HostList, MAX_LISTED};
 
 /// Nodes that are reserved for this process and what it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,13 +66,12 @@ impl Allocation {
     /// What this node is called in it, if it is one of its nodes.
     pub(crate) fn own(&self, hostname: &str) -> Option<String> {
         let short = hostname.split('.').next();
-        let is_one = |name: &&str| self.hosts.hosts().iter().any(|host| host.name == **name);
+        let is_one = |name: &&str| self.hosts.has(name);
         self.own.as_deref().into_iter().chain([hostname]).chain(short).find(is_one).map(str::to_owned)
     }
 }
 
-/// Most nodes of a list, and bytes of their names: those of the largest systems.
-const MAX_NODES: usize = 1 << 16;
+/// Bytes of the names of nodes.
 const MAX_NAME: usize = 256;
 
 /// The names that a list of Slurm stands for, in its order: `n[0-3,07],rack[1-2]n[1-4]`.
@@ -94,8 +93,8 @@ pub(super) fn hostnames(list: &str) -> Result<Vec<String>, String> {
         if !item.is_empty() {
             names.append(&mut expand(item).ok_or_else(|| wrong(item))?);
         }
-        if names.len() > MAX_NODES {
-            return Err(format!("more than {MAX_NODES} nodes"));
+        if names.len() > MAX_LISTED {
+            return Err(format!("more than {MAX_LISTED} nodes"));
         }
     }
     Ok(names)
@@ -112,7 +111,7 @@ fn expand(item: &str) -> Option<Vec<String>> {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (from, to): (u64, u64) = (number(first)?, number(last)?);
             let count = usize::try_from(to.checked_sub(from)?).ok()?.checked_add(1)?;
-            if count.saturating_add(numbers.len()).saturating_mul(names.len()) > MAX_NODES {
+            if count.saturating_add(numbers.len()).saturating_mul(names.len()) > MAX_LISTED {
                 return None;
             }
             let width = first.len();
@@ -145,9 +144,9 @@ fn counts(text: &str) -> Result<Vec<u32>, String> {
             None => (word, "1"),
         };
         let count = count.trim().parse::<u32>().ok().filter(|&count| count > 0).ok_or_else(wrong)?;
-        let times = times.parse::<usize>().ok().filter(|&times| times <= MAX_NODES).ok_or_else(wrong)?;
+        let times = times.parse::<usize>().ok().filter(|&times| times <= MAX_LISTED).ok_or_else(wrong)?;
         counts.extend(std::iter::repeat_n(count, times));
-        if counts.len() > MAX_NODES {
+        if counts.len() > MAX_LISTED {
             return Err(wrong());
         }
     }

@@ -1,5 +1,6 @@
 //! The hosts that a job is to run on: `--host` and `--hostfile`, in the grammar of Open MPI and PRRTE.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -7,6 +8,8 @@ use std::path::Path;
 const MAX_HOSTFILE: usize = 16 << 20;
 /// Most hosts of a session: the head has a connection with each.
 const MAX_HOSTS: usize = 1024;
+/// Most hosts of a list, of which a session may use some: those of the largest systems.
+pub(super) const MAX_LISTED: usize = 1 << 16;
 
 /// A host, and how many processes of a job it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,16 +20,38 @@ pub(crate) struct Host {
 
 /// Hosts in the order in which they are filled, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostList(Vec<Host>);
+pub(crate) struct HostList {
+    hosts: Vec<Host>,
+    /// Where each is among them.
+    places: HashMap<String, usize>,
+}
 
 impl HostList {
     pub(crate) fn hosts(&self) -> &[Host] {
-        &self.0
+        &self.hosts
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
+    }
+
+    /// The list, if a session can use all of it.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn for_session(self) -> Result<Self, String> {
+        if self.hosts.len() > MAX_HOSTS {
+            return Err(format!(
+                "there are {} hosts; at most {MAX_HOSTS} can be used: select them by --host",
+                self.hosts.len()
+            ));
+        }
+        Ok(self)
     }
 
     /// The number of slots of all of them.
     pub(crate) fn slots(&self) -> u64 {
-        self.0.iter().map(|host| u64::from(host.slots)).sum()
+        self.hosts.iter().map(|host| u64::from(host.slots)).sum()
     }
 
     /// `a:4,b,c`: names with the number of slots, 1 by default. A host that is named again has more slots.
@@ -94,7 +119,7 @@ impl HostList {
 
     /// Those of this list that another one names, with the slots that it gives them. `what` is what this list is.
     pub(crate) fn narrowed(&self, to: Self, what: &str) -> Result<Self, String> {
-        match to.0.iter().find(|wanted| !self.0.iter().any(|host| host.name == wanted.name)) {
+        match to.hosts.iter().find(|wanted| !self.has(&wanted.name)) {
             Some(stranger) => Err(format!("{} is not in {what}", stranger.name)),
             None => Ok(to),
         }
@@ -106,19 +131,20 @@ impl HostList {
         if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) {
             return Err(format!("`{}` is not the name of a host", pmix_types::escaped(name)));
         }
-        if let Some(host) = self.0.iter_mut().find(|host| host.name == name) {
+        if let Some(host) = self.places.get(name).and_then(|place| self.hosts.get_mut(*place)) {
             host.slots = host.slots.checked_add(slots).ok_or_else(|| format!("{name} has too many slots"))?;
             return Ok(());
         }
-        if self.0.len() >= MAX_HOSTS {
-            return Err(format!("there are more than {MAX_HOSTS} hosts"));
+        if self.hosts.len() >= MAX_LISTED {
+            return Err(format!("there are more than {MAX_LISTED} hosts"));
         }
-        self.0.push(Host { name: name.to_owned(), slots });
+        self.places.insert(name.to_owned(), self.hosts.len());
+        self.hosts.push(Host { name: name.to_owned(), slots });
         Ok(())
     }
 
     fn or_empty(self) -> Result<Self, String> {
-        if self.0.is_empty() { Err("no host is named".into()) } else { Ok(self) }
+        if self.hosts.is_empty() { Err("no host is named".into()) } else { Ok(self) }
     }
 }
 
@@ -135,7 +161,7 @@ mod tests {
     use super::*;
 
     fn hosts(list: Result<HostList, String>) -> Result<Vec<(String, u32)>, String> {
-        list.map(|list| list.0.into_iter().map(|host| (host.name, host.slots)).collect())
+        list.map(|list| list.hosts.into_iter().map(|host| (host.name, host.slots)).collect())
     }
 
     fn named(list: &[(&str, u32)]) -> Result<Vec<(String, u32)>, String> {
@@ -154,7 +180,15 @@ mod tests {
         ] {
             assert_eq!(hosts(HostList::parse(text)), Err(why.into()));
         }
-        assert!(HostList::parse(&(0..=MAX_HOSTS).map(|n| format!("n{n},")).collect::<String>()).is_err());
+        let list = |count: usize| HostList::parse(&(0..count).map(|n| format!("n{n},")).collect::<String>());
+        assert!(list(MAX_HOSTS).unwrap().for_session().is_ok());
+        let error = list(MAX_HOSTS + 1).unwrap().for_session().unwrap_err();
+        assert_eq!(error, "there are 1025 hosts; at most 1024 can be used: select them by --host");
+        // those of a large system are narrowed at once
+        let all = list(MAX_LISTED).unwrap();
+        let some = all.narrowed(HostList::parse("n7,n65535").unwrap(), "it").unwrap().for_session();
+        assert_eq!(hosts(some), named(&[("n7", 1), ("n65535", 1)]));
+        assert_eq!(list(MAX_LISTED + 1).unwrap_err(), "there are more than 65536 hosts");
     }
 
     #[test]
