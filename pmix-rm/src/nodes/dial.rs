@@ -129,7 +129,9 @@ impl Dial {
         stream.set_nodelay(true)?;
         bound_silence(&stream, self.silence)?;
         let name = ServerName::try_from(self.name.clone())?;
-        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await?;
+        let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
+        let silent = |_| format!("it has said nothing for {} s", self.silence.as_secs_f64());
+        let stream = tokio::time::timeout(self.silence, handshake).await.map_err(silent)??;
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(ping_every(self.silence))
@@ -147,5 +149,23 @@ impl Dial {
         let origin = Uri::try_from(format!("https://{}", self.name))?;
         let client = NodesClient::with_origin(Channel(sender), origin);
         Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::super::trust::{Authority, HEAD, Identity};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_says_nothing_is_given_up() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let identity = Identity::new(Authority::new().unwrap().certificate()).unwrap();
+        let (name, config) = (HEAD.to_owned(), identity.first_config().unwrap());
+        let dial = Dial { name, config, silence: Duration::from_millis(20) };
+        let error = dial.any_with_room(&[silent.local_addr().unwrap()]).await.err().unwrap();
+        assert!(error.ends_with(": it has said nothing for 0.02 s"), "{error}");
     }
 }
