@@ -185,8 +185,8 @@ impl Held {
     /// The answer in place of waiting: who is here and has put nothing has all of that here.
     fn answer_at_once(&self, cx: &Context) -> Result<Bytes, Failure> {
         let Self { proc, key, .. } = self;
-        let job = cx.jobs.get(&proc.nspace).filter(|job| job.registered);
-        let missing = match (job.is_some_and(|job| job.is_local(proc.rank)), key) {
+        let is_served = cx.jobs.get(&proc.nspace).is_some_and(|job| job.serves(proc.rank));
+        let missing = match (is_served, key) {
             (true, None) => return Ok(self.all(Vec::new(), cx)),
             (true, Some(key)) => format!("{proc} has not put {key}"),
             (false, _) => format!("{proc} is not registered on {}", cx.config.hostname),

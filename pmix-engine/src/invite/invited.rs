@@ -12,7 +12,6 @@ use crate::Asked;
 use crate::collective::Entry;
 use crate::context::Context;
 use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, add_terms, terms_of};
-use crate::jobs::Job;
 use crate::timers::{Timer, deadline};
 use crate::users::Voice;
 
@@ -127,11 +126,9 @@ impl Invites {
             if !cx.is_heard_in(voice, &proc.nspace) {
                 continue;
             }
-            // another server may have told of a job that is over here
-            let is_here = |job: &&Job| {
-                (job.registered || job.clients.contains_key(&proc.rank)) && job.is_local(proc.rank)
+            let Some(job) = cx.jobs.get(&proc.nspace).filter(|job| job.serves(proc.rank)) else {
+                continue;
             };
-            let Some(job) = cx.jobs.get(&proc.nspace).filter(is_here) else { continue };
             let key = (id.clone(), proc.clone());
             let is_taken = self.received.contains_key(&key) || self.of_invited(proc) >= MAX_GROUPS_OF_PROC;
             if is_taken || job.departed.contains(proc.rank) {

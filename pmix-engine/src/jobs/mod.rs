@@ -94,6 +94,12 @@ impl Job {
             || self.clients.contains_key(&rank)
     }
 
+    /// Whether a process on this node is served here: its namespace is registered, or it is. Another server may have told of a job
+    /// that is over here.
+    pub(crate) fn serves(&self, rank: Rank) -> bool {
+        self.clients.contains_key(&rank) || (self.registered && self.is_local(rank))
+    }
+
     /// Number of local processes, if known.
     pub(crate) fn local_count(&self) -> Option<u64> {
         self.local_procs.map(u64::from).or_else(|| self.local_ranks.as_ref().map(RankSet::len))
