@@ -79,10 +79,9 @@ impl Branch {
         let (said, mut heard) = mpsc::channel(MAX_LINES);
         tokio::spawn(async move {
             while let Some(said) = heard.recv().await {
-                for heard in messages(said) {
-                    // a head that is gone ends the daemon
-                    let _ = head.send(Frame { content: Some(Content::Heard(heard)) }).await;
-                }
+                let Some(heard) = message(said) else { continue };
+                // a head that is gone ends the daemon
+                let _ = head.send(Frame { content: Some(Content::Heard(heard)) }).await;
             }
         });
         Self { started: Arc::default(), said }
@@ -111,14 +110,15 @@ impl Branch {
     }
 }
 
-fn messages(said: Said) -> Vec<Heard> {
-    let heard = |what: What| move |node| Heard { node, what: Some(what.clone()) };
-    match said {
-        Said::Line { node, line } => node.into_iter().map(heard(What::Line(line))).collect(),
+/// What is said of the one daemon that an ssh starts.
+fn message(said: Said) -> Option<Heard> {
+    let (node, what) = match said {
+        Said::Line { node, line } => (node?, What::Line(line)),
         Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
-            nodes.into_iter().map(heard(What::Ended(how))).collect()
+            (nodes.into_iter().next()?, What::Ended(how))
         }
-    }
+    };
+    Some(Heard { node, what: Some(what) })
 }
 
 #[cfg(test)]

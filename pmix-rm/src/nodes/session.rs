@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, Member};
-use pmix_proto::nodes::{Leave, Start, frame::Content};
+use pmix_proto::nodes::{Leave, frame::Content};
 use pmix_server::{NativeWire, Pmi1Wire};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -202,23 +202,19 @@ impl Session {
             while let Some(by) = spread.next()
                 && let Some((nodes, line)) = starts.pop_front()
             {
-                let starting = match (by, nodes.as_slice()) {
-                    (1.., [node]) => match agent.by_another(node.clone(), line) {
-                        Ok(start) => Ok(self.start_by(by, start).await),
-                        Err(error) => Err(error),
-                    },
+                let starting = match nodes.as_slice() {
+                    [node] if by != 0 => self.start_by(by, agent, node, line).await,
                     _ => agent.start(nodes.clone(), line, *within, said.clone()),
                 };
                 let starting = starting.map_err(|error| format!("{}: {error}", named(&nodes)))?;
                 spread.begin(by, &nodes);
                 self.starters.push((nodes, starting));
             }
-            let mut awaited = spread.awaited();
-            if awaited.is_empty() {
+            if spread.is_idle() {
                 return Ok(machines);
             }
             if !std::mem::replace(&mut is_told, true)
-                && let Some(what) = agent.to_do(&awaited)
+                && let Some(what) = agent.to_do(spread.awaited())
             {
                 console.say(what);
             }
@@ -249,8 +245,9 @@ impl Session {
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
-                    let late: Vec<_> = awaited.iter().map(|node| last.with(std::slice::from_ref(node), &what)).collect();
-                    self.lost.append(&mut awaited);
+                    let late: Vec<_> =
+                        spread.awaited().map(|node| last.with(std::slice::from_ref(node), &what)).collect();
+                    self.lost.extend(spread.awaited().cloned());
                     return Err(late.join("; "));
                 }
             }
@@ -258,11 +255,12 @@ impl Session {
     }
 
     /// Has the daemon of another node start this one.
-    async fn start_by(&self, by: Place, start: Start) -> Starting {
-        self.branches.begin(by, &start.node);
+    async fn start_by(&self, by: Place, agent: &Agent, node: &str, line: String) -> Result<Starting, String> {
+        let start = agent.by_another(node.to_owned(), line)?;
+        self.branches.begin(by, node);
         // its loss is told if it cannot be reached
         self.net.send(by, Content::Start(start)).await;
-        Starting::Daemon
+        Ok(Starting::Daemon)
     }
 
     /// Hears out daemons that have ended: until their starter has ended or says that they have, and one has said why.
@@ -321,7 +319,7 @@ impl Session {
     /// Has all daemons end what is left, and waits for their end, but hardly any longer once it is interrupted: what starts
     /// daemons is ended then, and a daemon without its head ends by itself.
     pub(crate) async fn end(mut self, reason: &str, interrupts: &mut Interrupts) {
-        // nobody tells these to end; what starts them is ended, and they are not let in any more
+        // these cannot be told to end: what starts them is ended, and they are not let in any more
         self.lost.extend(self.net.absent());
         self.net.close();
         let leave = Leave { reason: reason.to_owned(), lost: self.lost.iter().cloned().collect() };

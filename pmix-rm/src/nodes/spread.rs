@@ -1,6 +1,6 @@
 //! Which host starts the daemon of which other one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::tree::Place;
 
@@ -44,9 +44,14 @@ impl Spread {
         }
     }
 
+    /// Whether no daemon is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
     /// The nodes whose daemons are on their way.
-    pub(super) fn awaited(&self) -> BTreeSet<String> {
-        self.awaited.keys().cloned().collect()
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &String> {
+        self.awaited.keys()
     }
 }
 
@@ -71,7 +76,7 @@ mod tests {
     fn hosts_that_are_ready_start_others_and_nobody_starts_more_at_a_time_than_allowed() {
         let (mut spread, mut left) = (Spread::new(2, true), (1..12).collect());
         assert_eq!(begin(&mut spread, &mut left), [(0, 1), (0, 2)]);
-        assert_eq!(spread.awaited().len(), 2);
+        assert_eq!(spread.awaited().collect::<Vec<_>>(), ["1", "2"]);
         spread.ready(2, "2");
         assert_eq!(begin(&mut spread, &mut left), [(2, 3), (2, 4), (0, 5)], "the head comes last");
         spread.ready(5, "5");
@@ -94,6 +99,6 @@ mod tests {
         spread.ready(3, "3");
         assert_eq!(begin(&mut spread, &mut left), [(0, 4)]);
         spread.ready(4, "4");
-        assert!(spread.awaited().is_empty());
+        assert!(spread.is_idle());
     }
 }

@@ -1,6 +1,5 @@
 //! Starts daemons on other hosts by ssh, by a program that takes the same arguments, or by `srun`.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -95,9 +94,9 @@ impl Agent {
     }
 
     /// What somebody else has to do for the daemons of these nodes.
-    pub(super) fn to_do(&self, nodes: &BTreeSet<String>) -> Option<String> {
+    pub(super) fn to_do<'a>(&self, nodes: impl Iterator<Item = &'a String>) -> Option<String> {
         let By::Others(dir) = &self.by else { return None };
-        let nodes: Vec<_> = nodes.iter().map(String::as_str).collect();
+        let nodes: Vec<_> = nodes.map(String::as_str).collect();
         let (daemon, file) = (self.daemon.display(), join::file_of(dir, "HOST"));
         let nodes = nodes.join(", ");
         Some(format!(
@@ -190,7 +189,7 @@ impl Starting {
         said: mpsc::Sender<Said>,
     ) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // a signal of the terminal is for this process, which ends its daemons in order; and the end of a script is for what it runs too
+        // a signal of the terminal is for this process, which ends its daemons in order; and what a script runs is ended with it
         command.process_group(0).kill_on_drop(true);
         let program = command.as_std().get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
