@@ -2,12 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pmix_tests::{program, run};
+use pmix_tests::{OtherUser, program, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::nothing_is_left;
@@ -156,6 +156,58 @@ fn a_second_pmixrun_with_the_same_directory_is_refused_and_leaves_the_files_of_t
     assert!(err.contains(&why) && err.contains("remove the file"), "{err}");
     assert_eq!(both(), before);
     assert_eq!(fs::read_dir(dir.path().join("lines")).unwrap().count(), 2);
+    let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
+    let (code, _, err) = waiting.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(daemons.iter_mut().all(|daemon| daemon.wait().unwrap().success()));
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn another_user_can_neither_read_the_file_of_a_daemon_nor_put_one_in_its_place() {
+    let Some(other) = OtherUser::second() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let lines = dir.path().join("lines");
+    fs::create_dir(&lines).unwrap();
+    // only the file itself keeps others out
+    for open in [dir.path(), &lines] {
+        fs::set_permissions(open, Permissions::from_mode(0o755)).unwrap();
+    }
+    let waiting = Waiting::start(dir.path(), "a,b", &["true"]);
+    let file = line(dir.path(), "a");
+    let joins = |mut daemon: Command, from: &Path| {
+        daemon.arg("--join").arg(from).env_remove("RUST_LOG").stdin(Stdio::null());
+        let (code, _, err) = run(daemon);
+        (code, err)
+    };
+    let pmixd = program("pmix-rm", "pmixd");
+    for words in ["cat", "touch", "rm -f", "ln -f -s /dev/null"] {
+        let (code, out, err) = run(other.command_line(&format!("{words} {}", file.display())));
+        assert!(
+            code != Some(0) && out.is_empty() && err.contains("Permission denied"),
+            "{words}: {out}{err}"
+        );
+    }
+    let (code, err) = joins(other.command(other.copy_of(&pmixd)), &file);
+    assert!(code == Some(1) && err.contains("a.join: Permission denied"), "{err}");
+
+    // theirs, under its own name and by a link in the place of ours
+    let theirs = other.home().join("a.join");
+    let words = format!("umask 077; echo '{{}}' >{}", theirs.display());
+    assert!(other.command_line(&words).status().unwrap().success());
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&theirs, &link).unwrap();
+    for path in [&theirs, &link] {
+        let (code, err) = joins(Command::new(&pmixd), path);
+        assert!(code == Some(1) && err.contains("it belongs to user 4001"), "{err}");
+    }
+    // a file of a gigabyte is read no further than a line may be long
+    let huge = dir.path().join("huge");
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&huge).unwrap();
+    made.set_len(1 << 30).unwrap();
+    let (code, err) = joins(Command::new(&pmixd), &huge);
+    assert!(code == Some(1) && err.contains("it is not from pmixrun"), "{err}");
+
     let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
     let (code, _, err) = waiting.end();
     assert_eq!(code, Some(0), "{err}");
