@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::peers::{mention, on_path};
+use crate::peers::{mention, on_path, outside_allocations};
 use crate::programs::directory;
 
 /// Several hosts on this machine, made of namespaces: each has its own network, name, processes, `/tmp`, `/run` and
@@ -285,7 +285,7 @@ impl Hosts {
         }
     }
 
-    /// A command that runs a program on a host, with nothing of PMIx in its environment.
+    /// A command that runs a program on a host, with nothing of PMIx or of an allocation in its environment.
     pub fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.hosts[host].first.to_string(), "-n", "-u", "-m", "-p", "--"]).arg(program);
@@ -293,6 +293,7 @@ impl Hosts {
         command.env("PATH", format!("{}:{path}", self.dir.path().join("bin").display()));
         command.env("HOSTNAME", name(host)).env("SLURM_CONF", self.dir.path().join("slurm.conf"));
         command.env_remove("TMPDIR").stdin(Stdio::null());
+        outside_allocations(&mut command);
         command
     }
 

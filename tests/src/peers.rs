@@ -182,9 +182,23 @@ pub fn on_path(name: &str, how_to_get: &str) -> Option<PathBuf> {
     found
 }
 
+/// Has a launcher find no allocation in which the tests run.
+pub(crate) fn outside_allocations(command: &mut Command) {
+    for variable in ["SLURM_JOB_ID", "SLURM_JOB_NODELIST", "PBS_NODEFILE"] {
+        command.env_remove(variable);
+    }
+}
+
+/// `pmixrun` without arguments, which finds no allocation in which the tests run.
+pub fn plain_pmixrun() -> Command {
+    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    outside_allocations(&mut command);
+    command
+}
+
 /// `pmixrun` with directories of its own, where the session directories of Open MPI go, too.
 pub fn pmixrun(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = plain_pmixrun();
     command.args(["--timeout", "60"]).args(args).env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none");
     command.env("PMIX_SERVER_TMPDIR", dir).env("TMPDIR", dir);
     command

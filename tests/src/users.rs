@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::peers::skipped;
+use crate::peers::{outside_allocations, skipped};
 use crate::programs::built;
 
 /// A user who is not the one that runs the tests: only root can become one, so without root there is none.
@@ -68,6 +68,7 @@ impl OtherUser {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")) {
             command.env_remove(name);
         }
+        outside_allocations(&mut command);
         command.uid(self.uid).gid(self.uid).current_dir(self.home());
         command.env("HOME", self.home()).env("TMPDIR", self.home()).env("PMIX_SERVER_TMPDIR", self.home());
         command

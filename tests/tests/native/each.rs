@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pmix_client::types::Status;
-use pmix_tests::{Peer, Running, program};
+use pmix_tests::{Peer, Running};
 
 use crate::tools::{beside, rig};
 
@@ -129,7 +129,7 @@ fn clients(peer: Peer, launcher: impl Fn(&Path) -> Command) -> Option<Answers> {
 }
 
 fn ours(dir: &Path) -> Command {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.args(["--timeout", LIMIT, "-n", "2"]).env_remove("RUST_LOG").env("PMIX_SERVER_TMPDIR", dir);
     command

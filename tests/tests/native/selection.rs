@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pmix_tests::{Peer, Running, on_path, program};
+use pmix_tests::{Peer, Running, on_path};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ impl Rig {
 
 impl Launcher {
     async fn start(dir: &Path, options: &[&str]) -> Self {
-        let mut command = placed(dir, Command::new(program("pmix-rm", "pmixrun")));
+        let mut command = placed(dir, pmix_tests::plain_pmixrun());
         command
             .args(options)
             .args(["sh", "-c", "echo started; exec sleep 1000"])

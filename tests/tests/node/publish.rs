@@ -9,7 +9,7 @@ use std::time::Duration;
 use pmix_client::types::{DataRange, Persistence, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Published, Rank, Scope};
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, program, rank_program, within};
+use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, rank_program, within};
 use rustix::process::geteuid;
 use tokio::task::JoinHandle;
 
@@ -189,7 +189,7 @@ async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
 
 /// `pmixrun` with a file for published data, and a rank that does something.
 fn pmixrun(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.arg("--store").arg(dir.join("published")).arg(rank_program()).args(args);
     command.env("PMIX_SERVER_TMPDIR", dir);

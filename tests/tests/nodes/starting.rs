@@ -107,7 +107,7 @@ fn the_time_of_a_run_counts_while_daemons_start() {
     let dir = tempfile::tempdir().unwrap();
     let script = "test $host = a || exec sleep 600; exec \"$@\"";
     let began = Instant::now();
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.args(["--timeout", "1", "--grace", "60", "--json", "--host", "a,b,c", "--launch-agent"]);
     command.arg(agent(dir.path(), script)).arg("true").env("PMIX_SERVER_TMPDIR", dir.path());
     command.env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none").env("TMPDIR", dir.path());

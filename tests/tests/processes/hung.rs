@@ -23,7 +23,7 @@ impl Hung {
     /// Lets a tool in, then stops.
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut command = Command::new(program("pmix-rm", "pmixrun"));
+        let mut command = pmix_tests::plain_pmixrun();
         command.env("PMIXRUN_RECORD", "none");
         command.arg(rank_program()).arg("block").env("PMIX_SERVER_TMPDIR", dir.path());
         let mut run = Running::start(command);

@@ -465,7 +465,7 @@ async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmix
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let script =
         format!("echo ready; while read line; do echo \"$line\"; done < {}; echo end >&2", fifo.display());
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.args(["--timeout", "60", "sh", "-c", &script]).env("PMIX_SERVER_TMPDIR", dir.path());
     let mut job = Running::start(command);
@@ -477,7 +477,7 @@ async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmix
     assert_eq!((status.code(), err.contains("nobody")), (Some(1), true), "{err}");
 
     // another server, which does not have the job
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.args(["--timeout", "60", "sh", "-c", "echo ready; exec sleep 60"]);
     let mut other = Running::start({

@@ -1,14 +1,12 @@
 //! Job control: what reaches the processes of a job, and what is left of their files.
 
 use std::path::Path;
-use std::process::Command;
 
 use pmix_client::types::Status;
 use pmix_client::{Client, ProcId, Procs, keys};
 use pmix_host::{JobReport, MemoryExchange, StandardHost};
 use pmix_tests::{
-    Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, program, rank_program,
-    within,
+    Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, rank_program, within,
 };
 
 fn procs(nspace: &str, ranks: &[u32]) -> Vec<ProcId> {
@@ -157,7 +155,7 @@ fn jct_03_paths_that_a_list_cannot_name_are_refused() {
 #[tokio::test]
 async fn jct_02a_a_process_of_pmixrun_has_another_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
     command.args(["-n", "3"]).arg(rank_program()).args(["kill-peer", "2"]);

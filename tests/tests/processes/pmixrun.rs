@@ -57,7 +57,7 @@ async fn ini_02_a_program_that_was_not_launched_says_what_to_do() {
 
 /// `pmixrun` with a session directory of its own.
 fn pmixrun(dir: &TempDir, args: &[&str]) -> Running {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command.args(args).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
     Running::start(command)

@@ -61,7 +61,7 @@ impl Place {
 }
 
 fn pmixrun() -> Command {
-    let mut command = Command::new(program("pmix-rm", "pmixrun"));
+    let mut command = pmix_tests::plain_pmixrun();
     command.env("PMIXRUN_RECORD", "none");
     command
 }

@@ -8,13 +8,12 @@ mod refusals;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::types::job::JobSpec;
-use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, program, rank_program};
+use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, rank_program};
 
 type Host = StandardHost;
 
@@ -34,7 +33,7 @@ impl Rig {
 
     /// The same, with a guardian that starts the processes.
     async fn start_guarded() -> Option<Self> {
-        let mut command = Command::new(program("pmix-rm", "pmixrun"));
+        let mut command = pmix_tests::plain_pmixrun();
         command.arg("__guardian");
         let guardian = Arc::new(Guardian::start(command).unwrap());
         Self::start_with(LocalLauncher::new("n0").with_guardian(guardian)).await
