@@ -125,7 +125,7 @@ impl Collectives {
         cx: &mut Context,
     ) {
         let Some((_, round)) = self.rounds.by_id(id) else { return };
-        // a round that has failed gives nobody any data, so the next one fetches what is lacking
+        // a failed round brings no data; the next one fetches what is missing
         if lacking.is_empty() || round.verdict.is_some() {
             return self.on_host_outcome(id, Ok(outcome), lower, cx);
         }
@@ -187,7 +187,7 @@ impl Lacking {
         while self.asked.len() < MAX_FETCHES
             && let Some(proc) = self.later.pop()
         {
-            // what there is: nobody waits here for what it has not put
+            // what the process has put so far, without waiting for more
             let at_once = Directives::new().with(&keys::IMMEDIATE, true);
             let request = DirectModexRequest::new(proc.clone()).with_directives(at_once);
             let caller = cx.self_caller();

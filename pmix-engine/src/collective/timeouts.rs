@@ -51,7 +51,7 @@ impl Collectives {
     pub(crate) fn on_timeout(&mut self, id: u64, lower: &mut Lower<'_>, cx: &mut Context) {
         let Some((signature, round)) = self.rounds.by_id(id) else { return };
         round.deadline = None;
-        // who waits for data that is fetched waits for nobody to enter
+        // while data is fetched, all have entered: there is nobody to look for
         if round.verdict.is_none() && round.inquiry.is_none() && round.lacking.is_none() {
             let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
             let entered = round.clones.complete(&round.entered, cx);

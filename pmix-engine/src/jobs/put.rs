@@ -64,7 +64,7 @@ fn taken(key: &KeyName, value: &Value) -> usize {
     PLACE + size_of::<KeyName>() + size_of::<Held>() - size_of::<Value>() + key.heap() + value.memory()
 }
 
-/// Whether nobody can tell two values apart. `==` calls 0.0 and -0.0 the same; their texts are not.
+/// Whether two values are the same in every respect. 0.0 and -0.0 are equal by `==`, but their texts differ.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other && (!may_hold_floats(one) || format!("{one:?}") == format!("{other:?}"))
 }

@@ -153,7 +153,7 @@ fn get_04_dmx_05_who_asks_with_immediate_is_told_what_is_there_now() {
         let result = t.called(call(proc("job", 0)));
         assert_eq!(sent(result), modex([data_of(&proc("job", 0), [entry(Scope::GLOBAL, "k", 1u32)])]));
     }
-    // nobody waits for a namespace, nor for a process
+    // it does not wait until a namespace or a process is registered
     t.register(JobSpec::new(nspace("incomplete")), Some(2));
     for target in [proc("later", 0), all_of("later"), proc("incomplete", 0)] {
         let result = t.called(now(target));

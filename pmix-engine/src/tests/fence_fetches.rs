@@ -168,7 +168,7 @@ fn fen_06_a_fence_whose_data_cannot_be_fetched_fails() {
 #[test]
 fn fen_06_who_comes_to_this_node_has_put_nothing_of_what_came_from_another() {
     let mut t = Harness::new(HOST);
-    // nobody says where processes are
+    // the job data does not say which node each process is on
     t.register(JobSpec::new(nspace("job")).info(&keys::JOB_SIZE, 3u32), None);
     t.register_client(&proc("job", 0));
     let a = t.connect(&proc("job", 0));

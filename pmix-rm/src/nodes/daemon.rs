@@ -118,9 +118,9 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
         signal = terminated(&mut signals) => Err(format!("ended by {signal}")),
     };
     node.end().await;
-    // of what is said after another end nobody hears, and daemons that were started from here go on
+    // if the head is gone, there is no one to pass lines on to, and the daemons that were started from here end by themselves
     if let Some((lost, since)) = left {
-        // the head waits for this daemon so long
+        // the head waits as long for this daemon, which needs a little for its own end
         let within = (line.grace() + LEAVING).saturating_sub(since.elapsed() + 3 * LAST_WORDS);
         tokio::select! {
             () = branch.end(&lost, within) => {}

@@ -1,4 +1,4 @@
-//! MPI programs of Debian, which nobody has written for this, over hosts that are reached by ssh, with all traffic by TCP.
+//! MPI programs from Debian, over hosts that are reached by ssh, with all traffic by TCP.
 
 use std::path::PathBuf;
 
