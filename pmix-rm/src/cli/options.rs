@@ -210,8 +210,8 @@ pub(super) struct Setting {
     #[arg(long)]
     pub(super) no_tree_spawn: bool,
 
-    /// Hosts that pass on what they give to fences and other operations to the same host, which does so in turn. It is also the number
-    /// of daemons that a host starts by ssh at a time
+    /// Degree of the tree of hosts: so many send their data of a fence to the same host, which passes it on; and a host starts so many
+    /// daemons by ssh at a time
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) tree_degree: u16,
 

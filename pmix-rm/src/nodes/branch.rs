@@ -42,7 +42,7 @@ impl Branches {
     /// A daemon, called so, says something of one that it has started. Its connection does not wait for the reader.
     pub(super) fn hear(&self, by: Place, name: &str, Heard { node, what }: Heard) {
         let Some(what) = what.filter(|_| lock(&self.by).get(&node) == Some(&by)) else {
-            tracing::warn!(node = name, "a node has said something of a daemon that it has not started");
+            tracing::warn!(node = name, "a node has reported on a daemon that it did not start");
             return;
         };
         let short = |text: String| text.chars().take(MAX_SAID).collect::<String>();
@@ -50,7 +50,7 @@ impl Branches {
             // the rest of the room is for ends
             What::Line(_) if self.said.capacity() <= MAX_LINES / 2 => {
                 if !self.has_dropped.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("daemons say too much: some of it is not shown");
+                    tracing::warn!("daemons write too much to standard error: some lines are not shown");
                 }
                 return;
             }

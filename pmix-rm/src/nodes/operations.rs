@@ -115,7 +115,7 @@ impl Operations {
         ExchangeError::Other(match why {
             Why::Left => return ExchangeError::Abandoned { node: node.to_owned() },
             Why::TooMuch => format!(
-                "the nodes give more than node {node} takes for one operation: {} MiB of one, {} MiB of all",
+                "too much data for one operation at node {node}: at most {} MiB from one node, and {} MiB from all",
                 MAX_GIVEN >> 20,
                 MAX_GATHERED >> 20
             ),

@@ -164,7 +164,9 @@ async fn an_operation_without_a_result_says_why() {
     for failed in others.map(|other| async { other.await.unwrap() }) {
         let error = failed.await.unwrap_err().to_string();
         assert!(
-            error.contains("give more than node c takes for one operation: 192 MiB of one, 1024 MiB of all"),
+            error.contains(
+                "too much data for one operation at node c: at most 192 MiB from one node, and 1024 MiB"
+            ),
             "{error}"
         );
     }
