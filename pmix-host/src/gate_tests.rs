@@ -99,6 +99,7 @@ impl Scene {
                 reports: mpsc::channel(1).0,
                 owner,
                 connected_to: None,
+                ends_with: None,
                 on_failure: OnFailure::Continue,
                 table: vec![row],
                 node_ranks: Default::default(),

@@ -294,6 +294,25 @@ impl StandardHost {
         self.0.jobs.start_unless(start, self.0.site.node(), std::future::pending()).await
     }
 
+    /// Waits until a tool of the server's user requests the end of the host, by job control with `JOB_CTRL_TERMINATE` for all processes of
+    /// the server's own namespace; returns the tool. Until this is called, such requests are refused: it is for the head of a DVM,
+    /// which then calls [`end_jobs`](Self::end_jobs) and stops its server.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a request stays known.
+    pub async fn told_to_end(&self) -> ProcId {
+        self.0.controller.told_to_end().await
+    }
+
+    /// Refuses further jobs with `ERR_JOB_CANCELED`, ends all that run, first by a request and after the launcher's grace period by
+    /// force, and returns when they have ended.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: jobs are still refused, and those that run still end.
+    pub async fn end_jobs(&self) {
+        self.0.jobs.end_all().await;
+    }
+
     /// The process table of a running job that this host has started; empty for any other.
     pub fn process_table(&self, nspace: &Nspace) -> Vec<ProcInfo> {
         self.0.table.rows(nspace)
@@ -376,6 +395,7 @@ behind_the_gate! {
             if self.0.table.contains(&req.proc.nspace) {
                 self.0.table.tell(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
             } else {
+                self.0.table.end_jobs_of(&req.proc, self.0.site.node());
                 self.0.events.tell_of_loss(cx, req.proc).await;
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! Standard output and error of `pmixrun`, each written by its own thread: a reader that is slow or stuck delays the output
+//! Standard output and error of a command, each written by its own thread: a reader that is slow or stuck delays the output
 //! of the ranks, but neither the server nor the other channel.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::files::{Files, Unwritten};
 /// Pieces on their way to a thread.
 const QUEUE: usize = 16;
 
-/// The outputs of `pmixrun`.
+/// The outputs of a command.
 #[derive(Debug)]
 pub(crate) struct Console {
     out: Stream,
@@ -30,18 +30,21 @@ pub(crate) struct Console {
     files: Option<Files>,
     /// Whether that output is printed, too.
     is_shown: bool,
+    /// The command, as its messages begin.
+    name: &'static str,
     talk: Talk,
     progress: Progress,
 }
 
 impl Console {
-    pub(crate) fn start(talk: Talk) -> io::Result<Self> {
+    pub(crate) fn start(name: &'static str, talk: Talk) -> io::Result<Self> {
         Ok(Self {
             out: Stream::start("stdout", io::stdout().as_fd().try_clone_to_owned()?)?,
             err: Stream::start("stderr", io::stderr().as_fd().try_clone_to_owned()?)?,
             inside: false,
             files: None,
             is_shown: true,
+            name,
             talk,
             progress: Progress::new(talk),
         })
@@ -84,10 +87,10 @@ impl Console {
         }
     }
 
-    /// Takes a message of `pmixrun` itself. It is printed as one line, with control characters escaped, as it may contain text
+    /// Takes a message of the command itself. It is printed as one line, with control characters escaped, as it may contain text
     /// of others.
     pub(crate) fn say(&mut self, message: impl std::fmt::Display) {
-        let line = format!("pmixrun: {}\n", escaped(&without_os_codes(&message.to_string())));
+        let line = format!("{}: {}\n", self.name, escaped(&without_os_codes(&message.to_string())));
         self.put(OutputChannel::Stderr, line.into());
     }
 

@@ -50,14 +50,17 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod binding;
+mod causes;
 mod check;
 mod child;
 mod cli;
 mod console;
+mod dvm;
 mod ending;
 mod exit_code;
 mod files;
 mod guardian;
+mod head;
 mod input;
 mod launcher;
 mod limit;
@@ -65,11 +68,11 @@ mod map;
 mod nodes;
 mod orphans;
 mod output;
-mod pid_file;
 mod program;
 mod recipe;
 mod records;
 mod report;
+mod report_file;
 mod run;
 mod signals;
 mod starter;
@@ -79,11 +82,15 @@ mod tree;
 mod watch;
 
 use std::ffi::OsString;
+use std::future::Future;
+use std::io;
 use std::process::ExitCode;
 
 pub use guardian::{Guardian, run as run_guardian};
 pub use launcher::LocalLauncher;
 use pmix_tool::log::to_stderr;
+
+use crate::cli::Pmixd;
 
 /// The first argument of `pmixrun` as a guardian.
 const GUARDIAN_COMMAND: &str = "__guardian";
@@ -107,48 +114,57 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     Guardian::is_coming();
-    to_stderr(match plan.talk {
-        cli::Talk::Little => "error",
-        cli::Talk::Usual => "warn",
-        cli::Talk::Much => "warn,pmix_rm=debug,pmix_server=debug",
-    });
+    to_stderr(plan.talk.log());
+    let code = take_over(run::run(plan));
+    // threads that read standard input or write output may be blocked for ever
+    std::process::exit(code)
+}
+
+/// Runs a command to its end, which looks after all processes of this one, and returns its exit code.
+fn take_over(command: impl Future<Output = io::Result<i32>>) -> i32 {
     orphans::adopt();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(%error, "cannot create the async runtime");
-            return ExitCode::FAILURE;
+            return exit_code::NOT_STARTED;
         }
     };
-    let code = runtime.block_on(run::run(plan)).unwrap_or_else(|error| {
+    runtime.block_on(command).unwrap_or_else(|error| {
         tracing::error!(%error, "cannot set up standard streams and signals");
         exit_code::NOT_STARTED
-    });
-    // threads that read standard input or write output may be blocked for ever
-    std::process::exit(code)
+    })
 }
 
 /// Runs the command `pmixd`, the daemon of a node, with these arguments, starting with the name of the command, and returns its
 /// exit code. Only for `main`.
 ///
 /// `pmixrun` starts it on other nodes. It reads one line from standard input, or from a file: where its head is and how to prove its
-/// identity.
+/// identity. With `--head` it is the head of a DVM itself.
 pub fn pmixd(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().skip(1).collect();
     if args.first().is_some_and(|arg| arg == GUARDIAN_COMMAND) {
         to_stderr("warn");
         return run_guardian();
     }
-    let (node_from, file) = match cli::daemon(args) {
-        Ok(given) => given,
+    match cli::pmixd(args) {
+        Ok(Pmixd::Daemon { node_from, join }) => {
+            to_stderr("warn");
+            nodes::run_daemon(node_from.as_deref(), join.as_deref())
+        }
+        Ok(Pmixd::Head(plan)) => {
+            Guardian::is_coming();
+            to_stderr(plan.talk.log());
+            let code = take_over(head::run(*plan));
+            // a thread that writes to standard error may be blocked for ever
+            std::process::exit(code)
+        }
         Err(error) => {
             // there is nowhere to report a failure
             let _ = error.print();
-            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+            u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }
-    };
-    to_stderr("warn");
-    nodes::run_daemon(node_from.as_deref(), file.as_deref())
+    }
 }
 
 /// Runs the command `pmix-check`, which checks a resource manager, with these arguments, starting with the name of the

@@ -98,7 +98,7 @@ pub(crate) fn spawn_error(error: &io::Error) -> Refusal {
 
 /// Prefixes of variables of another resource manager, or of the launcher's own server. They would give a process the wrong
 /// identity.
-const NOT_INHERITED: [&str; 3] = ["PMIX_", "OMPI_", "PRTE_"];
+const NOT_INHERITED: [&str; 4] = ["PMIX_", "OMPI_", "PRTE_", "NOTIFY_SOCKET"];
 
 /// Variables by which MPICH's own launcher tells a process who it is.
 const OF_PMI1: [&str; 8] = [

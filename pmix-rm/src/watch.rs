@@ -133,7 +133,7 @@ impl<'a> Watch<'a> {
     fn end(&mut self, why: Ending, signal: Signal) {
         self.ending.get_or_insert(why);
         self.job.signal(signal.as_raw());
-        self.kill_at.get_or_insert_with(|| Instant::now() + self.plan.grace);
+        self.kill_at.get_or_insert_with(|| Instant::now() + self.plan.setup.grace);
     }
 
     fn kill(&mut self) {

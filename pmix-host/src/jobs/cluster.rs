@@ -1,6 +1,6 @@
 //! What the hosts of several nodes in one process share: jobs, and the launcher that starts them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pmix_server::host::HostResult;
@@ -20,6 +20,8 @@ pub(crate) struct Cluster {
     started: AtomicU32,
     /// Its nodes, which their hosts own, and these own the cluster.
     nodes: OnceLock<Vec<Weak<dyn Node>>>,
+    /// No more jobs are started.
+    is_closed: AtomicBool,
 }
 
 impl Cluster {
@@ -31,6 +33,7 @@ impl Cluster {
             spawned: AtomicU32::new(0),
             started: AtomicU32::new(0),
             nodes: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -39,12 +42,22 @@ impl Cluster {
         self.nodes.get_or_init(|| nodes.into_iter().collect());
     }
 
-    /// All nodes.
+    /// All nodes that are not lost.
     ///
     /// # Errors
     /// `ERR_INIT` while one of them has no server.
     pub(crate) fn nodes(&self) -> HostResult<Nodes> {
-        Nodes::new(self.nodes.get().into_iter().flatten().filter_map(Weak::upgrade))
+        let all = self.nodes.get().into_iter().flatten().filter_map(Weak::upgrade);
+        Nodes::new(all.filter(|node| self.launcher.loss(node.name()).is_none()))
+    }
+
+    /// Starts no more jobs. One that enters the table afterwards sees it.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
     }
 
     /// A number that no other job of these hosts has.

@@ -145,14 +145,14 @@ fn of_job(code: Status, nspace: &Nspace) -> Event {
         .with_info(Info::new(&keys::EVENT_TIMESTAMP, Time(now)))
 }
 
-/// The same with the status of the end, and the process that failed first.
+/// The same with status and exit code of the job, and the process that failed first.
 fn with_end(event: Event, outcome: &JobOutcome) -> Event {
-    let event = event.with_info(Info::new(&keys::JOB_TERM_STATUS, outcome.status));
+    let event = event
+        .with_info(Info::new(&keys::JOB_TERM_STATUS, outcome.status))
+        .with_info(Info::new(&keys::EXIT_CODE, outcome.exit_code));
     match &outcome.first_failure {
         None => event,
-        Some((proc, exit)) => event
-            .with_info(Info::new(&keys::PROCID, proc.clone()))
-            .with_info(Info::new(&keys::EXIT_CODE, exit.shell_code())),
+        Some((proc, _)) => event.with_info(Info::new(&keys::PROCID, proc.clone())),
     }
 }
 
@@ -189,7 +189,8 @@ mod tests {
     use super::*;
 
     fn outcome(status: Status, first_failure: Option<(ProcId, ProcExit)>) -> JobOutcome {
-        JobOutcome { status, exit_code: 0, first_failure, procs: Vec::new() }
+        let exit_code = first_failure.as_ref().map_or(0, |(_, exit)| exit.shell_code());
+        JobOutcome { status, exit_code, first_failure, procs: Vec::new() }
     }
 
     #[test]
@@ -229,6 +230,9 @@ mod tests {
         assert_eq!(event.info.get(&keys::JOB_TERM_STATUS).unwrap(), Some(Status::ERR_JOB_NON_ZERO_TERM));
         assert_eq!(event.info.get(&keys::PROCID).unwrap(), Some(first));
         assert_eq!(event.info.get(&keys::EXIT_CODE).unwrap(), Some(7));
+        // an abort has a code of its own
+        let event = of_end(&nspace, &JobOutcome { exit_code: 3, ..outcome });
+        assert_eq!(event.info.get(&keys::EXIT_CODE).unwrap(), Some(3));
     }
 
     #[test]

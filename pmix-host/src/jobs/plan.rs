@@ -11,7 +11,7 @@ use super::error::StartError;
 use super::node::Nodes;
 use super::places::Hosts;
 use super::requests::AppRequest;
-use super::slots::Slots;
+use super::slots::{Room, Slots};
 use crate::user::is_trusted;
 use crate::{LaunchJob, LaunchProc, Machine};
 use pmix_server::Account;
@@ -55,10 +55,10 @@ impl Plan {
         nspace: &Nspace,
         apps: &[AppRequest],
         added: &[Hosts],
-        room: Vec<(String, Option<u32>)>,
+        room: &[Room],
         (user, deals): (Option<&Account>, bool),
     ) -> Result<Self, StartError> {
-        let (all, slots): (Vec<String>, Vec<Option<u32>>) = room.into_iter().unzip();
+        let all: Vec<String> = room.iter().map(|room| room.name.clone()).collect();
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
         }
@@ -86,20 +86,30 @@ impl Plan {
                 let message = format!("{nspace}: no program is given for application {number}");
                 return Err(HostError::new(Status::ERR_JOB_NO_EXE_SPECIFIED, message).into());
             }
-            let nodes = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, user).await?;
+            let named = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, user).await?;
+            let nodes = Room::that_take_jobs(room, named, !hosts.is_empty()).map_err(|reason| {
+                HostError::new(Status::ERR_JOB_FAILED_TO_MAP, format!("{nspace}: {reason}"))
+            })?;
             sharing.entry(nodes).or_default().extend(ranks.len()..ranks.len() + procs);
             ranks.extend(std::iter::repeat_n((0, number), procs));
         }
         if ranks.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: there is no application to start")));
         }
-        let mut places = Slots::new(slots);
+        let mut places = Slots::new(room.iter().map(Room::left).collect());
         for (nodes, members) in sharing {
             let chosen = places.take(&nodes, members.len(), deals).map_err(|slots| {
                 let names = nodes.iter().filter_map(|node| all.get(*node)).cloned().collect::<Vec<_>>();
+                let taken: u32 = nodes.iter().filter_map(|node| room.get(*node)?.taken).sum();
+                let (have, remedy) = match taken {
+                    0 => (format!("{slots} slots"), "give them more slots, or start fewer processes"),
+                    _ => (
+                        format!("{slots} slots left beside {taken} processes of other jobs"),
+                        "wait for these, or start fewer processes",
+                    ),
+                };
                 let message = format!(
-                    "{nspace}: {} processes are to run on {}, which have {slots} slots: give them more slots, or start fewer \
-                     processes",
+                    "{nspace}: {} processes are to run on {}, which have {have}: {remedy}",
                     members.len(),
                     names.join(", ")
                 );
@@ -334,8 +344,8 @@ mod tests {
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
         let JobRequests { apps, added, binding, .. } = JobRequests::new(apps, job).unwrap();
         let how = (None, binding.policy.deals_to_nodes());
-        let room = names(nodes).into_iter().map(|name| (name, None)).collect();
-        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, room, how).await
+        let room: Vec<_> = names(nodes).into_iter().map(Room::new).collect();
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, &room, how).await
     }
 
     fn on(app: App, hosts: &str) -> App {

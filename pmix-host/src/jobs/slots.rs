@@ -1,5 +1,46 @@
 //! Where processes go on nodes that take a limited number of them.
 
+/// A node, and what there is room for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) name: String,
+    /// How many processes it takes; `None` for any number.
+    pub(super) slots: Option<u32>,
+    /// How many processes of other jobs have taken slots; `None` if they do not count.
+    pub(super) taken: Option<u32>,
+    /// Why it takes no more jobs.
+    pub(super) closed: Option<String>,
+}
+
+impl Room {
+    /// A node that takes any number of processes.
+    #[cfg(test)]
+    pub(super) fn new(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// The slots that are left; `None` for any number.
+    pub(super) fn left(&self) -> Option<u32> {
+        self.slots.map(|slots| slots.saturating_sub(self.taken.unwrap_or_default()))
+    }
+
+    /// Those of the nodes that take jobs.
+    ///
+    /// # Errors
+    /// Why one that was named does not, or that none does.
+    pub(super) fn that_take_jobs(all: &[Self], nodes: Vec<usize>, are_named: bool) -> Result<Vec<usize>, String> {
+        let closed = |node: &usize| {
+            let room = all.get(*node)?;
+            room.closed.as_ref().map(|why| format!("node {} takes no jobs: {why}", room.name))
+        };
+        let (open, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| closed(node).is_none());
+        match others.first().and_then(closed) {
+            Some(why) if are_named || open.is_empty() => Err(why),
+            _ => Ok(open),
+        }
+    }
+}
+
 /// The slots of nodes that processes of a job have not taken yet; `None` for a node that takes any number.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -48,6 +89,24 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_take_no_jobs_are_left_out_unless_they_are_named() {
+        let lost = Room { closed: Some("it is lost".into()), ..Room::new("n1".into()) };
+        let all = [Room::new("n0".into()), lost, Room::new("n2".into())];
+        assert_eq!(Room::that_take_jobs(&all, vec![2, 1, 0], false), Ok(vec![2, 0]));
+        assert_eq!(Room::that_take_jobs(&all, vec![2, 0], true), Ok(vec![2, 0]));
+        let why = "node n1 takes no jobs: it is lost".to_owned();
+        assert_eq!(Room::that_take_jobs(&all, vec![2, 1], true), Err(why.clone()));
+        assert_eq!(Room::that_take_jobs(&all, vec![1], false), Err(why), "none is left");
+    }
+
+    #[test]
+    fn other_jobs_leave_the_rest_of_the_slots() {
+        let room = |slots, taken| Room { slots, taken, ..Room::default() }.left();
+        assert_eq!(room(Some(4), None), Some(4));
+        assert_eq!([room(Some(4), Some(1)), room(Some(4), Some(5)), room(None, Some(9))], [Some(3), Some(0), None]);
+    }
 
     #[test]
     fn nodes_with_slots_are_filled_up_to_these_and_no_further() {

@@ -22,8 +22,9 @@ use super::report::{JobReport, JobStart};
 use super::requests::JobRequests;
 use super::running::RunningJob;
 use super::setup::Wishes;
+use super::slots::Room;
 use super::supervise::{REPORTS, Supervisor, Watched};
-use super::table::{Forwarding, Hold, JobEntry};
+use super::table::{Forwarding, Hold, JobEntry, Requester, on_nodes};
 use crate::Machine;
 use crate::internode::Site;
 use crate::publish::Publishing;
@@ -87,44 +88,46 @@ impl Jobs {
             Some(id) => allocations.nodes_of(id, whose.map_or_else(own_uid, Account::uid))?,
             None => self.cluster.launcher.nodes(),
         };
-        let slots_of = |name: String| {
-            let slots = self.cluster.launcher.slots(&name);
-            (name, slots)
-        };
-        let room = names.into_iter().map(slots_of).collect();
-        let plan =
-            Plan::new(&nspace, &wanted, &added, room, (whose, binding.policy.deals_to_nodes())).await?;
-        nodes.check_names(&plan.nodes, &self.site.nodes())?;
-        let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
-        let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
+        let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
+        let is_beside_others = by_tool.is_some() && allocation.is_none();
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if nodes.know(&nspace).await {
             return Err(in_use(&nspace));
         }
-        let place = allocation.map(|id| allocations.enter(&id, &nspace, plan.slots())).transpose()?;
-        let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
         let hold = Hold {
             node: by_tool.filter(|_| !forwarded.is_empty()).map(|_| node.to_owned()),
             ..Hold::default()
         };
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
-        let neighbours =
-            self.enter(&nspace, plan.slots(), whose.map_or_else(own_uid, Account::uid), |neighbours| {
-                JobEntry {
-                    control: control.clone(),
-                    reports: reports_out.clone(),
-                    owner: whose.map_or_else(own_uid, Account::uid),
-                    connected_to: parent
-                        .as_ref()
-                        .filter(|_| !is_independent)
-                        .map(|parent| parent.nspace.clone()),
-                    on_failure,
-                    table: plan.table(&nspace),
-                    node_ranks: neighbours.ranks().clone(),
-                    forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold },
-                }
-            })?;
+        let entry = |plan: &Plan, neighbours: &Neighbours| JobEntry {
+            control: control.clone(),
+            reports: reports_out.clone(),
+            owner: whose.map_or_else(own_uid, Account::uid),
+            connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
+            ends_with: by_tool
+                .filter(|_| !is_independent)
+                .map(|tool| Requester { proc: tool.clone(), node: node.to_owned() }),
+            on_failure,
+            table: plan.table(&nspace),
+            node_ranks: neighbours.ranks().clone(),
+            forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold: hold.clone() },
+        };
+        let how = (whose, binding.policy.deals_to_nodes());
+        let (plan, place, neighbours) = loop {
+            let room = self.room(&names, is_beside_others);
+            let plan = Plan::new(&nspace, &wanted, &added, &room, how).await?;
+            nodes.check_names(&plan.nodes, &self.site.nodes())?;
+            let place =
+                allocation.as_ref().map(|id| allocations.enter(id, &nspace, plan.slots())).transpose()?;
+            let entered = self.enter(&nspace, plan.slots(), &room, whose, |neighbours| entry(&plan, neighbours))?;
+            // or else another job has just taken slots
+            if let Some(neighbours) = entered {
+                break (plan, place, neighbours);
+            }
+        };
+        let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
+        let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         let number = self.cluster.next_job();
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let started = async {
@@ -164,7 +167,7 @@ impl Jobs {
             () = abandoned => Err(StartError::Abandoned),
         };
         if let Err(error) = started {
-            self.cluster.table.entries().remove(&nspace);
+            self.cluster.table.remove(&nspace);
             // it may not have come as far as to be registered
             nodes.end_job(number, &nspace).await;
             return Err(error);
@@ -186,6 +189,26 @@ impl Jobs {
         Ok(RunningJob::new(nspace, reports, control))
     }
 
+    /// The nodes that a job may use, with their slots. Jobs of tools, among which nothing else divides the nodes, have the slots that
+    /// are left; those of processes may crowd the job that has started them.
+    fn room(&self, names: &[String], is_beside_others: bool) -> Vec<Room> {
+        let taken = if is_beside_others { self.cluster.table.running_on_nodes() } else { BTreeMap::new() };
+        let launcher = &self.cluster.launcher;
+        let room = |name: &String| Room {
+            slots: launcher.slots(name),
+            taken: is_beside_others.then(|| taken.get(name).copied().unwrap_or_default()),
+            closed: launcher.loss(name).map(|why| format!("it is lost: {why}")),
+            name: name.clone(),
+        };
+        names.iter().map(room).collect()
+    }
+
+    /// Refuses further jobs, ends all, and waits for their ends.
+    pub(crate) async fn end_all(&self) {
+        self.cluster.close();
+        self.cluster.table.end_all().await;
+    }
+
     /// The processes that daemons of a user are to look at.
     ///
     /// # Errors
@@ -202,23 +225,36 @@ impl Jobs {
         Ok(table)
     }
 
-    /// Reserves the name, and numbers for the processes on each node.
+    /// Reserves the name, and numbers for the processes on each node. `None` if the room is no longer there.
     fn enter(
         &self,
         nspace: &Nspace,
         slots: BTreeMap<String, u64>,
-        uid: u32,
+        room: &[Room],
+        whose: Option<&Account>,
         entry: impl FnOnce(&Neighbours) -> JobEntry,
-    ) -> Result<Neighbours, StartError> {
+    ) -> Result<Option<Neighbours>, StartError> {
+        let uid = whose.map_or_else(own_uid, Account::uid);
         let mut entries = self.cluster.table.entries();
+        if self.cluster.is_closed() {
+            let message = format!("{nspace}: no jobs are started any more, because all are to end");
+            return Err(HostError::new(Status::ERR_JOB_CANCELED, message).into());
+        }
         let running = entries.values().map(|job| (job.owner, job.table.len()));
         check_room(nspace, uid, slots.values().sum(), running)?;
+        if room.iter().any(|room| room.taken.is_some()) {
+            let now = on_nodes(&entries);
+            let has_grown = |room: &Room| room.taken.is_some_and(|then| now.get(&room.name).is_some_and(|now| *now > then));
+            if room.iter().any(|room| slots.contains_key(&room.name) && has_grown(room)) {
+                return Ok(None);
+            }
+        }
         let neighbours = Neighbours::new(entries.values(), slots, uid);
         match entries.entry(nspace.clone()) {
             Entry::Occupied(_) => Err(in_use(nspace)),
             Entry::Vacant(vacant) => {
                 vacant.insert(entry(&neighbours));
-                Ok(neighbours)
+                Ok(Some(neighbours))
             }
         }
     }
@@ -228,19 +264,7 @@ impl Jobs {
     ///
     /// Running jobs are not told when another one crowds them, because MPI libraries look only when they start.
     fn crowded(&self, nodes: &[String]) -> Vec<String> {
-        let mut counts = BTreeMap::<String, u32>::new();
-        for row in self
-            .cluster
-            .table
-            .entries()
-            .values()
-            .flat_map(|job| &job.table)
-            .filter(|row| row.state.is_alive())
-        {
-            if let Some(node) = &row.hostname {
-                *counts.entry(node.clone()).or_default() += 1;
-            }
-        }
+        let counts = self.cluster.table.running_on_nodes();
         // asked once for each: a launcher reads files to tell
         let machine = |node: &String| Some((node.clone(), self.cluster.launcher.machine(node)?));
         let machines: BTreeMap<String, Machine> = counts.keys().filter_map(machine).collect();

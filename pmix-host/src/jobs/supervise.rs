@@ -167,7 +167,7 @@ impl Supervisor {
         self.wait_for_puller().await;
         let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
         // the namespace is gone before its owner hears of the end
-        self.table.entries().remove(&self.job.nspace);
+        self.table.remove(&self.job.nspace);
         drop(self.job.place.take());
         self.allocations.holder_ended(&self.job.nspace);
         controls.close();

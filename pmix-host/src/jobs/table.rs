@@ -1,12 +1,13 @@
 //! The running jobs that this host has started.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pmix_types::{Event, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
 use tokio::sync::{Notify, mpsc};
 
-use super::control::Control;
+use super::control::{Act, Control, Reach};
 use super::neighbours::NodeRanks;
 use super::notices::{for_procs, of_lost_proc};
 use super::report::{JobReport, OnFailure};
@@ -22,12 +23,22 @@ pub(crate) struct JobEntry {
     pub(crate) owner: u32,
     /// The job of its parent, if they are notified of each other's errors (CON-18).
     pub(crate) connected_to: Option<Nspace>,
+    /// The tool that has started it and with which it ends, if that is lost.
+    pub(crate) ends_with: Option<Requester>,
     /// What is done when it fails; holds for the jobs it starts too.
     pub(crate) on_failure: OnFailure,
     /// In rank order.
     pub(crate) table: Vec<ProcInfo>,
     pub(crate) node_ranks: NodeRanks,
     pub(crate) forwarding: Forwarding,
+}
+
+/// A process of no job of this host that has started one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Requester {
+    pub(crate) proc: ProcId,
+    /// Where its server is.
+    pub(crate) node: String,
 }
 
 /// Which output and input of a job is forwarded, and to whom.
@@ -42,7 +53,7 @@ pub(crate) struct Forwarding {
 }
 
 /// Output of a job that a tool has spawned is kept for the tool, which cannot pull it before it knows the job's name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
     /// Where the tool's server is; `None` for a job that was not spawned by a tool, or of which nothing is forwarded.
     pub(crate) node: Option<String>,
@@ -68,13 +79,25 @@ impl Puller {
     }
 }
 
+impl JobEntry {
+    /// Ends it, first by a request.
+    pub(super) fn terminate(&self) {
+        // it may just have ended
+        let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
+    }
+}
+
 /// The jobs of all nodes in this process.
 #[derive(Debug, Default)]
-pub(crate) struct JobTable(Mutex<BTreeMap<Nspace, JobEntry>>);
+pub(crate) struct JobTable {
+    jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
+    /// One has been removed.
+    ended: Notify,
+}
 
 impl JobTable {
     pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
-        lock(&self.0)
+        lock(&self.jobs)
     }
 
     pub(crate) fn contains(&self, nspace: &Nspace) -> bool {
@@ -89,6 +112,11 @@ impl JobTable {
         }
     }
 
+    /// How many processes run on each node.
+    pub(crate) fn running_on_nodes(&self) -> BTreeMap<String, u32> {
+        on_nodes(&self.entries())
+    }
+
     /// The process table of a job; empty for one that is not here.
     pub(crate) fn rows(&self, nspace: &Nspace) -> Vec<ProcInfo> {
         self.entries().get(nspace).map(|job| job.table.clone()).unwrap_or_default()
@@ -100,6 +128,34 @@ impl JobTable {
         let job = jobs.get_mut(&proc.nspace);
         if let Some(row) = job.and_then(|job| job.table.get_mut(proc.rank.to_raw() as usize)) {
             change(row);
+        }
+    }
+
+    /// Ends the jobs that end with this process, which its server on that node has lost.
+    pub(crate) fn end_jobs_of(&self, requester: &ProcId, node: &str) {
+        let is_theirs = |job: &&JobEntry| {
+            job.ends_with.as_ref().is_some_and(|Requester { proc, node: own }| proc == requester && own == node)
+        };
+        self.entries().values().filter(is_theirs).for_each(JobEntry::terminate);
+    }
+
+    /// Forgets a job.
+    pub(super) fn remove(&self, nspace: &Nspace) {
+        self.entries().remove(nspace);
+        self.ended.notify_waiters();
+    }
+
+    /// Ends all jobs, and waits for their ends.
+    pub(super) async fn end_all(&self) {
+        self.entries().values().for_each(JobEntry::terminate);
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            // from now on it hears of each
+            ended.as_mut().enable();
+            if self.entries().is_empty() {
+                return;
+            }
+            ended.await;
         }
     }
 
@@ -132,4 +188,17 @@ impl JobTable {
         let jobs = self.entries();
         procs.iter().filter(|proc| jobs.contains_key(&proc.nspace)).cloned().collect()
     }
+}
+
+/// How many processes of these jobs run on each node, or are about to start there.
+pub(super) fn on_nodes(jobs: &BTreeMap<Nspace, JobEntry>) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::<String, u32>::new();
+    for row in jobs.values().flat_map(|job| &job.table).filter(|row| row.state.is_alive()) {
+        let Some(node) = &row.hostname else { continue };
+        match counts.get_mut(node) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(node.clone(), 1)),
+        }
+    }
+    counts
 }

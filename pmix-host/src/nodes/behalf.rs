@@ -86,6 +86,7 @@ pub(crate) async fn hear(services: &Services, from: &str, news: News) -> Result<
         News::Finalized(proc) => tell(proc.clone(), Control::Finalized(proc.rank)),
         News::Lost { proc, order } => {
             services.published.forget_lost(&proc);
+            services.table.end_jobs_of(&proc, from);
             tell(proc.clone(), Control::Lost { rank: proc.rank, order })
         }
         News::Reports { nspace, reports } => {

@@ -1,12 +1,12 @@
 //! Control of processes: signals, pauses and ends (JCT-01, JCT-02).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pmix_server::host::{HostError, HostResult, Infos, UpcallContext};
 use pmix_types::message::{Failure, JobControl, Reply, Request};
 use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::attributes::JOB_CONTROL;
 use crate::gate::not_own;
@@ -25,6 +25,8 @@ mod signal {
 pub(crate) struct Controller {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
+    /// Who has requested the end of the host itself, where that is possible.
+    end: OnceLock<watch::Sender<Option<ProcId>>>,
 }
 
 /// Processes of one namespace; `None` for all of it.
@@ -32,7 +34,36 @@ type Ranks = Option<BTreeSet<Rank>>;
 
 impl Controller {
     pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
-        Self { jobs, site }
+        Self { jobs, site, end: OnceLock::new() }
+    }
+
+    /// Waits until a tool of the server's user requests the end of the host itself; returns which. Until this is called, such requests
+    /// are refused.
+    pub(crate) async fn told_to_end(&self) -> ProcId {
+        let mut told = self.end.get_or_init(watch::Sender::default).subscribe();
+        // the sender is here
+        let by = told.wait_for(Option::is_some).await.ok().and_then(|by| by.clone());
+        by.unwrap_or_else(ProcId::none)
+    }
+
+    /// Whether a request is for the end of the host: for all of the server's own namespace, which has no other process.
+    fn is_end_of_host(&self, caller: &User, targets: &[ProcId], act: Act) -> HostResult<bool> {
+        let Some(_) = self.end.get() else { return Ok(false) };
+        let own = self.site.server()?.proc_id().nspace.clone();
+        if *targets != [ProcId::wildcard(own)] {
+            return Ok(false);
+        }
+        if !is_trusted(caller.uid) {
+            let message = format!("uid {} cannot end the DVM of another user", caller.uid);
+            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+        }
+        match act {
+            Act::Terminate => Ok(true),
+            Act::Signal(_) => {
+                let message = "the head of a DVM can be told to terminate, but cannot be signalled";
+                Err(HostError::new(Status::ERR_NOT_SUPPORTED, message))
+            }
+        }
     }
 
     /// Acts on all targets that run, or fails without acting on any that this node has started.
@@ -43,6 +74,12 @@ impl Controller {
             return order.cancel();
         };
         let caller = User::of(cx);
+        if self.is_end_of_host(&caller, &targets, act)? {
+            if let Some(end) = self.end.get() {
+                end.send_replace(Some(caller.proc));
+            }
+            return Ok(Vec::new());
+        }
         let targets = by_nspace(targets, &caller.proc);
         let (here, elsewhere): (BTreeMap<_, _>, BTreeMap<_, _>) =
             targets.into_iter().partition(|(nspace, _)| self.jobs.contains(nspace));

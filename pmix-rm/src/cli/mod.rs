@@ -1,8 +1,10 @@
 //! The command line of `pmixrun`: parses arguments into a [`Plan`].
 
 mod appfile;
+mod head;
 mod options;
 mod output;
+mod setup;
 mod spelling;
 
 use std::ffi::OsString;
@@ -10,16 +12,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory, FromArgMatches, Parser};
-use pmix_server::{NativeWire, Pmi1Wire};
+use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_types::{App, Directives};
-use rustix::system::uname;
 
-use crate::nodes::{Allocation, By, HostList};
+pub(crate) use head::{HeadPlan, Pmixd, pmixd};
 pub(crate) use options::Stdin;
-use options::{AppArgs, Daemon, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
+use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
+pub(crate) use setup::Setup;
 use spelling::Typed;
 
 /// A parsed command line.
@@ -39,45 +40,18 @@ pub(crate) struct Plan {
     pub(crate) timeout: Option<Duration>,
     /// Time from the failure of a process to the request to the others to end.
     pub(crate) reaction: Duration,
-    /// Time from a request to end to SIGKILL.
-    pub(crate) grace: Duration,
     /// Directory for what the servers have on record when the job fails, as the option names it.
     pub(crate) record: Option<PathBuf>,
     pub(crate) json: bool,
-    /// Number of simulated nodes; `None` for the local node.
-    pub(crate) vnodes: Option<u16>,
-    /// The hosts to run on; `None` for the local node.
-    pub(crate) hosts: Option<HostList>,
-    /// What this host is called among them; `None` for its own name.
-    pub(crate) node: Option<String>,
-    /// How daemons are started on them.
-    pub(crate) start: DaemonStart,
-    pub(crate) native: NativeWire,
-    pub(crate) pmi1: Pmi1Wire,
-    /// File for data that outlasts the job (persistence `INDEF`).
-    pub(crate) store: Option<PathBuf>,
+    /// What it runs on.
+    pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.
     pub(crate) stop_in_init: bool,
-    /// Whether the server is the system-level one of the node.
-    pub(crate) system_server: bool,
     /// Directives for the places and bindings of ranks.
     pub(crate) binding: Directives,
 }
 
-/// How daemons are started.
-#[derive(Clone, Debug)]
-pub(crate) struct DaemonStart {
-    pub(crate) by: By,
-    /// The program of the daemon, if it is not beside this one.
-    pub(crate) daemon: Option<PathBuf>,
-    pub(crate) within: Duration,
-    pub(crate) head_grace: Duration,
-    pub(crate) host_grace: Duration,
-    pub(crate) tree_degree: usize,
-    pub(crate) interface: Option<String>,
-}
-
-/// How verbose `pmixrun` is.
+/// How verbose a command is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Talk {
     /// Only errors that keep it from its task.
@@ -86,6 +60,25 @@ pub(crate) enum Talk {
     Usual,
     /// Everything it does.
     Much,
+}
+
+impl Talk {
+    const fn of(quiet: bool, verbose: bool) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Self::Little,
+            (_, true) => Self::Much,
+            _ => Self::Usual,
+        }
+    }
+
+    /// What is logged.
+    pub(crate) const fn log(self) -> &'static str {
+        match self {
+            Self::Little => "error",
+            Self::Usual => "warn",
+            Self::Much => "warn,pmix_rm=debug,pmix_server=debug",
+        }
+    }
 }
 
 impl Plan {
@@ -153,19 +146,14 @@ fn parse_in(
             }
         }
     }
-    let invalid = |problem| wrong(ErrorKind::ValueValidation, problem);
-    let mut allocation = match setting.vnodes {
-        None => Allocation::of(variable).map_err(invalid)?,
-        Some(_) => None,
-    };
-    if let Some(unused) = allocation.take_if(|_| setting.store.is_some()) {
-        warnings.push(format!("--store: the job runs on this host alone, whatever is in {}", unused.name()));
-    }
-    let hosts = setting.hosts(allocation.as_ref()).map_err(invalid)?;
-    let by = setting.by(allocation.as_ref()).map_err(invalid)?;
-    if let Some(hosts) = &hosts {
+    let End { timeout, reaction, grace, record } = end;
+    let binding = setting.binding();
+    let Setting { app: app_file, nodes, serving, stop_in_init, .. } = setting;
+    let setup = Setup::new(nodes, serving, grace, &typed, (variable, &mut warnings))
+        .map_err(|(kind, problem)| wrong(kind, problem))?;
+    if let Some(hosts) = &setup.hosts {
         if let [app] = &mut *apps
-            && setting.app.is_none()
+            && app_file.is_none()
             && typed.spelling("count").is_none()
         {
             app.max_procs = i32::try_from(hosts.slots()).unwrap_or(i32::MAX);
@@ -178,77 +166,22 @@ fn parse_in(
             app.cwd = Some(whole.unwrap_or(named));
         }
     }
-    let of_daemons = [
-        "launcher",
-        "launch_agent",
-        "await_daemons",
-        "daemon",
-        "start_timeout",
-        "head_grace",
-        "host_grace",
-        "no_tree_spawn",
-        "tree_degree",
-        "interface",
-    ];
-    if hosts.is_none()
-        && let Some(given) = of_daemons.into_iter().find_map(|id| typed.spelling(id))
-    {
-        let problem = format!("'{given}' has no meaning without '--host' or '--hostfile'");
-        return Err(wrong(ErrorKind::MissingRequiredArgument, problem));
-    }
     let format = streams.format().map_err(|problem| wrong(ErrorKind::ArgumentConflict, problem))?;
     let Streams { stdin, display, json, report_pid, quiet, verbose, .. } = streams;
-    let End { timeout, reaction, grace, record } = end;
-    let binding = setting.binding();
-    let Setting {
-        vnodes,
-        native,
-        pmi1,
-        store,
-        stop_in_init,
-        system_server,
-        daemon,
-        start_timeout,
-        head_grace,
-        host_grace,
-        tree_degree,
-        interface,
-        ..
-    } = setting;
     let plan = Plan {
         apps,
         format,
         stdin,
         shows_map: display.is_some() || habit.display_map,
         report_pid,
-        talk: match (quiet, verbose) {
-            (true, _) => Talk::Little,
-            (_, true) => Talk::Much,
-            _ => Talk::Usual,
-        },
+        talk: Talk::of(quiet, verbose),
         warnings,
         timeout,
         reaction,
-        grace,
         record,
         json,
-        vnodes,
-        hosts,
-        node: allocation.and_then(|allocation| allocation.own(&uname().nodename().to_string_lossy())),
-        start: DaemonStart {
-            by,
-            daemon,
-            within: start_timeout,
-            head_grace,
-            host_grace,
-            tree_degree: usize::from(tree_degree),
-            interface,
-        },
-        native: native.into(),
-        pmi1: pmi1.into(),
-        store,
+        setup,
         stop_in_init,
-        system_server,
         binding,
     };
     if let Stdin::Rank(rank) = plan.stdin
@@ -261,18 +194,6 @@ fn parse_in(
     Ok(plan)
 }
 
-/// Parses the command line of `pmixd`, without the name of the command: the variable with the name of its node, and the file
-/// with its start line.
-///
-/// # Errors
-/// The problem with it; also the texts of `--help` and `--version`.
-pub(crate) fn daemon(
-    args: impl IntoIterator<Item = OsString>,
-) -> Result<(Option<String>, Option<PathBuf>), clap::Error> {
-    let args = std::iter::once(OsString::from("pmixd")).chain(args);
-    Daemon::try_parse_from(args).map(|Daemon { node_from, join }| (node_from, join))
-}
-
 /// An application after the first.
 fn further(words: &[OsString], warnings: &mut Vec<String>) -> Result<App, clap::Error> {
     let (FurtherApp { app }, typed) = read::<FurtherApp>(FurtherApp::command(), words)?;
@@ -281,8 +202,16 @@ fn further(words: &[OsString], warnings: &mut Vec<String>) -> Result<App, clap::
 }
 
 /// Parses the words of one application.
-fn read<T: FromArgMatches>(mut command: Command, words: &[OsString]) -> Result<(T, Typed), clap::Error> {
-    let mut whole = FirstApp::command();
+fn read<T: FromArgMatches>(command: Command, words: &[OsString]) -> Result<(T, Typed), clap::Error> {
+    read_as(FirstApp::command(), command, words)
+}
+
+/// Parses words of a command line, of which `command` has all options that may stand there, and `whole` all that may stand anywhere.
+fn read_as<T: FromArgMatches>(
+    mut whole: Command,
+    mut command: Command,
+    words: &[OsString],
+) -> Result<(T, Typed), clap::Error> {
     whole.build();
     let typed = Typed::read(&mut command, &whole, words)?;
     let matches = command.try_get_matches_from_mut(&typed.args);

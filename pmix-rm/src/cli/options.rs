@@ -154,6 +154,38 @@ pub(super) struct Setting {
     #[arg(long, value_name = "FILE")]
     pub(super) app: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) nodes: NodeArgs,
+
+    /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
+    /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
+    #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]
+    pub(super) map_by: Option<Policy>,
+
+    /// Number ranks by slot, fill or node
+    #[arg(long, value_name = "POLICY", value_parser = Policy::rank_by)]
+    pub(super) rank_by: Option<Policy>,
+
+    /// Bind ranks to none, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the modifiers
+    /// :overload-allowed and :if-supported
+    #[arg(long, value_name = "POLICY", value_parser = Policy::bind_to)]
+    pub(super) bind_to: Option<Policy>,
+
+    /// Print the binding of each rank on standard error
+    #[arg(long)]
+    pub(super) report_bindings: bool,
+
+    #[command(flatten)]
+    pub(super) serving: Serving,
+
+    /// Make ranks wait in init for a debugger, until `pmix release`
+    #[arg(long)]
+    pub(super) stop_in_init: bool,
+}
+
+/// The nodes that jobs run on, and how their daemons are started.
+#[derive(Debug, Args)]
+pub(super) struct NodeArgs {
     /// Divide the ranks in blocks over K simulated nodes, HOST-v0, HOST-v1, .., each with its own server
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
@@ -218,25 +250,11 @@ pub(super) struct Setting {
     /// Listen for daemons at the address of this interface alone, here and on all hosts. Otherwise they may come to any address
     #[arg(long, value_name = "NAME")]
     pub(super) interface: Option<String>,
+}
 
-    /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
-    /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
-    #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]
-    pub(super) map_by: Option<Policy>,
-
-    /// Number ranks by slot, fill or node
-    #[arg(long, value_name = "POLICY", value_parser = Policy::rank_by)]
-    pub(super) rank_by: Option<Policy>,
-
-    /// Bind ranks to none, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the modifiers
-    /// :overload-allowed and :if-supported
-    #[arg(long, value_name = "POLICY", value_parser = Policy::bind_to)]
-    pub(super) bind_to: Option<Policy>,
-
-    /// Print the binding of each rank on standard error
-    #[arg(long)]
-    pub(super) report_bindings: bool,
-
+/// What servers serve.
+#[derive(Debug, Args)]
+pub(super) struct Serving {
     /// Serve programs linked with the C library of PMIx
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
     pub(super) native: Native,
@@ -248,10 +266,6 @@ pub(super) struct Setting {
     /// Store data that ranks publish with persistence INDEF in this file, and publish its contents
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
-
-    /// Make ranks wait in init for a debugger, until `pmix release`
-    #[arg(long)]
-    pub(super) stop_in_init: bool,
 
     /// Make this the system-level server of the node, which tools find with --system
     #[arg(long, conflicts_with = "vnodes")]
@@ -347,7 +361,7 @@ impl Policy {
     }
 }
 
-impl Setting {
+impl NodeArgs {
     /// The hosts to run on: those of an allocation, narrowed by those of a file, narrowed by those of the command line.
     pub(super) fn hosts(&self, allocation: Option<&Allocation>) -> Result<Option<HostList>, String> {
         let named = match (&self.hostfile, self.host.clone()) {
@@ -380,7 +394,9 @@ impl Setting {
             }
         }
     }
+}
 
+impl Setting {
     /// The directives for places and bindings.
     pub(super) fn binding(&self) -> Directives {
         let mut directives = Directives::new();
@@ -451,20 +467,6 @@ pub(super) fn is_separator(arg: &OsString) -> bool {
     arg == ":"
 }
 
-/// Started by `pmixrun` on each node. It reads one line from standard input, or from a file: where pmixrun is, and
-/// how to prove its identity.
-#[derive(Debug, Parser)]
-#[command(name = "pmixd", version)]
-pub(super) struct Daemon {
-    /// The variable of the environment with the name of this node, which a start line for several nodes does not have
-    #[arg(long, value_name = "VARIABLE")]
-    pub(super) node_from: Option<String>,
-
-    /// A file of `pmixrun --await-daemons` with the start line, which only its owner may read
-    #[arg(long, value_name = "FILE")]
-    pub(super) join: Option<PathBuf>,
-}
-
 fn read_hosts(path: &str) -> Result<HostList, String> {
     HostList::read(path.as_ref())
 }
@@ -490,7 +492,7 @@ fn parse_vnodes(text: &str) -> Result<u16, String> {
 /// Longest time accepted, so that clocks do not overflow.
 const MAX_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| String::from("not a number of seconds"))?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if time <= MAX_TIME => Ok(time),

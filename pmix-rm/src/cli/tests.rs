@@ -1,5 +1,10 @@
 use super::spelling::{longs, shorts};
+use std::time::Duration;
+
+use pmix_server::{NativeWire, Pmi1Wire};
+
 use super::*;
+use crate::nodes::By;
 
 fn plan(line: &str) -> Result<Plan, String> {
     let args = std::iter::once("pmixrun").chain(line.split_whitespace()).map(OsString::from);
@@ -45,7 +50,7 @@ fn a_variable_without_value_is_passed_on() {
 #[test]
 fn times_are_seconds() {
     let plan = plan("--timeout 1.5 --grace 0 --reaction 2 ./a").unwrap();
-    assert_eq!((plan.timeout, plan.grace), (Some(Duration::from_millis(1500)), Duration::ZERO));
+    assert_eq!((plan.timeout, plan.setup.grace), (Some(Duration::from_millis(1500)), Duration::ZERO));
     assert_eq!(plan.reaction, Duration::from_secs(2));
 }
 
@@ -58,10 +63,10 @@ fn ranks_wait_for_a_debugger_if_they_are_to() {
 #[test]
 fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
     let given = plan("--vnodes 3 --native off --pmi1 off ./a").unwrap();
-    assert_eq!((given.vnodes, given.native, given.pmi1), (Some(3), NativeWire::Off, Pmi1Wire::Off));
+    assert_eq!((given.setup.vnodes, given.setup.native, given.setup.pmi1), (Some(3), NativeWire::Off, Pmi1Wire::Off));
     let default = plan("./a").unwrap();
     assert_eq!(
-        (default.vnodes, default.native, default.pmi1),
+        (default.setup.vnodes, default.setup.native, default.setup.pmi1),
         (None, NativeWire::WithOpenMpi4, Pmi1Wire::Inherited)
     );
 }
@@ -270,10 +275,10 @@ fn the_table_of_options_is_that_of_the_command() {
 #[test]
 fn hosts_and_what_belongs_to_them() {
     let given = plan("--host a:2,b --head-grace 3 --host-grace 0.5 --tree-degree 2 ./a").unwrap();
-    assert_eq!((given.ranks(), given.hosts.unwrap().slots()), (3, 3), "all slots are used");
-    assert_eq!(given.start.head_grace, Duration::from_secs(3));
-    assert_eq!(given.start.host_grace, Duration::from_millis(500));
-    assert_eq!(given.start.tree_degree, 2);
+    assert_eq!((given.ranks(), given.setup.hosts.unwrap().slots()), (3, 3), "all slots are used");
+    assert_eq!(given.setup.start.head_grace, Duration::from_secs(3));
+    assert_eq!(given.setup.start.host_grace, Duration::from_millis(500));
+    assert_eq!(given.setup.start.tree_degree, 2);
     assert!(given.apps[0].cwd.as_ref().unwrap().starts_with('/'), "daemons start elsewhere");
     assert_eq!(plan("-H a:2,b -n 2 --map-by node --bind-to none ./a").unwrap().ranks(), 2);
     let bound = plan("-H a:2,b --map-by numa --bind-to core --report-bindings ./a").unwrap();
@@ -322,31 +327,31 @@ fn of_an_allocation_with_more_nodes_than_can_be_used_some_are_selected() {
         "{error}"
     );
     assert_eq!(plan_on(large, "--host n7,n1999 ./a").unwrap().ranks(), 2);
-    assert_eq!(plan_on(large, "--store f ./a").unwrap().hosts, None);
+    assert_eq!(plan_on(large, "--store f ./a").unwrap().setup.hosts, None);
 }
 
 #[test]
 fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_named() {
     let slurm = By::Slurm(["n0", "n1", "n2"].map(str::to_owned).into());
     let named = |plan: &Plan| -> Vec<(String, u32)> {
-        let hosts = plan.hosts.iter().flat_map(|hosts| hosts.hosts());
+        let hosts = plan.setup.hosts.iter().flat_map(|hosts| hosts.hosts());
         hosts.map(|host| (host.name.clone(), host.slots)).collect()
     };
     let all = plan_in_allocation("./a").unwrap();
     assert_eq!(named(&all), [("n0".into(), 2), ("n1".into(), 2), ("n2".into(), 1)]);
-    assert_eq!((all.ranks(), all.node.as_deref(), &all.start.by), (5, Some("n1"), &slurm));
+    assert_eq!((all.ranks(), all.setup.node.as_deref(), &all.setup.start.by), (5, Some("n1"), &slurm));
     let some = plan_in_allocation("--host n2,n0:3 ./a").unwrap();
     assert_eq!((named(&some), some.ranks()), (vec![("n2".into(), 1), ("n0".into(), 3)], 4));
-    assert_eq!(plan_in_allocation("--launcher ssh ./a").unwrap().start.by, By::Ssh { tree: Some(32) });
-    assert_eq!(plan_in_allocation("--launcher slurm ./a").unwrap().start.by, slurm);
-    assert_eq!(plan_in_allocation("--launch-agent x ./a").unwrap().start.by, By::Program("x".into()));
-    assert_eq!(plan_in_allocation("--await-daemons d ./a").unwrap().start.by, By::Others("d".into()));
-    assert_eq!(plan("--host n1 --tree-degree 2 ./a").unwrap().start.by, By::Ssh { tree: Some(2) });
-    assert_eq!(plan("--host n1 --no-tree-spawn ./a").unwrap().start.by, By::Ssh { tree: None });
+    assert_eq!(plan_in_allocation("--launcher ssh ./a").unwrap().setup.start.by, By::Ssh { tree: Some(32) });
+    assert_eq!(plan_in_allocation("--launcher slurm ./a").unwrap().setup.start.by, slurm);
+    assert_eq!(plan_in_allocation("--launch-agent x ./a").unwrap().setup.start.by, By::Program("x".into()));
+    assert_eq!(plan_in_allocation("--await-daemons d ./a").unwrap().setup.start.by, By::Others("d".into()));
+    assert_eq!(plan("--host n1 --tree-degree 2 ./a").unwrap().setup.start.by, By::Ssh { tree: Some(2) });
+    assert_eq!(plan("--host n1 --no-tree-spawn ./a").unwrap().setup.start.by, By::Ssh { tree: None });
     let alone = plan_in_allocation("--vnodes 2 ./a").unwrap();
-    assert_eq!((alone.ranks(), alone.hosts, alone.node), (1, None, None));
+    assert_eq!((alone.ranks(), alone.setup.hosts, alone.setup.node), (1, None, None));
     let alone = plan_in_allocation("--store f ./a").unwrap();
-    assert_eq!(alone.hosts, None);
+    assert_eq!(alone.setup.hosts, None);
     let warning = "--store: the job runs on this host alone, whatever is in the allocation of Slurm job 7";
     assert_eq!(alone.warnings, [warning]);
     for (error, why) in [

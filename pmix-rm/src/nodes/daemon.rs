@@ -26,6 +26,7 @@ use super::start::LAST_WORDS;
 use super::trust::{HEAD, Identity};
 use super::visits::Visits;
 use super::{LEAVING, brief, version};
+use crate::causes::with_causes;
 use crate::signals::{Received, Signals};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 
@@ -184,7 +185,7 @@ impl Node {
         let host = StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
         let server =
             Server::builder().host(host).hostname(node).native_wire(line.native()).pmi1_wire(line.pmi1());
-        let server = server.start().await.map_err(|error| crate::run::with_causes(&error))?;
+        let server = server.start().await.map_err(|error| with_causes(&error))?;
         guardian.protect(server.handle().session_dir()).map_err(failed)?;
         guardian.ready().map_err(failed)?;
         Ok(Self { guardian, launcher, server })

@@ -1,0 +1,166 @@
+//! The command line of `pmixd`: of the daemon of a node, and of the head of a DVM.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser};
+
+use super::options::{NodeArgs, Serving, parse_seconds};
+use super::setup::Setup;
+use super::{Talk, read_as};
+
+/// What `pmixd` is to be.
+#[derive(Debug)]
+pub(crate) enum Pmixd {
+    /// The daemon of a node: the variable with its name, and the file with its start line.
+    Daemon { node_from: Option<String>, join: Option<PathBuf> },
+    Head(Box<HeadPlan>),
+}
+
+/// A parsed command line of `pmixd --head`.
+#[derive(Debug)]
+pub(crate) struct HeadPlan {
+    pub(crate) setup: Setup,
+    /// Directory for what the servers have on record when a job fails.
+    pub(crate) record: Option<PathBuf>,
+    /// Destination for the address of the server.
+    pub(crate) report_uri: Option<String>,
+    /// Destination for the process id.
+    pub(crate) report_pid: Option<String>,
+    pub(crate) talk: Talk,
+    /// Warnings about options without effect.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The daemon of a node. pmixrun, or the head of a DVM, starts it; `pmixd --head` is such a head.
+///
+/// It reads one line from standard input, or from a file: where its head is, and how to prove its identity.
+#[derive(Debug, Parser)]
+#[command(name = "pmixd", version, after_help = "`pmixd --head --help` lists the options of the head of a DVM.")]
+struct Daemon {
+    /// The variable of the environment with the name of this node, which a start line for several nodes does not have
+    #[arg(long, value_name = "VARIABLE")]
+    node_from: Option<String>,
+
+    /// A file of `pmixrun --await-daemons` with the start line, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    join: Option<PathBuf>,
+}
+
+/// Keeps servers running on this node, or on several, for jobs of `pmix submit` and `pmixrun --dvm` that come and go: a
+/// distributed virtual machine (DVM)
+///
+/// Jobs run side by side. They end when the head ends, on SIGTERM, SIGINT, or `pmix dvm stop`.
+#[derive(Debug, Parser)]
+#[command(name = "pmixd --head", version, after_help = AFTER_HELP)]
+pub(super) struct Head {
+    #[command(flatten)]
+    nodes: NodeArgs,
+
+    #[command(flatten)]
+    serving: Serving,
+
+    /// Seconds that processes have to end after they were asked to before they are killed
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
+    )]
+    grace: Duration,
+
+    /// Write the flight record of each server to a file in this directory when a job fails. Otherwise the last 8 are in
+    /// the session directory while the head runs
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+
+    /// Write the address of the server to standard output (-), standard error (+) or a file as soon as jobs can be submitted. The file
+    /// appears whole, and is removed at the end
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    report_uri: Option<String>,
+
+    /// Write the process id to standard output (-), standard error (+) or a file, which is removed at the end
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    report_pid: Option<String>,
+
+    /// Print errors alone
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Log what the head does to standard error
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+const AFTER_HELP: &str = "\
+When it is ready, it says so on standard error, and to systemd (Type=notify). A node that is lost ends the jobs that run there; \
+others go on, and the node takes no more.
+
+Exit code: 0 if it was told to end; 1 if it could not start, or cannot go on; 2 for an invalid command line.
+
+RUST_LOG=debug logs what it does to standard error.";
+
+/// Parses the command line of `pmixd`, without the name of the command.
+///
+/// # Errors
+/// The problem with it; also the texts of `--help` and `--version`.
+pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, clap::Error> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.first().is_some_and(|first| first == "--head") {
+        args.remove(0);
+        return head(&args, |name| std::env::var(name).ok()).map(|plan| Pmixd::Head(Box::new(plan)));
+    }
+    args.insert(0, "pmixd".into());
+    Daemon::try_parse_from(args).map(|Daemon { node_from, join }| Pmixd::Daemon { node_from, join })
+}
+
+fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
+    let (given, typed) = read_as::<Head>(Head::command(), Head::command(), args)?;
+    let Head { nodes, serving, grace, record, report_uri, report_pid, quiet, verbose } = given;
+    let mut warnings = Vec::new();
+    let setup = Setup::new(nodes, serving, grace, &typed, (variable, &mut warnings))
+        .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
+    Ok(HeadPlan { setup, record, report_uri, report_pid, talk: Talk::of(quiet, verbose), warnings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(line: &str) -> Result<HeadPlan, String> {
+        let args = std::iter::once("--head").chain(line.split_whitespace()).map(OsString::from);
+        match pmixd(args).map_err(|error| error.to_string())? {
+            Pmixd::Head(plan) => Ok(*plan),
+            daemon => Err(format!("{daemon:?}")),
+        }
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Head::command().debug_assert();
+        Daemon::command().debug_assert();
+    }
+
+    #[test]
+    fn a_head_is_set_up_like_a_run() {
+        let given = plan("-host n1:4,n2 --tree-degree 2 --grace 1.5 --report-uri - -q").unwrap();
+        assert_eq!(given.setup.hosts.unwrap().slots(), 5);
+        assert_eq!((given.setup.start.tree_degree, given.setup.grace), (2, Duration::from_millis(1500)));
+        assert_eq!((given.report_uri.as_deref(), given.talk), (Some("-"), Talk::Little));
+        assert_eq!(plan("--vnodes 3").unwrap().setup.vnodes, Some(3));
+        for (line, words) in [
+            ("--host n1 --vnodes 2", "cannot be used with"),
+            ("--interface eth0", "has no meaning without '--host'"),
+            ("./a", "unexpected argument './a'"),
+            ("-n 3", "-n"),
+        ] {
+            let problem = plan(line).unwrap_err();
+            assert!(problem.contains(words), "{line}: {problem}");
+        }
+    }
+
+    #[test]
+    fn without_that_word_it_is_a_daemon() {
+        let daemon = |args: &[&str]| pmixd(args.iter().map(OsString::from));
+        assert!(matches!(daemon(&["--join", "f"]), Ok(Pmixd::Daemon { join: Some(file), .. }) if file == *"f"));
+        assert!(daemon(&["--join", "f", "--head"]).is_err());
+    }
+}

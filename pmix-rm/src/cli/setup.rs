@@ -1,0 +1,118 @@
+//! What jobs run on, as a command line names it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use pmix_server::{NativeWire, Pmi1Wire};
+use rustix::system::uname;
+
+use super::options::{NodeArgs, Serving};
+use super::spelling::Typed;
+use crate::nodes::{Allocation, By, HostList};
+
+/// Nodes, their daemons, and what their servers serve.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Number of simulated nodes; `None` for the local node.
+    pub(crate) vnodes: Option<u16>,
+    /// The hosts to run on; `None` for the local node.
+    pub(crate) hosts: Option<HostList>,
+    /// What this host is called among them; `None` for its own name.
+    pub(super) node: Option<String>,
+    pub(crate) start: DaemonStart,
+    pub(crate) native: NativeWire,
+    pub(crate) pmi1: Pmi1Wire,
+    /// File for data that outlasts all jobs (persistence `INDEF`).
+    pub(crate) store: Option<PathBuf>,
+    /// Whether the server is the system-level one of the node.
+    pub(crate) system_server: bool,
+    /// Time from a request to end to SIGKILL.
+    pub(crate) grace: Duration,
+}
+
+/// How daemons are started.
+#[derive(Clone, Debug)]
+pub(crate) struct DaemonStart {
+    pub(crate) by: By,
+    /// The program of the daemon, if it is not beside this one.
+    pub(crate) daemon: Option<PathBuf>,
+    pub(crate) within: Duration,
+    pub(crate) head_grace: Duration,
+    pub(crate) host_grace: Duration,
+    pub(crate) tree_degree: usize,
+    pub(crate) interface: Option<String>,
+}
+
+/// Options that concern daemons alone.
+const OF_DAEMONS: [&str; 10] = [
+    "launcher",
+    "launch_agent",
+    "await_daemons",
+    "daemon",
+    "start_timeout",
+    "head_grace",
+    "host_grace",
+    "no_tree_spawn",
+    "tree_degree",
+    "interface",
+];
+
+impl Setup {
+    /// What the options and the variables of an allocation say.
+    ///
+    /// # Errors
+    /// The problem with them.
+    pub(super) fn new(
+        nodes: NodeArgs,
+        serving: Serving,
+        grace: Duration,
+        typed: &Typed,
+        (variable, warnings): (impl Fn(&str) -> Option<String>, &mut Vec<String>),
+    ) -> Result<Self, (ErrorKind, String)> {
+        let invalid = |problem| (ErrorKind::ValueValidation, problem);
+        let mut allocation = match nodes.vnodes {
+            None => Allocation::of(variable).map_err(invalid)?,
+            Some(_) => None,
+        };
+        if let Some(unused) = allocation.take_if(|_| serving.store.is_some()) {
+            warnings
+                .push(format!("--store: the job runs on this host alone, whatever is in {}", unused.name()));
+        }
+        let hosts = nodes.hosts(allocation.as_ref()).map_err(invalid)?;
+        let by = nodes.by(allocation.as_ref()).map_err(invalid)?;
+        if hosts.is_none()
+            && let Some(given) = OF_DAEMONS.into_iter().find_map(|id| typed.spelling(id))
+        {
+            let problem = format!("'{given}' has no meaning without '--host' or '--hostfile'");
+            return Err((ErrorKind::MissingRequiredArgument, problem));
+        }
+        let NodeArgs { vnodes, daemon, start_timeout, head_grace, host_grace, tree_degree, interface, .. } =
+            nodes;
+        let Serving { native, pmi1, store, system_server } = serving;
+        Ok(Self {
+            vnodes,
+            hosts,
+            node: allocation.and_then(|allocation| allocation.own(&uname().nodename().to_string_lossy())),
+            start: DaemonStart {
+                by,
+                daemon,
+                within: start_timeout,
+                head_grace,
+                host_grace,
+                tree_degree: usize::from(tree_degree),
+                interface,
+            },
+            native: native.into(),
+            pmi1: pmi1.into(),
+            store,
+            system_server,
+            grace,
+        })
+    }
+
+    /// The name of this node.
+    pub(crate) fn node(&self) -> String {
+        self.node.clone().unwrap_or_else(|| uname().nodename().to_string_lossy().into_owned())
+    }
+}

@@ -1,0 +1,129 @@
+//! The head of a DVM: it keeps servers and daemons running for jobs that tools start.
+
+use std::io;
+
+use pmix_host::{Records, StandardHost};
+use rustix::process::Signal;
+
+use crate::cli::HeadPlan;
+use crate::console::Console;
+use crate::dvm::Dvm;
+use crate::ending::Interrupts;
+use crate::exit_code::NOT_STARTED;
+use crate::nodes::{Event, Session};
+use crate::report_file::{ReportFile, report_pid, report_uri};
+use crate::signals::{Received, Signals};
+
+/// Serves until it is told to end, and returns the exit code.
+///
+/// # Errors
+/// The process has no usable standard streams or signals.
+pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
+    let mut interrupts = Interrupts::new(Signals::receive()?, None);
+    let mut console = Console::start("pmixd", plan.talk)?;
+    plan.warnings.iter().for_each(|warning| console.say(warning));
+    let code = match serve(&plan, &mut console, &mut interrupts).await {
+        Ok(()) => 0,
+        Err(reason) => {
+            console.say(reason);
+            NOT_STARTED
+        }
+    };
+    tokio::select! {
+        // nobody reads it: that is no failure of a head
+        _ = console.finish() => {}
+        () = interrupts.again() => {}
+    }
+    Ok(code)
+}
+
+async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrupts) -> Result<(), String> {
+    let _pid: Option<ReportFile> = match &plan.report_pid {
+        Some(place) => report_pid(place, console)?,
+        None => None,
+    };
+    let records = plan.record.clone().map_or(Records::Session, Records::Directory);
+    let mut dvm = match Dvm::start(&plan.setup, records, None, console, interrupts).await {
+        Ok(dvm) => dvm,
+        // it was told to end before it was ready
+        Err(not_run) if not_run.by.is_some() => return Ok(()),
+        Err(not_run) => return Err(not_run.reason),
+    };
+    let told = ready(plan, &dvm, console);
+    let result = match &told {
+        Ok(_) => {
+            let why = until_told(&mut dvm, console, interrupts).await;
+            notify(&[sd_notify::NotifyState::Stopping]);
+            console.tell(format_args!("ending: {why}"));
+            end_jobs(&dvm.host, console, interrupts).await;
+            Ok(())
+        }
+        Err(reason) => Err(reason.clone()),
+    };
+    dvm.end("the DVM has ended", interrupts).await;
+    result
+}
+
+/// Says that jobs can be submitted; returns the file with the address.
+fn ready(plan: &HeadPlan, dvm: &Dvm, console: &mut Console) -> Result<Option<ReportFile>, String> {
+    let file = match &plan.report_uri {
+        Some(place) => report_uri(place, dvm.uri(), console)?,
+        None => None,
+    };
+    let nodes = match dvm.session.as_ref().map_or(1, |session| session.members().len()) {
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    };
+    console.tell(format_args!("ready with {nodes}: pmix submit --pid {}", std::process::id()));
+    notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&nodes)]);
+    Ok(file)
+}
+
+/// Tells systemd, if that has started this process.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "cannot tell systemd");
+    }
+}
+
+/// Acts on what becomes known of nodes, until it is told to end; returns by what.
+async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Interrupts) -> String {
+    let host = dvm.host.clone();
+    let mut told = std::pin::pin!(host.told_to_end());
+    loop {
+        tokio::select! {
+            signal = interrupts.signals.next() => match signal {
+                Received::End(Signal::INT) => return "interrupted".to_owned(),
+                Received::End(_) => return "a signal".to_owned(),
+                // it has no processes of its own to pass it on to
+                Received::PassOn(_) => {}
+            },
+            tool = &mut told => return format!("{tool} has requested it"),
+            event = next_event(dvm.session.as_mut()) => match event {
+                Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),
+                Event::Line { node: None, line } => console.say(line),
+                Event::Lost { node, reason } => {
+                    console.tell(format_args!("node {node} is lost: {reason}"));
+                    host.node_lost(&node, &reason);
+                }
+            },
+            _ = console.advance() => {}
+        }
+    }
+}
+
+/// Ends all jobs. A second signal leaves that to the end of servers and guardian.
+async fn end_jobs(host: &StandardHost, console: &mut Console, interrupts: &mut Interrupts) {
+    tokio::select! {
+        () = host.end_jobs() => {}
+        () = interrupts.again() => console.tell("killing what is left of jobs"),
+    }
+}
+
+/// The next event of a node; waits for ever where there is only this one.
+async fn next_event(session: Option<&mut Session>) -> Event {
+    match session {
+        Some(session) => session.next().await,
+        None => std::future::pending().await,
+    }
+}

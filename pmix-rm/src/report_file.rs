@@ -1,0 +1,107 @@
+//! `--report-pid` and `--report-uri`.
+
+use std::fs::{OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use pmix_host::OutputChannel;
+use rustix::fs::OFlags;
+
+use crate::console::Console;
+
+/// A file created for what is reported, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ReportFile(PathBuf);
+
+/// Reports the process id.
+///
+/// # Errors
+/// The place cannot be written to.
+pub(crate) fn report_pid(place: &str, console: &mut Console) -> Result<Option<ReportFile>, String> {
+    report(place, std::process::id(), console).map_err(|error| format!("--report-pid: {error}"))
+}
+
+/// Reports the address of the server.
+///
+/// # Errors
+/// The place cannot be written to.
+pub(crate) fn report_uri(
+    place: &str,
+    uri: &str,
+    console: &mut Console,
+) -> Result<Option<ReportFile>, String> {
+    report(place, uri, console).map_err(|error| format!("--report-uri: {error}"))
+}
+
+/// Writes a line to standard output (`-`), standard error (`+`) or a file. A file is removed at the end only if it
+/// did not exist before: it may be a device.
+///
+/// # Errors
+/// The file cannot be written, or is a pipe without a reader.
+fn report(place: &str, what: impl std::fmt::Display, console: &mut Console) -> io::Result<Option<ReportFile>> {
+    let line = format!("{what}\n");
+    match place {
+        "-" => console.put(OutputChannel::Stdout, line.into()),
+        "+" => console.put(OutputChannel::Stderr, line.into()),
+        path => {
+            // stays the same file if the current directory changes
+            let path = std::path::absolute(Path::new(path))?;
+            let is_new = write(&path, &line)
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+            // created only on success, as it removes the file when dropped
+            return Ok(is_new.then(|| ReportFile(path)));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a file; returns whether it is new. A new one appears whole: scripts wait for it.
+fn write(path: &Path, line: &str) -> io::Result<bool> {
+    if std::fs::symlink_metadata(path).is_err() {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let mut file = tempfile::Builder::new()
+            .prefix(".pmix-report")
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(directory)?;
+        file.write_all(line.as_bytes())?;
+        match file.persist_noclobber(path) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.error),
+        }
+    }
+    // a pipe without a reader is an error; do not wait for one
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().write(true).truncate(true).custom_flags(flags).open(path)?;
+    file.write_all(line.as_bytes())?;
+    Ok(false)
+}
+
+impl Drop for ReportFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::debug!(path = %self.0.display(), %error, "cannot remove the file of a report");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_was_not_there_before_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("old"), "what was there, and longer than a process id").unwrap();
+        assert!(write(&path("new"), "7\n").unwrap());
+        assert!(!write(&path("old"), "7\n").unwrap());
+        assert_eq!(std::fs::read_to_string(path("old")).unwrap(), "7\n");
+        assert!(!write(Path::new("/dev/null"), "7\n").unwrap(), "a device stays");
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        write(&path("pipe"), "7\n").expect_err("nobody reads it");
+    }
+}
