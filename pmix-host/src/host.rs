@@ -135,7 +135,7 @@ impl StandardHost {
     pub fn new(launcher: impl Launcher, exchange: impl Exchange) -> Self {
         let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
         let host = Self(Arc::new(Services::new(cluster.clone(), Arc::new(Site::new(Arc::new(exchange))))));
-        cluster.set_nodes([host.node()]);
+        cluster.add_nodes([host.node()]);
         host
     }
 
@@ -180,7 +180,7 @@ impl StandardHost {
         let site = |exchange| Arc::new(Site::new(Arc::new(exchange)));
         let host = |exchange| Self(Arc::new(Services::new(cluster.clone(), site(exchange))));
         let hosts: Vec<Self> = exchanges.into_iter().map(host).collect();
-        cluster.set_nodes(hosts.iter().map(Self::node));
+        cluster.add_nodes(hosts.iter().map(Self::node));
         hosts
     }
 
@@ -468,7 +468,7 @@ behind_the_gate! {
     Allocate allocate(host, cx, req: Allocate) -> Infos, of &[]
         => match &host.relay {
             Some(relay) => relay.allocate(cx, req).await,
-            None => host.allocator.carry_out(cx, req),
+            None => host.allocator.carry_out(cx, req).await,
         };
     GetCredential get_credential(host, cx, req: Directives) -> Credential, of &[]
         => host.credentials.issue(cx, req).await;

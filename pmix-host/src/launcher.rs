@@ -50,6 +50,12 @@ pub trait Launcher: Send + Sync + 'static {
         None
     }
 
+    /// Whether a node takes no further jobs, because it is to leave. By default, none does.
+    fn drains(&self, node: &str) -> bool {
+        let _ = node;
+        false
+    }
+
     /// Chooses the processors of the processes of a job, in rank order, with `None` for an unbound process. The host informs
     /// the processes, and passes the choice to [`launch`](Self::launch) in [`LaunchProc::bound`].
     ///
@@ -166,6 +172,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 
     fn loss(&self, node: &str) -> Option<String> {
         (**self).loss(node)
+    }
+
+    fn drains(&self, node: &str) -> bool {
+        (**self).drains(node)
     }
 
     async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {

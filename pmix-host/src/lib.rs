@@ -40,7 +40,8 @@ pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
 };
 pub use memory::MemoryExchange;
-pub use nodes::Member;
+pub use allocations::{NodeRequest, NodesWanted};
+pub use nodes::{Member, UnknownNode};
 pub use pmix_server::Account;
 pub use pmix_topology as topology;
 #[cfg(feature = "durable")]

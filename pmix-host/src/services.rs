@@ -1,6 +1,8 @@
 //! The services of one host. Each owns its state; `host.rs` and `answers.rs` only pass requests to them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::Launcher;
 use crate::allocations::Allocator;
@@ -10,10 +12,11 @@ use crate::dmodex::DirectModex;
 use crate::events::Events;
 use crate::gate::Gate;
 use crate::internode::Site;
-use crate::jobs::{Cluster, JobTable, Jobs, LocalNode, RecordFiles};
+use crate::jobs::{Cluster, JobTable, Jobs, LocalNode, Node, RecordFiles};
 use crate::nodes::{NodesLauncher, Relay, RemoteNode};
 use crate::publish::Publishing;
 use crate::tools::{Controller, Forwarder, Identities, Logger, Queries};
+use crate::user::lock;
 
 pub(crate) struct Services {
     pub(crate) site: Arc<Site>,
@@ -44,8 +47,26 @@ pub(crate) struct Services {
 /// What the head of several nodes has beyond a host for one.
 pub(crate) struct Head {
     pub(crate) launcher: NodesLauncher,
-    /// Its members; the cluster knows them as nodes.
-    pub(crate) _members: Vec<Arc<RemoteNode>>,
+    cluster: Arc<Cluster>,
+    site: Arc<Site>,
+    /// The other nodes; the cluster knows them by these.
+    others: Mutex<BTreeMap<String, Arc<RemoteNode>>>,
+}
+
+impl Head {
+    pub(crate) fn new(launcher: NodesLauncher, cluster: Arc<Cluster>, site: Arc<Site>) -> Self {
+        Self { launcher, cluster, site, others: Mutex::default() }
+    }
+
+    /// Knows another node from now on. One that comes back is the same.
+    pub(crate) fn know(&self, name: String) {
+        let mut others = lock(&self.others);
+        if let Entry::Vacant(unknown) = others.entry(name) {
+            let node = Arc::new(RemoteNode::new(unknown.key().clone(), self.site.clone()));
+            let weak: Weak<dyn Node> = Arc::downgrade(&unknown.insert(node).clone()) as _;
+            self.cluster.add_nodes([weak]);
+        }
+    }
 }
 
 impl Services {

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::dvm::Dvm;
 use crate::ending::Interrupts;
 use crate::exit_code::NOT_STARTED;
-use crate::nodes::{Event, Session};
+use crate::pool::Pool;
 use crate::report_file::{ReportFile, report_pid, report_uri};
 use crate::signals::{Received, Signals};
 
@@ -90,6 +90,8 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
 async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Interrupts) -> String {
     let host = dvm.host.clone();
     let mut told = std::pin::pin!(host.told_to_end());
+    let mut requests = host.node_requests();
+    let mut pool = Pool::new(dvm);
     loop {
         tokio::select! {
             signal = interrupts.signals.next() => match signal {
@@ -99,14 +101,8 @@ async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Inter
                 Received::PassOn(_) => {}
             },
             tool = &mut told => return format!("{tool} has requested it"),
-            event = next_event(dvm.session.as_mut()) => match event {
-                Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),
-                Event::Line { node: None, line } => console.say(line),
-                Event::Lost { node, reason } => {
-                    console.tell(format_args!("node {node} is lost: {reason}"));
-                    host.node_lost(&node, &reason);
-                }
-            },
+            Some(request) = requests.recv() => pool.take(request, console).await,
+            change = pool.next() => pool.act(change, console).await,
             _ = console.advance() => {}
         }
     }
@@ -117,13 +113,5 @@ async fn end_jobs(host: &StandardHost, console: &mut Console, interrupts: &mut I
     tokio::select! {
         () = host.end_jobs() => {}
         () = interrupts.again() => console.tell("killing what is left of jobs"),
-    }
-}
-
-/// The next event of a node; waits for ever where there is only this one.
-async fn next_event(session: Option<&mut Session>) -> Event {
-    match session {
-        Some(session) => session.next().await,
-        None => std::future::pending().await,
     }
 }

@@ -68,6 +68,7 @@ mod map;
 mod nodes;
 mod orphans;
 mod output;
+mod pool;
 mod program;
 mod recipe;
 mod records;

@@ -104,6 +104,9 @@ impl<'a> Watch<'a> {
         match event {
             Event::Line { node: Some(node), line } => self.console.say(format_args!("node {node}: {line}")),
             Event::Line { node: None, line } => self.console.say(line),
+            event @ (Event::Added(_) | Event::NotAdded { .. } | Event::Left(_)) => {
+                tracing::debug!(?event, "the nodes of a run do not change");
+            }
             Event::Lost { node, reason } => {
                 self.console.tell(format_args!("node {node} is lost: {reason}"));
                 if let Some((_, host)) = &self.nodes {

@@ -6,6 +6,7 @@ use crate::{DataArray, DataType, Info, Key, Value, keys};
 const MACHINE: Key<String> = Key::new("rs.pmix.node.machine", DataType::STRING);
 const PROCESSORS: Key<u32> = Key::new("rs.pmix.node.processors", DataType::UINT32);
 const LOST: Key<String> = Key::new("rs.pmix.node.lost", DataType::STRING);
+const DRAINS: Key<bool> = Key::new("rs.pmix.node.drains", DataType::BOOL);
 
 /// A node on which jobs may run, as its resource manager sees it.
 ///
@@ -37,6 +38,8 @@ pub struct SessionNode {
     pub procs: Option<u32>,
     /// Why it is lost; `None` while it can be reached.
     pub lost: Option<String>,
+    /// Whether it takes no further jobs, and leaves when those that run there have ended.
+    pub drains: bool,
 }
 
 impl SessionNode {
@@ -59,6 +62,7 @@ impl SessionNode {
                     slots: read(&fields, &keys::NUM_SLOTS).or_else(|| read(&fields, &keys::MAX_PROCS)),
                     procs: read(&fields, &keys::NODE_SIZE),
                     lost: read(&fields, &LOST),
+                    drains: read(&fields, &DRAINS).unwrap_or_default(),
                 })
             })
             .collect()
@@ -78,6 +82,7 @@ impl SessionNode {
         push(&mut fields, &MACHINE, self.machine.clone());
         push(&mut fields, &PROCESSORS, self.processors);
         push(&mut fields, &LOST, self.lost.clone());
+        push(&mut fields, &DRAINS, self.drains.then_some(true));
         fields
     }
 }
@@ -91,6 +96,7 @@ mod tests {
         let mut whole = SessionNode::new("n0");
         (whole.machine, whole.processors) = (Some("m".into()), Some(64));
         (whole.slots, whole.procs, whole.lost) = (Some(8), Some(3), Some("cut off".into()));
+        whole.drains = true;
         let written = SessionNode::write_all([&whole, &SessionNode::new("n1")]);
         assert_eq!(SessionNode::read_all(&written), [whole, SessionNode::new("n1")]);
         // the name comes first, as C tools expect

@@ -5,6 +5,7 @@
 
 mod choice;
 mod clock;
+mod nodes;
 mod request;
 mod service;
 
@@ -23,6 +24,7 @@ use crate::user::{User, is_trusted, lock};
 use crate::{Launcher, Machine};
 use choice::Wanted;
 
+pub use nodes::{NodeRequest, NodesWanted};
 pub(crate) use service::Allocator;
 
 /// Allocations that one user can hold at a time.

@@ -54,7 +54,7 @@ impl Collectives {
         }
         let (site, caller) = (&self.0.site, User::of(cx));
         let ticket = self.0.bootstraps.last_ticket.fetch_add(1, Ordering::Relaxed);
-        let keeper = site.nodes().into_iter().min().unwrap_or_else(|| site.node().to_owned());
+        let keeper = site.keeper().to_owned();
         if keeper == site.node() {
             return tokio::select! {
                 found = self.call((site.node().to_owned(), ticket), &caller, req) => Ok(found?),

@@ -61,9 +61,11 @@ impl Collectives {
 
     /// A number for a group that no node has given before; never 0, which C programs take for none.
     fn new_context_id(&self) -> u64 {
-        let nodes = self.0.site.nodes();
-        let own = nodes.iter().position(|node| node == self.0.site.node()).unwrap_or_default();
-        self.0.contexts.fetch_add(1, Ordering::Relaxed) * nodes.len() as u64 + own as u64 + 1
+        let count = self.0.contexts.fetch_add(1, Ordering::Relaxed);
+        // Cantor's numbering of pairs: nodes may be added meanwhile
+        let place = self.0.site.place() as u64;
+        let sum = count + place;
+        sum * (sum + 1) / 2 + place + 1
     }
 
     /// This node's part of the making of a group that nobody here enters: all of its members here are absent.

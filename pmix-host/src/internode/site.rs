@@ -1,5 +1,6 @@
 //! This node: its server, and the way to the hosts of the others.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) struct Site {
     server: OnceLock<ServerHandle>,
     /// The node that starts the jobs of this one, if that is another.
     head: OnceLock<String>,
+    /// What keeps what is kept once for all, where there is no other head.
+    keeper: OnceLock<String>,
 }
 
 impl fmt::Debug for Site {
@@ -30,7 +33,7 @@ impl fmt::Debug for Site {
 
 impl Site {
     pub(crate) fn new(exchange: Arc<dyn Exchange>) -> Self {
-        Self { exchange, server: OnceLock::new(), head: OnceLock::new() }
+        Self { exchange, server: OnceLock::new(), head: OnceLock::new(), keeper: OnceLock::new() }
     }
 
     /// The name of this node.
@@ -38,9 +41,29 @@ impl Site {
         self.exchange.node()
     }
 
-    /// The names of all nodes.
+    /// The names of all nodes, each once.
     pub(crate) fn nodes(&self) -> Vec<String> {
-        self.exchange.nodes()
+        let mut seen = HashSet::new();
+        let mut nodes = self.exchange.nodes();
+        nodes.retain(|node| seen.insert(node.clone()));
+        nodes
+    }
+
+    /// The place of this node among all that there have been: no other has had it.
+    pub(crate) fn place(&self) -> usize {
+        self.exchange.nodes().iter().rposition(|node| node == self.node()).unwrap_or_default()
+    }
+
+    /// The node that keeps what is kept once for all: the head, or else the first by name.
+    pub(crate) fn keeper(&self) -> &str {
+        let first = || self.nodes().into_iter().min().unwrap_or_else(|| self.node().to_owned());
+        self.head().unwrap_or_else(|| self.keeper.get_or_init(first))
+    }
+
+    /// This node is the head of the others.
+    pub(crate) fn lead(&self) {
+        // before anything is kept
+        let _ = self.keeper.set(self.node().to_owned());
     }
 
     /// The names of all nodes but this one.

@@ -1,7 +1,7 @@
 //! What the hosts of several nodes in one process share: jobs, and the launcher that starts them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use pmix_server::host::HostResult;
 
@@ -9,6 +9,7 @@ use super::node::{Node, Nodes};
 use super::table::JobTable;
 use crate::Launcher;
 use crate::allocations::Allocations;
+use crate::user::lock;
 
 pub(crate) struct Cluster {
     pub(crate) launcher: Arc<dyn Launcher>,
@@ -19,7 +20,7 @@ pub(crate) struct Cluster {
     /// Jobs that were started.
     started: AtomicU32,
     /// Its nodes, which their hosts own, and these own the cluster.
-    nodes: OnceLock<Vec<Weak<dyn Node>>>,
+    nodes: Mutex<Vec<Weak<dyn Node>>>,
     /// No more jobs are started.
     is_closed: AtomicBool,
 }
@@ -32,14 +33,14 @@ impl Cluster {
             table: Arc::default(),
             spawned: AtomicU32::new(0),
             started: AtomicU32::new(0),
-            nodes: OnceLock::new(),
+            nodes: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// Takes the nodes, once.
-    pub(crate) fn set_nodes(&self, nodes: impl IntoIterator<Item = Weak<dyn Node>>) {
-        self.nodes.get_or_init(|| nodes.into_iter().collect());
+    /// Takes further nodes.
+    pub(crate) fn add_nodes(&self, nodes: impl IntoIterator<Item = Weak<dyn Node>>) {
+        lock(&self.nodes).extend(nodes);
     }
 
     /// All nodes that are not lost.
@@ -47,8 +48,8 @@ impl Cluster {
     /// # Errors
     /// `ERR_INIT` while one of them has no server.
     pub(crate) fn nodes(&self) -> HostResult<Nodes> {
-        let all = self.nodes.get().into_iter().flatten().filter_map(Weak::upgrade);
-        Nodes::new(all.filter(|node| self.launcher.loss(node.name()).is_none()))
+        let all: Vec<_> = lock(&self.nodes).iter().filter_map(Weak::upgrade).collect();
+        Nodes::new(all.into_iter().filter(|node| self.launcher.loss(node.name()).is_none()))
     }
 
     /// Starts no more jobs. One that enters the table afterwards sees it.

@@ -197,7 +197,10 @@ impl Jobs {
         let room = |name: &String| Room {
             slots: launcher.slots(name),
             taken: is_beside_others.then(|| taken.get(name).copied().unwrap_or_default()),
-            closed: launcher.loss(name).map(|why| format!("it is lost: {why}")),
+            closed: match launcher.loss(name) {
+                Some(why) => Some(format!("it is lost: {why}")),
+                None => launcher.drains(name).then(|| "it is to leave the DVM".to_owned()),
+            },
             name: name.clone(),
         };
         names.iter().map(room).collect()

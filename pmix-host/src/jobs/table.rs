@@ -148,11 +148,22 @@ impl JobTable {
     /// Ends all jobs, and waits for their ends.
     pub(super) async fn end_all(&self) {
         self.entries().values().for_each(JobEntry::terminate);
+        self.until(BTreeMap::is_empty).await;
+    }
+
+    /// Waits for the ends of all jobs with processes on this node.
+    pub(crate) async fn until_free(&self, node: &str) {
+        let is_there = |job: &JobEntry| job.table.iter().any(|row| row.hostname.as_deref() == Some(node));
+        self.until(|jobs| !jobs.values().any(is_there)).await;
+    }
+
+    /// Waits for ends of jobs.
+    async fn until(&self, is_so: impl Fn(&BTreeMap<Nspace, JobEntry>) -> bool) {
         loop {
             let mut ended = pin!(self.ended.notified());
             // from now on it hears of each
             ended.as_mut().enable();
-            if self.entries().is_empty() {
+            if is_so(&self.entries()) {
                 return;
             }
             ended.await;

@@ -46,7 +46,7 @@ pub(crate) async fn carry_out_for(
             answered.map(reply).map_err(Failure::from)
         }
         Request::Allocate(allocate) => {
-            services.allocator.carry_out(cx, allocate).map(Reply::Info).map_err(Failure::from)
+            services.allocator.carry_out(cx, allocate).await.map(Reply::Info).map_err(Failure::from)
         }
         Request::IofPull(pull) => match admit(Upcall::IofPull, &pull.procs) {
             Ok(()) => done(services.forwarder.change_forwarding(from, cx, IofPullRequest::new(pull, true))),

@@ -68,7 +68,9 @@ pub(crate) struct NodesLauncher {
     local: Arc<dyn Launcher>,
     site: Arc<Site>,
     /// All nodes that jobs run on, in the order in which they are filled.
-    members: Arc<[Member]>,
+    members: Arc<Mutex<Vec<Member>>>,
+    /// Those that are to leave.
+    draining: Arc<Mutex<BTreeSet<String>>>,
     running: Arc<Mutex<HashMap<Nspace, Running>>>,
     /// Nodes that are lost, with reasons.
     lost: Arc<Mutex<BTreeMap<String, String>>>,
@@ -83,11 +85,40 @@ struct Running {
 
 impl NodesLauncher {
     pub(crate) fn new(local: Arc<dyn Launcher>, site: Arc<Site>, members: Vec<Member>) -> Self {
-        Self { local, site, members: members.into(), running: Arc::default(), lost: Arc::default() }
+        Self {
+            local,
+            site,
+            members: Arc::new(Mutex::new(members)),
+            draining: Arc::default(),
+            running: Arc::default(),
+            lost: Arc::default(),
+        }
     }
 
-    fn member(&self, node: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.name == node)
+    fn member(&self, node: &str) -> Option<Member> {
+        lock(&self.members).iter().find(|member| member.name == node).cloned()
+    }
+
+    /// Another node takes jobs, or one that was lost is back.
+    pub(crate) fn add(&self, member: Member) {
+        self.remove(&member.name);
+        lock(&self.members).push(member);
+    }
+
+    /// A node takes no further jobs; false if it is none of these.
+    pub(crate) fn drain(&self, node: &str) -> bool {
+        let is_there = self.member(node).is_some();
+        if is_there {
+            lock(&self.draining).insert(node.to_owned());
+        }
+        is_there
+    }
+
+    /// Forgets a node that has left.
+    pub(crate) fn remove(&self, node: &str) {
+        lock(&self.members).retain(|known| known.name != node);
+        lock(&self.draining).remove(node);
+        lock(&self.lost).remove(node);
     }
 
     /// Takes reports of a node, and returns when their reader has; false if the node runs nothing of the job, or the job is not
@@ -298,11 +329,11 @@ impl Drop for Undo {
 #[async_trait]
 impl Launcher for NodesLauncher {
     fn nodes(&self) -> Vec<String> {
-        self.members.iter().map(|member| member.name.clone()).collect()
+        lock(&self.members).iter().map(|member| member.name.clone()).collect()
     }
 
     fn machine(&self, node: &str) -> Option<Machine> {
-        self.member(node).map(|member| member.machine.clone())
+        self.member(node).map(|member| member.machine)
     }
 
     fn slots(&self, node: &str) -> Option<u32> {
@@ -311,6 +342,10 @@ impl Launcher for NodesLauncher {
 
     fn loss(&self, node: &str) -> Option<String> {
         lock(&self.lost).get(node).cloned()
+    }
+
+    fn drains(&self, node: &str) -> bool {
+        lock(&self.draining).contains(node)
     }
 
     /// Each node chooses for its own processes.

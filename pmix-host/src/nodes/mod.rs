@@ -11,6 +11,7 @@ mod member;
 mod relay;
 mod remote;
 
+pub use self::hosts::UnknownNode;
 pub use self::launcher::Member;
 
 pub(crate) use self::behalf::{carry_out_for, hear};

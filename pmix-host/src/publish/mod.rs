@@ -39,7 +39,6 @@ pub(crate) struct Publishing {
     store: Mutex<Store>,
     disk: OnceLock<Arc<dyn Disk>>,
     /// The node that keeps the data of all.
-    keeper: OnceLock<String>,
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
     last_ticket: AtomicU64,
@@ -76,7 +75,6 @@ impl Publishing {
             jobs,
             store: Mutex::default(),
             disk: OnceLock::new(),
-            keeper: OnceLock::new(),
             places: Mutex::default(),
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
@@ -165,8 +163,7 @@ impl Publishing {
     }
 
     fn keeper(&self) -> &str {
-        let first = || self.site.nodes().into_iter().min().unwrap_or_else(|| self.site.node().to_owned());
-        self.keeper.get_or_init(first)
+        self.site.keeper()
     }
 
     fn is_keeper(&self) -> bool {

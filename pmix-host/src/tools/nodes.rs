@@ -50,6 +50,7 @@ impl SessionNodes {
             }
             node.slots = self.launcher.slots(&node.name);
             node.lost = self.launcher.loss(&node.name);
+            node.drains = self.launcher.drains(&node.name);
             node.procs = Some(running.get(&node.name).copied().unwrap_or_default());
             node
         });

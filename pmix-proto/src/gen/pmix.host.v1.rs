@@ -34,7 +34,7 @@ pub struct Versions {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Frame {
-    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "frame::Content", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub content: ::core::option::Option<frame::Content>,
 }
 /// Nested message and enum types in `Frame`.
@@ -70,6 +70,9 @@ pub mod frame {
         /// From a daemon: what it hears of one that it has started.
         #[prost(message, tag = "11")]
         Heard(super::Heard),
+        /// From the head.
+        #[prost(message, tag = "12")]
+        Added(super::Added),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -102,6 +105,15 @@ pub struct Welcome {
     /// The name of the head's own.
     #[prost(string, tag = "3")]
     pub head: ::prost::alloc::string::String,
+}
+/// Another node belongs to the session from now on. One that comes back after its loss is another one, of the same name.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Added {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Its index among the nodes of the session, the next one.
+    #[prost(uint32, tag = "2")]
+    pub place: u32,
 }
 /// A request to the host of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

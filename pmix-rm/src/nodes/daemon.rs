@@ -288,7 +288,7 @@ impl Attached {
     /// Connects with the head, and opens a port for other daemons.
     pub(super) async fn new(line: &Line, named: &Named) -> Result<Self, String> {
         let Joined { link, welcome, frames, port, config } = join(line, named).await?;
-        let me = welcome.nodes.iter().position(|name| *name == named.node).filter(|place| *place != 0);
+        let me = welcome.nodes.iter().rposition(|name| *name == named.node).filter(|place| *place != 0);
         let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
         let (net, losses) = Net::new(me, welcome.nodes.clone());
         net.connect(0, link.clone());

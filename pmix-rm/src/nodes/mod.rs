@@ -5,10 +5,11 @@
 //! By ssh daemons start others (`branch.rs`), those that `spread.rs` says. `trust.rs`,
 //! `port.rs` and `door.rs` let them in, `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each
 //! other, and by `visits.rs` they answer. `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says
-//! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`.
+//! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`; by `change.rs` nodes come and go.
 
 mod allocation;
 mod branch;
+mod change;
 mod daemon;
 mod dial;
 mod door;
@@ -44,7 +45,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use allocation::Allocation;
 pub(crate) use daemon::run as run_daemon;
-pub(crate) use hostlist::HostList;
+pub(crate) use hostlist::{Host, HostList};
 pub(crate) use session::{Event, How, Session};
 pub(crate) use start::{Agent, By};
 

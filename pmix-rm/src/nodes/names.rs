@@ -1,41 +1,76 @@
 //! The nodes of a session.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::tree::Place;
 
-/// The names of all nodes by their places: the head comes first. Clones share them.
+/// The names of all nodes by their places: the head comes first, and nodes that are added come last. A place is never another
+/// node's: a node that comes back has a new one. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Names(Arc<Inner>);
+pub(super) struct Names(Arc<RwLock<Inner>>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
-    all: Vec<String>,
-    places: HashMap<String, Place>,
+    all: Vec<Arc<str>>,
+    /// The last place of each.
+    places: HashMap<Arc<str>, Place>,
 }
 
 impl Names {
     pub(super) fn new(all: Vec<String>) -> Self {
-        // of two nodes of a name the first counts
-        let places = all.iter().enumerate().rev().map(|(place, name)| (name.clone(), place)).collect();
-        Self(Arc::new(Inner { all, places }))
+        let names = Self(Arc::default());
+        for name in all {
+            names.add(&name);
+        }
+        names
     }
 
-    pub(super) fn all(&self) -> &[String] {
-        &self.0.all
+    /// Adds a node; returns its place.
+    pub(super) fn add(&self, name: &str) -> Place {
+        let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let (place, name) = (inner.all.len(), Arc::<str>::from(name));
+        inner.all.push(name.clone());
+        inner.places.insert(name, place);
+        place
+    }
+
+    fn inner(&self) -> RwLockReadGuard<'_, Inner> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn all(&self) -> Vec<String> {
+        self.inner().all.iter().map(|name| name.as_ref().to_owned()).collect()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.inner().all.len()
     }
 
     pub(super) fn place(&self, name: &str) -> Option<Place> {
-        self.0.places.get(name).copied()
+        self.inner().places.get(name).copied()
     }
 
-    pub(super) fn name(&self, place: Place) -> &str {
-        self.0.all.get(place).map_or("", String::as_str)
+    pub(super) fn name(&self, place: Place) -> Arc<str> {
+        self.inner().all.get(place).cloned().unwrap_or_else(|| "".into())
     }
 
     /// The place that a message means, if there is a node.
     pub(super) fn place_in(&self, number: u32) -> Option<Place> {
-        usize::try_from(number).ok().filter(|place| *place < self.0.all.len())
+        usize::try_from(number).ok().filter(|place| *place < self.count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_comes_back_has_a_new_place_and_the_old_one_keeps_its_name() {
+        let names = Names::new(["h", "a", "b"].map(str::to_owned).into());
+        assert_eq!((names.add("a"), names.add("c")), (3, 4));
+        assert_eq!([names.place("h"), names.place("a"), names.place("d")], [Some(0), Some(3), None]);
+        assert_eq!([names.name(1), names.name(3), names.name(5)], ["a".into(), "a".into(), "".into()]);
+        assert_eq!((names.place_in(4), names.place_in(5)), (Some(4), None));
     }
 }

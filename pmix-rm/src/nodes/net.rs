@@ -30,6 +30,8 @@ pub(super) struct Net(Arc<Inner>);
 
 struct Inner {
     me: Place,
+    /// The name of this node.
+    own: String,
     names: Names,
     operations: OnceLock<Operations>,
     /// Requests from here.
@@ -59,6 +61,7 @@ impl Net {
         let expected = if me == 0 { (1..names.len()).collect() } else { BTreeSet::from([0]) };
         let inner = Inner {
             me,
+            own: names.get(me).cloned().unwrap_or_default(),
             expected: Mutex::new(Some(expected)),
             names: Names::new(names),
             operations: OnceLock::new(),
@@ -92,8 +95,34 @@ impl Net {
         self.0.me
     }
 
-    pub(super) fn name(&self, place: Place) -> &str {
+    pub(super) fn name(&self, place: Place) -> Arc<str> {
         self.0.names.name(place)
+    }
+
+    /// The head lets another node connect, and tells all others of it; returns its place.
+    pub(super) async fn add(&self, name: &str) -> Place {
+        let place = self.0.names.add(name);
+        if let Some(expected) = lock(&self.0.expected).as_mut() {
+            expected.insert(place);
+        }
+        let added = nodes::Added { node: name.to_owned(), place: u32::try_from(place).unwrap_or(u32::MAX) };
+        self.send_all(Content::Added(added)).await;
+        place
+    }
+
+    /// Lets a node that has not connected do so no more.
+    pub(super) fn forget(&self, place: Place) {
+        if let Some(expected) = lock(&self.0.expected).as_mut() {
+            expected.remove(&place);
+        }
+    }
+
+    /// Takes note of a node that the head has added.
+    pub(super) fn take_added(&self, nodes::Added { node, place }: &nodes::Added) {
+        // the welcome may have told it already
+        if usize::try_from(*place).is_ok_and(|place| place == self.0.names.count()) {
+            self.0.names.add(node);
+        }
     }
 
     /// Takes the connection to a node, unless there has been one, or the session is over.
@@ -114,8 +143,8 @@ impl Net {
     /// The nodes that this one is not connected with.
     pub(super) fn absent(&self) -> Vec<String> {
         let links = lock(&self.0.links);
-        let is_absent = |(place, _): &(Place, &String)| *place != self.0.me && !links.contains_key(place);
-        self.0.names.all().iter().enumerate().filter(is_absent).map(|(_, name)| name.clone()).collect()
+        let is_absent = |(place, _): &(Place, String)| *place != self.0.me && !links.contains_key(place);
+        self.0.names.all().into_iter().enumerate().filter(is_absent).map(|(_, name)| name).collect()
     }
 
     /// Sends a frame to all nodes that this one is connected with.
@@ -139,7 +168,7 @@ impl Net {
         } else {
             operations.inspect(|operations| operations.end(place));
         }
-        let loss = Loss { node: self.name(place).to_owned(), reason: reason.to_owned() };
+        let loss = Loss { node: self.name(place).to_string(), reason: reason.to_owned() };
         let _ = self.0.losses.send(loss);
     }
 
@@ -150,7 +179,7 @@ impl Net {
         }
         let others: Vec<_> = lock(&self.0.links).keys().copied().collect();
         for other in others {
-            let lost = nodes::Lost { node: self.name(place).to_owned(), reason: reason.to_owned() };
+            let lost = nodes::Lost { node: self.name(place).to_string(), reason: reason.to_owned() };
             let net = self.clone();
             begin(async move {
                 net.send(other, Content::Lost(lost)).await;
@@ -184,18 +213,18 @@ impl Net {
             Content::Answer(nodes::Answer { id, .. })
                 if self.0.me == 0 && self.0.asked.asked(id).is_some_and(|to| to != from) =>
             {
-                tracing::warn!(node = self.name(from), "a node has answered what another one was asked");
+                tracing::warn!(node = &*self.name(from), "a node has answered what another one was asked");
             }
             Content::Answer(nodes::Answer { id, result }) => {
                 self.0.asked.answer(id, self.answer_in(from, result));
             }
-            _ => tracing::warn!(node = self.name(from), "a node has sent what it must not send"),
+            _ => tracing::warn!(node = &*self.name(from), "a node has sent what it must not send"),
         }
     }
 
     async fn take_ask(&self, from: Place, ask: nodes::Ask) {
         // nobody but the head asks for another
-        let asker = if self.0.me == 0 { self.name(from).to_owned() } else { ask.from.clone() };
+        let asker = if self.0.me == 0 { self.name(from).to_string() } else { ask.from.clone() };
         let net = self.clone();
         match self.answer(from, asker, ask) {
             Ok(answering) => begin(async move {
@@ -255,10 +284,10 @@ impl Net {
         if to == self.0.me {
             return self.answer_here(from, what).await;
         }
-        let what = self.small_enough(what, self.name(to))?;
+        let what = self.small_enough(what, &self.name(to))?;
         let id = self.next_id();
         let Some(mut asked) = self.0.asked.begin(id, to) else { return Err(self.unreachable(to)) };
-        let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_owned(), what: Some(what) };
+        let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_string(), what: Some(what) };
         if !self.send(to, Content::Ask(ask)).await {
             return Err(self.unreachable(to));
         }
@@ -271,7 +300,7 @@ impl Net {
     }
 
     pub(super) fn unreachable(&self, place: Place) -> ExchangeError {
-        ExchangeError::Unreachable { node: self.name(place).to_owned() }
+        ExchangeError::Unreachable { node: self.name(place).to_string() }
     }
 
     async fn answer_here(&self, from: &str, what: What) -> Answered {
@@ -302,7 +331,7 @@ impl Net {
         if size <= MAX_GIVEN {
             return Ok(());
         }
-        let me = self.name(self.0.me);
+        let me = &self.0.own;
         Err(ExchangeError::Other(format!(
             "a message of {size} bytes from node {me} to node {to} is too large: at most {MAX_GIVEN} are sent"
         )))
@@ -313,7 +342,7 @@ impl Net {
 #[async_trait]
 impl Reach for Net {
     async fn step(&self, to: Place, step: Bytes) -> Answered {
-        self.ask(self.name(self.0.me), to, What::Step(step)).await
+        self.ask(&self.0.own, to, What::Step(step)).await
     }
 }
 
@@ -357,11 +386,11 @@ impl Drop for Turn {
 #[async_trait]
 impl Exchange for Net {
     fn node(&self) -> &str {
-        self.name(self.0.me)
+        &self.0.own
     }
 
     fn nodes(&self) -> Vec<String> {
-        self.0.names.all().to_vec()
+        self.0.names.all()
     }
 
     async fn all_gather(
@@ -376,7 +405,7 @@ impl Exchange for Net {
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
         let unknown = || ExchangeError::Unreachable { node: node.to_owned() };
         let place = self.place(node).ok_or_else(unknown)?;
-        self.ask(self.name(self.0.me), place, What::Request(request)).await
+        self.ask(&self.0.own, place, What::Request(request)).await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {

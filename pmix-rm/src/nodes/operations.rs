@@ -105,7 +105,7 @@ impl Operations {
                 Ok(places.iter().filter_map(|place| data.get(place).cloned()).collect())
             }
             Ok(Outcome::GivenUp(given_up)) => Err(self.no_result(given_up)),
-            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_owned() }),
+            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_string() }),
             Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
         }
     }
@@ -113,7 +113,7 @@ impl Operations {
     fn no_result(&self, GivenUp { by, why }: GivenUp) -> ExchangeError {
         let node = self.name(by);
         ExchangeError::Other(match why {
-            Why::Left => return ExchangeError::Abandoned { node: node.to_owned() },
+            Why::Left => return ExchangeError::Abandoned { node: node.to_string() },
             Why::TooMuch => format!(
                 "too much data for one operation at node {node}: at most {} MiB from one node, and {} MiB from all",
                 MAX_GIVEN >> 20,
@@ -186,7 +186,7 @@ impl Operations {
         }
     }
 
-    fn name(&self, place: Place) -> &str {
+    fn name(&self, place: Place) -> Arc<str> {
         self.0.names.name(place)
     }
 
@@ -220,14 +220,14 @@ impl Operations {
                     let outcome = nodes::Outcome::decode(answer).ok();
                     if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
                         let node = self.name(to);
-                        tracing::warn!(node, operation, "the outcome of an operation makes no sense");
+                        tracing::warn!(node = &*node, operation, "the outcome of an operation makes no sense");
                         let acts = lock(&self.0.gathering).fail(&operation);
                         self.carry(acts);
                     }
                     return;
                 }
                 Err(error) => {
-                    tracing::debug!(node = self.name(to), operation, %error, "a part of an operation was not passed on");
+                    tracing::debug!(node = &*self.name(to), operation, %error, "a part of an operation was not passed on");
                     tokio::time::sleep_until(Instant::now() + AGAIN).await;
                 }
             }
@@ -278,7 +278,7 @@ impl Operations {
     /// Tells a node something until it has heard it or is lost.
     async fn insist(&self, to: Place, step: &Bytes) {
         while let Err(error) = self.0.reach.step(to, step.clone()).await {
-            tracing::debug!(node = self.name(to), %error, "the outcome of an operation was not told");
+            tracing::debug!(node = &*self.name(to), %error, "the outcome of an operation was not told");
             tokio::time::sleep_until(Instant::now() + AGAIN).await;
             if lock(&self.0.gathering).is_lost(to) {
                 return;

@@ -150,6 +150,7 @@ impl Peers {
                 // who has asked may have given up
                 let _ = asked.map(|asked| asked.send(there));
             }
+            Content::Added(added) => self.0.net.take_added(&added),
             Content::Lost(nodes::Lost { node, reason }) => {
                 tracing::debug!(node, reason, "a node is lost");
                 if let Some(place) = self.place(&node) {
@@ -200,7 +201,7 @@ impl Peers {
     /// Asks another daemon, or has the head ask it.
     async fn ask_or_relay(&self, place: Place, what: What) -> Answered {
         let net = &self.0.net;
-        let what = net.small_enough(what, net.name(place))?;
+        let what = net.small_enough(what, &net.name(place))?;
         match self.ask(place, &what).await {
             Some(answered) => answered,
             None => net.ask(net.node(), place, what).await,
@@ -260,7 +261,7 @@ impl Peers {
             table.ways.insert(place, way);
         }
         if let Some((pending, frames)) = frames {
-            tracing::debug!(node = self.0.net.name(place), "connected with another daemon");
+            tracing::debug!(node = &*self.0.net.name(place), "connected with another daemon");
             tokio::spawn(self.clone().hear(place, pending, frames));
         }
     }
@@ -270,7 +271,7 @@ impl Peers {
         let node = self.0.net.name(place);
         let is_lost = lock(&self.0.table).lost.contains(&place);
         if is_lost || self.0.has_named.swap(true, Ordering::Relaxed) {
-            tracing::debug!(node, reason, "cannot connect with another daemon");
+            tracing::debug!(node = &*node, reason, "cannot connect with another daemon");
         } else {
             tracing::warn!(
                 "node {node} cannot be reached directly: {reason}. Requests to it go through the head, which is slower. Other \
@@ -309,7 +310,7 @@ impl Peers {
     pub(super) async fn whereabouts(&self, place: Place) -> Result<There, String> {
         let (sender, there) = oneshot::channel();
         lock(&self.0.table).wheres.insert(place, sender);
-        let asked = Where { node: self.0.net.name(place).to_owned() };
+        let asked = Where { node: self.0.net.name(place).to_string() };
         self.0.net.send(0, Content::Where(asked)).await;
         there.await.map_err(|_| "the head does not say where it is".to_owned())
     }
@@ -329,7 +330,7 @@ impl Peers {
             }
         };
         let node = self.0.net.name(place);
-        tracing::debug!(node, reason, "the connection with another daemon has ended");
+        tracing::debug!(node = &*node, reason, "the connection with another daemon has ended");
         // whoever waits asks through the head
         pending.close();
         let mut table = lock(&self.0.table);
@@ -385,7 +386,7 @@ impl Open {
     async fn ask(&self, net: &Net, to: Place, what: &What) -> Option<Answered> {
         let id = net.next_id();
         let mut asked = self.pending.begin(id, to)?;
-        let (from, to) = (net.name(net.me()).to_owned(), net.name(to).to_owned());
+        let (from, to) = (net.node().to_owned(), net.name(to).to_string());
         let ask = Ask { id, from, to, what: Some(what.clone()) };
         self.link.send(Frame { content: Some(Content::Ask(ask)) }).await.ok()?;
         let answered = asked.answered().await;

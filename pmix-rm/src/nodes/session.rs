@@ -1,6 +1,7 @@
 //! The nodes of one run of `pmixrun`, from the start of their daemons to their end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use super::LEAVING;
 use super::branch::{Branches, MAX_LINES};
+use super::change::Changes;
 use super::door::{self, Arrival};
 use super::hostlist::HostList;
 use super::line::Line;
@@ -20,7 +22,7 @@ use super::port::{Opened, Port};
 use super::spread::Spread;
 use super::start::{Agent, LAST_WORDS, Said, Starting};
 use super::tree::Place;
-use super::trust::{Authority, Daemon, TrustError};
+use super::trust::{Authority, Daemon};
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
 
@@ -51,18 +53,63 @@ pub(crate) struct How {
 
 /// The daemons of all nodes but the head's own.
 pub(crate) struct Session {
-    net: Net,
+    pub(super) net: Net,
     branches: Arc<Branches>,
     /// Daemons that come too late are refused with a reason while this is here.
     _door: Opened,
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
+    pub(super) start: StartLines,
     /// What has started daemons, with their nodes.
-    starters: Vec<(Vec<String>, Starting)>,
-    said: mpsc::Receiver<Said>,
-    losses: mpsc::UnboundedReceiver<Loss>,
+    pub(super) starters: Vec<(Vec<String>, Starting)>,
+    pub(super) said: (mpsc::Sender<Said>, mpsc::Receiver<Said>),
+    pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
+    pub(super) losses: mpsc::UnboundedReceiver<Loss>,
     /// Nodes whose daemons are told nothing any more.
-    lost: BTreeSet<String>,
-    grace: Duration,
+    pub(super) lost: BTreeSet<String>,
+    /// Nodes that come and go.
+    pub(super) changes: Changes,
+}
+
+/// What daemons are told when they start.
+pub(super) struct StartLines {
+    authority: Arc<Authority>,
+    /// Where the head listens.
+    heads: Vec<SocketAddr>,
+    pub(super) how: How,
+}
+
+impl StartLines {
+    /// The line for the daemons of these nodes, which one program starts.
+    ///
+    /// # Errors
+    /// There is no token for them.
+    pub(super) fn of(&self, nodes: &[String], net: &Net) -> Result<String, String> {
+        let Self { authority, heads, how } = self;
+        let daemon = |name: &String| Daemon {
+            node: name.clone(),
+            place: net.place(name).unwrap_or_default(),
+            incarnation: FIRST,
+        };
+        let (node, token) = match nodes {
+            [node] if !how.agent.is_for_all() => (Some(node.clone()), authority.token(daemon(node))),
+            nodes => (None, authority.secret(nodes.iter().map(daemon))),
+        };
+        let line = Line {
+            heads: heads.clone(),
+            authority: Line::encode_authority(authority.certificate()),
+            node,
+            incarnation: FIRST,
+            token: token.map_err(|error| error.to_string())?,
+            grace: millis(how.grace),
+            head_grace: millis(how.head_grace),
+            tree_degree: how.tree_degree,
+            record: how.record.clone(),
+            interface: how.interface.clone(),
+            native: how.native.into(),
+            pmi1: how.pmi1 != Pmi1Wire::Off,
+        };
+        Ok(line.text())
+    }
 }
 
 /// What becomes known of a node while jobs run.
@@ -78,6 +125,15 @@ pub(crate) enum Event {
         node: String,
         reason: String,
     },
+    /// A node that was to be added takes jobs.
+    Added(Member),
+    /// A node that was to be added does not.
+    NotAdded {
+        node: String,
+        reason: String,
+    },
+    /// A node that was to leave has left.
+    Left(String),
 }
 
 impl Session {
@@ -106,35 +162,11 @@ impl Session {
         let branches = Arc::new(Branches::new(sender.clone()));
         let opened = door::open(port, authority.clone(), net.clone(), how.host_grace, branches.clone());
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
-        let line = |node: Option<String>, token: Result<String, TrustError>| {
-            let line = Line {
-                heads: heads.clone(),
-                authority: Line::encode_authority(authority.certificate()),
-                node,
-                incarnation: FIRST,
-                token: token.map_err(|error| error.to_string())?,
-                grace: millis(how.grace),
-                head_grace: millis(how.head_grace),
-                tree_degree: how.tree_degree,
-                record: how.record.clone(),
-                interface: how.interface.clone(),
-                native: how.native.into(),
-                pmi1: how.pmi1 != Pmi1Wire::Off,
-            };
-            Ok::<_, String>(line.text())
-        };
+        let start = StartLines { authority, heads, how: how.clone() };
         let others = names.get(1..).unwrap_or_default();
-        let daemon = |name: &String| Daemon {
-            node: name.clone(),
-            place: net.place(name).unwrap_or_default(),
-            incarnation: FIRST,
-        };
         let mut starts = VecDeque::new();
         for nodes in how.agent.groups(others) {
-            let line = match nodes.as_slice() {
-                [node] if !how.agent.is_for_all() => line(Some(node.clone()), authority.token(daemon(node)))?,
-                nodes => line(None, authority.secret(nodes.iter().map(daemon)))?,
-            };
+            let line = start.of(&nodes, &net)?;
             starts.push_back((nodes, line));
         }
         let mut session = Self {
@@ -142,14 +174,16 @@ impl Session {
             branches,
             _door: door,
             members: Vec::new(),
+            start,
             starters: Vec::new(),
-            said,
+            said: (sender, said),
+            arrivals,
             losses,
             lost: BTreeSet::new(),
-            grace: how.grace,
+            changes: Changes::default(),
         };
         let gathered = tokio::select! {
-            gathered = session.gather(how, starts, (sender, arrivals), console) => gathered.map_err(NotRun::from),
+            gathered = session.gather(how, starts, console) => gathered.map_err(NotRun::from),
             mut ended = interrupts.first("daemons were starting") => {
                 let absent = session.net.absent();
                 if !absent.is_empty() {
@@ -187,7 +221,6 @@ impl Session {
         &mut self,
         How { agent, within, .. }: &How,
         mut starts: VecDeque<(Vec<String>, String)>,
-        (said, mut arrivals): (mpsc::Sender<Said>, mpsc::UnboundedReceiver<Arrival>),
         console: &mut Console,
     ) -> Result<BTreeMap<String, Machine>, String> {
         let deadline = Instant::now() + *within;
@@ -204,7 +237,7 @@ impl Session {
             {
                 let starting = match nodes.as_slice() {
                     [node] if by != 0 => self.start_by(by, agent, node, line).await,
-                    _ => agent.start(nodes.clone(), line, *within, said.clone()),
+                    _ => agent.start(nodes.clone(), line, *within, self.said.0.clone()),
                 };
                 let starting = starting.map_err(|error| format!("{}: {error}", named(&nodes)))?;
                 spread.begin(by, &nodes);
@@ -221,14 +254,14 @@ impl Session {
             console.show_progress(&format!("starting daemons: {} of {count} ready", machines.len()));
             tokio::select! {
                 biased;
-                Some(arrival) = arrivals.recv() => match arrival {
+                Some(arrival) = self.arrivals.recv() => match arrival {
                     Arrival::Ready { node, machine } => {
                         spread.ready(self.net.place(&node).unwrap_or_default(), &node);
                         machines.insert(node, machine);
                     }
                     Arrival::Refused { node, reason } => return Err(format!("node {node}: {reason}")),
                 },
-                Some(said) = self.said.recv() => match said {
+                Some(said) = self.said.1.recv() => match said {
                     Said::Line { node, line } => last.keep(node, line),
                     Said::Failed { nodes, how } => {
                         let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
@@ -267,7 +300,7 @@ impl Session {
     async fn hear_last(&mut self, of: &[String], mut has_failed: bool, last: &mut LastLines) {
         let is_one = |node: &String| of.contains(node);
         while !has_failed || !of.iter().any(|node| last.has(node)) {
-            match self.said.recv().await {
+            match self.said.1.recv().await {
                 Some(Said::Line { node, line }) => last.keep(node, line),
                 Some(Said::Failed { nodes, .. }) => has_failed |= nodes.iter().any(is_one),
                 Some(Said::Ended { nodes, .. }) if nodes.iter().any(is_one) => return,
@@ -295,27 +328,6 @@ impl Session {
         lost
     }
 
-    /// The next event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Event {
-        loop {
-            tokio::select! {
-                biased;
-                Some(said) = self.said.recv() => match said {
-                    Said::Line { node, line } => return Event::Line { node, line },
-                    // its connection tells more
-                    Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
-                        tracing::debug!(?nodes, how, "a starter says that daemons have ended");
-                    }
-                },
-                Some(Loss { node, reason }) = self.losses.recv() => {
-                    self.lost.insert(node.clone());
-                    return Event::Lost { node, reason };
-                }
-                else => std::future::pending().await,
-            }
-        }
-    }
-
     /// Has all daemons end what is left, and waits for their end, but hardly any longer once it is interrupted: what starts
     /// daemons is ended then, and a daemon without its head ends by itself.
     pub(crate) async fn end(mut self, reason: &str, interrupts: &mut Interrupts) {
@@ -324,8 +336,8 @@ impl Session {
         self.net.close();
         let leave = Leave { reason: reason.to_owned(), lost: self.lost.iter().cloned().collect() };
         self.net.send_all(Content::Leave(leave)).await;
-        let within = self.grace + LEAVING;
-        let Self { starters, lost, mut losses, mut said, .. } = self;
+        let within = self.start.how.grace + LEAVING;
+        let Self { starters, lost, mut losses, said: (_said, mut said), .. } = self;
         let gone = watch::Sender::new(lost.clone());
         let hurry = watch::Sender::new(false);
         let hear = async {
@@ -378,10 +390,10 @@ impl Session {
 
 /// The last lines of daemons and of what starts them.
 #[derive(Default)]
-struct LastLines(BTreeMap<Option<String>, String>);
+pub(super) struct LastLines(BTreeMap<Option<String>, String>);
 
 impl LastLines {
-    fn keep(&mut self, node: Option<String>, line: String) {
+    pub(super) fn keep(&mut self, node: Option<String>, line: String) {
         self.0.insert(node, line);
     }
 
@@ -390,7 +402,7 @@ impl LastLines {
     }
 
     /// What happened to these nodes, with the last line of the daemon or else of the starter.
-    fn with(&self, nodes: &[String], what: &str) -> String {
+    pub(super) fn with(&self, nodes: &[String], what: &str) -> String {
         let own = nodes.iter().find_map(|node| self.0.get(&Some(node.clone())));
         match own.or_else(|| self.0.get(&None)) {
             Some(line) => format!("{}: {what}; its last line: {line}", named(nodes)),

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pmix_host::Exchange;
 use pmix_proto::nodes::nodes_server::Nodes;
 use pmix_proto::nodes::{Ask, Enrolled, Enrolment, Frame, Hello, Welcome, frame::Content};
 use tokio::task::JoinSet;
@@ -90,10 +91,10 @@ async fn hear(peers: Peers, place: Place, link: Link, mut frames: Streaming<Fram
     let reason = loop {
         tokio::select! {
             frame = frames.message() => match frame {
-                Ok(Some(Frame { content: Some(Content::Ask(ask)) })) if ask.to == net.name(net.me()) => {
+                Ok(Some(Frame { content: Some(Content::Ask(ask)) })) if ask.to == net.node() => {
                     // it speaks for nobody else
-                    let ask = Ask { from: node.to_owned(), ..ask };
-                    match net.answer(place, node.to_owned(), ask) {
+                    let ask = Ask { from: node.to_string(), ..ask };
+                    match net.answer(place, node.to_string(), ask) {
                         Ok(answering) => {
                             let link = link.clone();
                             answers.spawn(async move {
@@ -119,7 +120,7 @@ async fn hear(peers: Peers, place: Place, link: Link, mut frames: Streaming<Fram
             },
         }
     };
-    tracing::debug!(node, reason, "another daemon asks no more on its connection");
+    tracing::debug!(node = &*node, reason, "another daemon asks no more on its connection");
 }
 
 fn does_not_read(link: &Link) -> String {

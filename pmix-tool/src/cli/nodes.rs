@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use pmix_tool::types::{SessionNode, escaped};
-use pmix_tool::{Error, Nspace, ToolBuilder};
+use pmix_tool::types::{AllocDirective, SessionNode, escaped};
+use pmix_tool::{Directives, Error, Nspace, ToolBuilder, keys};
 use serde::Serialize;
 
 use super::render::{Columns, write_fitted, write_wrapped};
@@ -13,25 +14,102 @@ use super::{Console, Trouble};
 
 /// Lists the nodes of each session
 ///
+/// With `add` and `drain`, it changes the nodes of a DVM (`pmixd --head`).
+///
 /// By default it queries all live servers of this user on this node. SLOTS is how many processes of a job a node takes, RANKS how many
-/// processes of all jobs run there, PROCESSORS how many those on the node's machine may use. A node is up, or lost for
-/// the reason below the table. Columns of which nothing is known are left out.
+/// processes of all jobs run there, PROCESSORS how many those on the node's machine may use. A node is up, lost for
+/// the reason below the table, or draining: then it takes no further jobs, and leaves when its last one has ended. Columns of which nothing is known are left out.
 ///
 /// The JSON report is one object: {"servers": [{"nspace", "pid", "uri", "nodes": [{"name", "machine", "processors", "slots",
-/// "procs", "lost"}]}]}. What is unknown is null, as are the slots of a node that takes any number of processes; "lost" is the reason, or
+/// "procs", "lost", "drains"}]}]}. What is unknown is null, as are the slots of a node that takes any number of processes; "lost" is the reason, or
 /// null. The list is empty if no server could be queried.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if the table was printed; 1 if no server is running, or one could not be queried; 2 for an \
                   invalid command line."
 )]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    change: Option<Change>,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     selection: Selection,
+}
+
+/// A change of the nodes of a DVM.
+#[derive(Debug, clap::Subcommand)]
+enum Change {
+    /// Start daemons on further nodes, or on those that were lost and are back; returns when they take jobs
+    ///
+    /// The daemons are started as the head has started its first ones.
+    Add {
+        /// Nodes, each with its number of slots after a colon (1 if not given)
+        #[arg(value_name = "NODE[:SLOTS]", required = true)]
+        nodes: Vec<NodeToAdd>,
+
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Have nodes take no further jobs, and leave when the last one there has ended; returns at once
+    Drain {
+        /// The nodes
+        #[arg(value_name = "NODE", required = true)]
+        nodes: Vec<String>,
+
+        #[command(flatten)]
+        selection: Selection,
+    },
+}
+
+/// A node with its number of slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NodeToAdd {
+    name: String,
+    slots: u32,
+}
+
+impl FromStr for NodeToAdd {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, slots) = text.split_once(':').unwrap_or((text, "1"));
+        let slots = slots.parse().ok().filter(|slots| *slots > 0);
+        let slots = slots.ok_or_else(|| "the number of slots must be at least 1".to_owned())?;
+        if name.is_empty() || name.contains(',') {
+            return Err("write the name of one node".to_owned());
+        }
+        Ok(Self { name: name.to_owned(), slots })
+    }
+}
+
+/// How long nodes may take to come if the command line does not say: longer than the head waits by default.
+const COMING: u32 = 90;
+
+async fn change(change: Change) -> Result<ExitCode, Trouble> {
+    let (selection, directive, directives) = match change {
+        Change::Add { nodes, selection } => {
+            let names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
+            let slots: Vec<_> = nodes.iter().map(|node| node.slots.to_string()).collect();
+            let directives = Directives::new()
+                .require(&keys::ALLOC_NODE_LIST, names.join(","))
+                .require(&keys::ALLOC_NUM_CPU_LIST, slots.join(","));
+            (selection.with_patience(COMING), AllocDirective::EXTEND, directives)
+        }
+        Change::Drain { nodes, selection } => {
+            let directives = Directives::new().require(&keys::ALLOC_NODE_LIST, nodes.join(","));
+            (selection, AllocDirective::RELEASE, directives)
+        }
+    };
+    let tool = selection.connect().await?;
+    let request = tool.client().allocate(directive).directives(directives);
+    tool.within_limit("change of nodes", request).await?;
+    finalize(tool).await;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Debug, Serialize)]
@@ -49,6 +127,9 @@ const COLUMNS: Columns = Columns {
 };
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    if let Some(wanted) = args.change {
+        return change(wanted).await;
+    }
     let mut servers = Vec::new();
     let mut is_complete = true;
     for tool in args.selection.candidates()? {
@@ -118,7 +199,12 @@ fn row(node: &SessionNode) -> Vec<String> {
         number(node.processors),
         number(node.slots),
         number(node.procs),
-        if node.lost.is_some() { "lost" } else { "up" }.to_owned(),
+        match node {
+            SessionNode { lost: Some(_), .. } => "lost",
+            SessionNode { drains: true, .. } => "draining",
+            _ => "up",
+        }
+        .to_owned(),
     ]
 }
 
@@ -149,6 +235,22 @@ node n1 is lost: its connection has ended:\\nthe other side has not answered for
         assert_eq!(written(&nodes, Some(80)), expected);
         assert!(written(&nodes, Some(50)).lines().all(|line| line.chars().count() <= 50));
         assert!(written(&nodes, None).contains("machine-7.cluster-of-the-institute.example.org   "));
+    }
+
+    #[test]
+    fn a_node_to_add_has_one_slot_unless_more_are_given() {
+        let read = |text: &str| text.parse::<NodeToAdd>().map(|node| (node.name, node.slots));
+        assert_eq!([read("n1"), read("n1:4")], [Ok(("n1".into(), 1)), Ok(("n1".into(), 4))]);
+        for wrong in ["", ":4", "n1:0", "n1:x", "n1,n2", "n1:4:4"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_to_leave_says_so() {
+        let mut node = SessionNode::new("n2");
+        node.drains = true;
+        assert_eq!(written(&[node], None), "NODE  STATE\nn2    draining\n");
     }
 
     #[test]

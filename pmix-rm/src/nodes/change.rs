@@ -1,0 +1,146 @@
+//! Nodes that come to a session, and leave it, while jobs run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pmix_host::Member;
+use pmix_proto::nodes::{Leave, frame::Content};
+use tokio::time::Instant;
+
+use super::door::Arrival;
+use super::hostlist::Host;
+use super::net::Loss;
+use super::session::{Event, LastLines, Session};
+use super::start::Said;
+use super::tree::Place;
+use crate::ending::until;
+
+/// What is under way.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Nodes whose daemons are on their way.
+    coming: BTreeMap<String, Coming>,
+    /// Nodes whose daemons were told to leave.
+    leaving: BTreeSet<String>,
+    /// What is said of those that are on their way.
+    last: LastLines,
+}
+
+struct Coming {
+    place: Place,
+    slots: u32,
+    deadline: Instant,
+}
+
+impl Session {
+    /// Starts the daemon of a further node, from here. What becomes of it is an event.
+    ///
+    /// # Errors
+    /// It is there already, or nothing can be started.
+    pub(crate) async fn add(&mut self, Host { name, slots }: Host) -> Result<(), String> {
+        let is_coming = self.changes.coming.contains_key(&name);
+        if is_coming || self.members.iter().any(|member| member.name == name) {
+            return Err(format!("node {name} belongs to the DVM already"));
+        }
+        let place = self.net.add(&name).await;
+        let nodes = vec![name.clone()];
+        let how = &self.start.how;
+        let line = self.start.of(&nodes, &self.net)?;
+        let started = how.agent.start(nodes.clone(), line, how.within, self.said.0.clone());
+        let starting = started.inspect_err(|_| self.net.forget(place))?;
+        let deadline = Instant::now() + how.within;
+        self.lost.remove(&name);
+        self.starters.push((nodes, starting));
+        self.changes.coming.insert(name, Coming { place, slots, deadline });
+        Ok(())
+    }
+
+    /// What somebody else has to do for the daemon of a node that is on its way.
+    pub(crate) fn to_do_for(&self, node: &String) -> Option<String> {
+        self.start.how.agent.to_do(std::iter::once(node))
+    }
+
+    /// Has the daemon of a node leave, where no process runs any more. That it has left is an event.
+    pub(crate) async fn dismiss(&mut self, node: &str) {
+        let Some(place) = self.net.place(node) else { return };
+        self.changes.leaving.insert(node.to_owned());
+        let leave = Leave { reason: "the node leaves the DVM".to_owned(), lost: Vec::new() };
+        self.net.send(place, Content::Leave(leave)).await;
+    }
+
+    /// The next event. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Event {
+        loop {
+            let deadline = self.changes.coming.values().map(|coming| coming.deadline).min();
+            tokio::select! {
+                biased;
+                Some(said) = self.said.1.recv() => {
+                    if let Some(event) = self.hear(said) {
+                        return event;
+                    }
+                }
+                Some(arrival) = self.arrivals.recv() => {
+                    if let Some(event) = self.take(arrival) {
+                        return event;
+                    }
+                }
+                Some(Loss { node, reason }) = self.losses.recv() => {
+                    self.lost.insert(node.clone());
+                    self.members.retain(|member| member.name != node);
+                    if self.changes.leaving.remove(&node) {
+                        return Event::Left(node);
+                    }
+                    return self.not_added(&node, &reason).unwrap_or(Event::Lost { node, reason });
+                }
+                () = until(deadline) => {
+                    let late = |coming: &Coming| Some(coming.deadline) == deadline;
+                    let late = self.changes.coming.iter().find(|(_, coming)| late(coming));
+                    let what = format!("its daemon was not ready within {} s", self.start.how.within.as_secs_f64());
+                    if let Some(node) = late.map(|(node, _)| node.clone())
+                        && let Some(event) = self.not_added(&node, &what)
+                    {
+                        return event;
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, said: Said) -> Option<Event> {
+        match said {
+            Said::Line { node, line } => {
+                if node.as_ref().is_some_and(|node| self.changes.coming.contains_key(node)) {
+                    self.changes.last.keep(node.clone(), line.clone());
+                }
+                Some(Event::Line { node, line })
+            }
+            Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
+                // the connection of one that was ready tells more
+                tracing::debug!(?nodes, how, "a starter says that daemons have ended");
+                nodes.iter().find_map(|node| self.not_added(node, &how))
+            }
+        }
+    }
+
+    fn take(&mut self, arrival: Arrival) -> Option<Event> {
+        match arrival {
+            Arrival::Ready { node, machine } => {
+                let Coming { slots, .. } = self.changes.coming.remove(&node)?;
+                let member = Member::new(&node, machine).slots(slots);
+                self.members.push(member.clone());
+                Some(Event::Added(member))
+            }
+            Arrival::Refused { node, reason } => self.not_added(&node, &reason),
+        }
+    }
+
+    /// A node does not come, if it was on its way.
+    fn not_added(&mut self, node: &str, what: &str) -> Option<Event> {
+        let Coming { place, .. } = self.changes.coming.remove(node)?;
+        self.net.forget(place);
+        self.lost.insert(node.to_owned());
+        let reason = self.changes.last.with(&[node.to_owned()], what);
+        // ends what was to start it
+        self.starters.retain(|(nodes, _)| !nodes.iter().any(|other| other == node));
+        Some(Event::NotAdded { node: node.to_owned(), reason })
+    }
+}

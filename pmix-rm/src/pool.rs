@@ -1,0 +1,176 @@
+//! The nodes of a DVM, which may come, leave and be lost.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use pmix_host::{NodeRequest, NodesWanted, StandardHost};
+
+use crate::console::Console;
+use crate::dvm::Dvm;
+use crate::nodes::{Event, Host, Session};
+
+/// The nodes of a DVM, and what tools have requested of them.
+pub(crate) struct Pool<'a> {
+    host: StandardHost,
+    /// The node of the head, which does not leave.
+    own: String,
+    /// `None` where all nodes are here.
+    session: Option<&'a mut Session>,
+    /// Requests for nodes that are on their way.
+    awaited: Vec<Awaited>,
+    /// Nodes that leave when their jobs have ended: those on which the last one has.
+    draining: FuturesUnordered<BoxFuture<'static, String>>,
+    /// Nodes that are lost.
+    lost: BTreeSet<String>,
+}
+
+/// What happens to nodes.
+pub(crate) enum Change {
+    Event(Event),
+    /// The last job on a node that is to leave has ended.
+    Free(String),
+}
+
+/// A request that is answered when its nodes have come, or cannot.
+struct Awaited {
+    request: NodeRequest,
+    nodes: BTreeSet<String>,
+    problems: Vec<String>,
+}
+
+impl<'a> Pool<'a> {
+    pub(crate) fn new(dvm: &'a mut Dvm) -> Self {
+        Self {
+            host: dvm.host.clone(),
+            own: dvm.node.clone(),
+            session: dvm.session.as_mut(),
+            awaited: Vec::new(),
+            draining: FuturesUnordered::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+
+    /// Begins what a tool wants.
+    pub(crate) async fn take(&mut self, request: NodeRequest, console: &mut Console) {
+        if self.session.is_none() {
+            let why = "this DVM has one node: start it with pmixd --head --host to have several".to_owned();
+            return request.answer(Err(why));
+        }
+        match request.wanted() {
+            NodesWanted::Add(hosts) => {
+                let hosts = hosts.clone();
+                self.add(hosts, request, console).await;
+            }
+            NodesWanted::Leave(nodes) => {
+                let nodes = nodes.clone();
+                request.answer(self.drain(&nodes));
+            }
+            _ => request.answer(Err("this head cannot do that".to_owned())),
+        }
+    }
+
+    async fn add(&mut self, hosts: Vec<(String, u32)>, request: NodeRequest, console: &mut Console) {
+        let mut awaited = Awaited { request, nodes: BTreeSet::new(), problems: Vec::new() };
+        for (name, slots) in hosts {
+            let Some(session) = &mut self.session else { return };
+            match session.add(Host { name: name.clone(), slots }).await {
+                Ok(()) => {
+                    session.to_do_for(&name).iter().for_each(|what| console.say(what));
+                    awaited.nodes.insert(name);
+                }
+                Err(why) => awaited.problems.push(why),
+            }
+        }
+        self.awaited.push(awaited);
+        self.answer();
+    }
+
+    /// Has nodes leave, or none of them. Those that are lost are forgotten.
+    fn drain(&mut self, nodes: &[String]) -> Result<(), String> {
+        let known = self.session.as_ref().map(|session| session.members()).unwrap_or_default();
+        for node in nodes {
+            if *node == self.own {
+                return Err(format!("node {node} is that of the head, which does not leave"));
+            }
+            if !known.iter().any(|member| member.name == *node) && !self.lost.contains(node) {
+                return Err(format!("there is no node {node} in this DVM"));
+            }
+        }
+        for node in nodes {
+            if self.lost.remove(node) {
+                self.host.remove_node(node);
+                continue;
+            }
+            let (is_free, node) =
+                (self.host.drain_node(node).map_err(|error| error.to_string())?, node.clone());
+            self.draining.push(Box::pin(async move {
+                is_free.await;
+                node
+            }));
+        }
+        Ok(())
+    }
+
+    /// The next that happens to nodes. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Change {
+        let Some(session) = &mut self.session else { return std::future::pending().await };
+        tokio::select! {
+            event = session.next() => Change::Event(event),
+            Some(node) = self.draining.next() => Change::Free(node),
+        }
+    }
+
+    /// Acts on it.
+    pub(crate) async fn act(&mut self, change: Change, console: &mut Console) {
+        let event = match (change, &mut self.session) {
+            (Change::Event(event), _) => event,
+            (Change::Free(node), Some(session)) => return session.dismiss(&node).await,
+            (Change::Free(_), None) => return,
+        };
+        match event {
+            Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),
+            Event::Line { node: None, line } => console.say(line),
+            Event::Lost { node, reason } => {
+                console.tell(format_args!("node {node} is lost: {reason}"));
+                self.host.node_lost(&node, &reason);
+                self.lost.insert(node);
+            }
+            Event::Added(member) => {
+                console.tell(format_args!("node {} takes jobs", member.name));
+                let node = member.name.clone();
+                self.lost.remove(&node);
+                self.host.add_node(member);
+                self.has_come(&node, None);
+            }
+            Event::NotAdded { node, reason } => {
+                console.tell(&reason);
+                self.has_come(&node, Some(reason));
+            }
+            Event::Left(node) => {
+                console.tell(format_args!("node {node} has left"));
+                self.host.remove_node(&node);
+            }
+        }
+    }
+
+    /// A node has come, or cannot.
+    fn has_come(&mut self, node: &str, problem: Option<String>) {
+        for awaited in &mut self.awaited {
+            if awaited.nodes.remove(node) {
+                awaited.problems.extend(problem.clone());
+            }
+        }
+        self.answer();
+    }
+
+    /// Answers requests for which there is nothing left to wait.
+    fn answer(&mut self) {
+        for Awaited { request, problems, .. } in
+            self.awaited.extract_if(.., |awaited| awaited.nodes.is_empty())
+        {
+            request.answer(if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) });
+        }
+    }
+}
