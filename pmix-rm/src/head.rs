@@ -21,7 +21,6 @@ use crate::signals::{Received, Signals};
 pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
     let mut interrupts = Interrupts::new(Signals::receive()?, None);
     let mut console = Console::start("pmixd", plan.talk)?;
-    plan.warnings.iter().for_each(|warning| console.say(warning));
     let code = match serve(&plan, &mut console, &mut interrupts).await {
         Ok(()) => 0,
         Err(reason) => {

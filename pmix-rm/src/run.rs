@@ -13,13 +13,15 @@ use crate::console::Console;
 use crate::dvm::Dvm;
 use crate::ending::{Ending, Interrupts, NotRun};
 use crate::exit_code::NO_READER;
+use crate::job::Job;
 use crate::records::RecordPlace;
 use crate::report::Report;
 use crate::report_file::ReportFile;
 use crate::signals::Signals;
 use crate::starter::Starter;
 use crate::watch::Watch;
-use crate::{map, report_file, stdin};
+use crate::stdin::To;
+use crate::{in_dvm, map, report_file, stdin};
 
 /// Runs a job and returns the exit code of `pmixrun`.
 ///
@@ -35,6 +37,10 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let json = plan.json;
 
     let result = match prepare(&plan, &mut console) {
+        Ok((_pid_file, _)) if plan.dvm.is_some() => {
+            let dvm = plan.dvm.clone().unwrap_or_default();
+            in_dvm::job(plan, &dvm, &mut report, &mut console, &mut interrupts).await
+        }
         Ok((_pid_file, records)) => {
             match Run::start(&plan, records, &mut console, &mut interrupts).await {
                 Ok(mut run) => {
@@ -79,7 +85,11 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
 /// Creates output and pid files and the directory of records, before any process starts; returns the reason if that fails.
 fn prepare(plan: &Plan, console: &mut Console) -> Result<(Option<ReportFile>, RecordPlace), String> {
     console.keep(&plan.format, plan.ranks()).map_err(|error| format!("output of ranks: {error}"))?;
-    let records = RecordPlace::prepare(plan.record.as_deref())?;
+    let records = match plan.dvm {
+        // its servers write them
+        Some(_) => RecordPlace::Nowhere,
+        None => RecordPlace::prepare(plan.record.as_deref())?,
+    };
     let Some(place) = &plan.report_pid else { return Ok((None, records)) };
     let file = report_file::report_pid(place, console)?;
     Ok((file, records))
@@ -95,10 +105,10 @@ struct Run {
 }
 
 /// The outcome of a job.
-struct Ended {
-    outcome: JobOutcome,
-    code: i32,
-    by: Option<Ending>,
+pub(crate) struct Ended {
+    pub(crate) outcome: JobOutcome,
+    pub(crate) code: i32,
+    pub(crate) by: Option<Ending>,
 }
 
 impl Run {
@@ -170,7 +180,7 @@ impl Run {
         if let Some(reader) = reader {
             let procs = table.into_iter().map(|row: ProcInfo| row.proc);
             let procs = procs.filter(|proc| reader.matches(proc.rank)).collect();
-            stdin::forward(self.dvm.host.clone(), procs)
+            stdin::forward(To::Host(self.dvm.host.clone(), procs))
                 .map_err(|error| format!("{}: standard input: {error}", self.dvm.node))?;
         }
         if plan.stop_in_init {
@@ -178,7 +188,7 @@ impl Run {
                 .say(format_args!("ranks are waiting in init; run `pmix release {nspace}` to resume them"));
         }
         let nodes = self.dvm.session.as_mut().map(|session| (session, self.dvm.host.clone()));
-        let mut watch = Watch::new(plan, job, console, self.records.clone(), nodes);
+        let mut watch = Watch::new(plan, Job::Here(job), console, self.records.clone(), nodes);
         let (outcome, code) =
             watch.until_done(&mut *interrupts).await.map_err(|error| format!("{}: {error}", self.dvm.node))?;
         Ok(Ended { outcome, code, by: watch.ending })

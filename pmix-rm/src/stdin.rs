@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pmix_host::StandardHost;
+use pmix_tool::InputSink;
 use pmix_types::ProcId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
@@ -41,8 +42,32 @@ pub(crate) fn for_one() -> io::Result<OwnedFd> {
     Ok(read.into())
 }
 
-/// Sends all of standard input to these processes, whose input is forwarded. A process that does not read delays the others.
-pub(crate) fn forward(host: StandardHost, procs: Vec<ProcId>) -> io::Result<()> {
+/// The processes whose input is forwarded.
+pub(crate) enum To {
+    /// Of a job of this host.
+    Host(StandardHost, Vec<ProcId>),
+    /// Of a job of a DVM.
+    Tool(InputSink),
+}
+
+impl To {
+    /// Hands them a piece; an empty one is the end.
+    async fn give(&mut self, piece: Bytes) {
+        let given = match self {
+            Self::Host(host, procs) => {
+                let is_end = piece.is_empty();
+                host.give_stdin(procs, piece, is_end).await.map_err(|error| error.to_string())
+            }
+            Self::Tool(sink) => sink.write(piece).await.map_err(|error| error.to_string()),
+        };
+        if let Err(error) = given {
+            tracing::warn!(%error, "cannot forward standard input");
+        }
+    }
+}
+
+/// Sends all of standard input to these processes. One that does not read delays the others.
+pub(crate) fn forward(mut to: To) -> io::Result<()> {
     let mut from = File::from(for_one()?);
     let (sender, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
     std::thread::Builder::new().name("stdin forward".into()).spawn(move || {
@@ -66,17 +91,11 @@ pub(crate) fn forward(host: StandardHost, procs: Vec<ProcId>) -> io::Result<()> 
     })?;
     tokio::spawn(async move {
         while let Some(piece) = pieces.recv().await {
-            give(&host, &procs, piece, false).await;
+            to.give(piece).await;
         }
-        give(&host, &procs, Bytes::new(), true).await;
+        to.give(Bytes::new()).await;
     });
     Ok(())
-}
-
-async fn give(host: &StandardHost, procs: &[ProcId], piece: Bytes, is_end: bool) {
-    if let Err(error) = host.give_stdin(procs, piece, is_end).await {
-        tracing::warn!(%error, "cannot forward standard input");
-    }
 }
 
 fn pass_on(mut to: impl Write) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use pmix_host::{
-    JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, RunningJob, StandardHost,
+    JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost,
 };
 use pmix_types::ProcId;
 use rustix::process::Signal;
@@ -16,6 +16,7 @@ use crate::cli::Plan;
 use crate::console::Console;
 use crate::ending::{Ending, Interrupts, until};
 use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
+use crate::job::Job;
 use crate::nodes::{Event, Session};
 use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
@@ -24,7 +25,7 @@ use crate::signals::Received;
 /// Watches a job.
 pub(crate) struct Watch<'a> {
     plan: Plan,
-    job: RunningJob,
+    job: Job,
     console: &'a mut Console,
     /// The daemons of other nodes, and the host that is told of their loss.
     nodes: Option<(&'a mut Session, StandardHost)>,
@@ -45,7 +46,7 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     pub(crate) fn new(
         plan: Plan,
-        job: RunningJob,
+        job: Job,
         console: &'a mut Console,
         records: RecordPlace,
         nodes: Option<(&'a mut Session, StandardHost)>,
@@ -87,14 +88,17 @@ impl<'a> Watch<'a> {
                     self.on_output_lost(&error);
                 },
                 report = self.job.next_report(), if !self.console.is_behind() => match report {
-                    Some(JobReport::Done(outcome)) => {
+                    Ok(JobReport::Done(outcome)) => {
                         self.flush();
                         self.tell_records();
                         let code = self.exit_code(&outcome);
                         return Ok((outcome, code));
                     }
-                    Some(report) => self.on_report(report),
-                    None => return Err("the job is no longer supervised".into()),
+                    Ok(report) => self.on_report(report),
+                    Err(why) => {
+                        self.flush();
+                        return Err(why);
+                    }
                 },
             }
         }

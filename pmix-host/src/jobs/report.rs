@@ -184,3 +184,10 @@ pub struct JobOutcome {
     /// The process table at the end.
     pub procs: Vec<ProcInfo>,
 }
+
+impl JobOutcome {
+    /// The end of a job of whose processes nothing is known.
+    pub const fn new(status: Status, exit_code: i32) -> Self {
+        Self { status, exit_code, first_failure: None, procs: Vec::new() }
+    }
+}

@@ -29,8 +29,6 @@ pub(crate) struct HeadPlan {
     /// Destination for the process id.
     pub(crate) report_pid: Option<String>,
     pub(crate) talk: Talk,
-    /// Warnings about options without effect.
-    pub(crate) warnings: Vec<String>,
 }
 
 /// The daemon of a node. pmixrun, or the head of a DVM, starts it; `pmixd --head` is such a head.
@@ -115,10 +113,9 @@ pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, c
 fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
     let (given, typed) = read_as::<Head>(Head::command(), Head::command(), args)?;
     let Head { nodes, serving, grace, record, report_uri, report_pid, quiet, verbose } = given;
-    let mut warnings = Vec::new();
-    let setup = Setup::new(nodes, serving, grace, &typed, (variable, &mut warnings))
+    let setup = Setup::new(nodes, serving, grace, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
-    Ok(HeadPlan { setup, record, report_uri, report_pid, talk: Talk::of(quiet, verbose), warnings })
+    Ok(HeadPlan { setup, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_types::{App, Directives};
 
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
-pub(crate) use options::Stdin;
+pub(crate) use options::{Dvm, Stdin};
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     /// Directory for what the servers have on record when the job fails, as the option names it.
     pub(crate) record: Option<PathBuf>,
     pub(crate) json: bool,
+    /// The DVM that it runs in, if it is to have none of its own.
+    pub(crate) dvm: Option<Dvm>,
     /// What it runs on.
     pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.
@@ -148,11 +150,15 @@ fn parse_in(
     }
     let End { timeout, reaction, grace, record } = end;
     let binding = setting.binding();
-    let Setting { app: app_file, nodes, serving, stop_in_init, .. } = setting;
-    let setup = Setup::new(nodes, serving, grace, &typed, (variable, &mut warnings))
-        .map_err(|(kind, problem)| wrong(kind, problem))?;
-    if let Some(hosts) = &setup.hosts {
-        if let [app] = &mut *apps
+    let Setting { app: app_file, dvm, nodes, serving, stop_in_init, .. } = setting;
+    let setup = match dvm {
+        Some(_) => Setup::in_dvm(nodes, serving, grace, &typed),
+        None => Setup::new(nodes, serving, grace, &typed, variable),
+    };
+    let setup = setup.map_err(|(kind, problem)| wrong(kind, problem))?;
+    if setup.hosts.is_some() || dvm.is_some() {
+        if let Some(hosts) = setup.hosts.as_ref().filter(|_| dvm.is_none())
+            && let [app] = &mut *apps
             && app_file.is_none()
             && typed.spelling("count").is_none()
         {
@@ -180,6 +186,7 @@ fn parse_in(
         reaction,
         record,
         json,
+        dvm,
         setup,
         stop_in_init,
         binding,

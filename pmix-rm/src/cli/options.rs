@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
-use pmix_types::{Directives, Info, Rank, keys};
+use pmix_types::{Directives, Info, Nspace, Rank, keys};
 
 use super::output::Directive;
 use crate::nodes::{Allocation, By, HostList};
@@ -154,6 +154,11 @@ pub(super) struct Setting {
     #[arg(long, value_name = "FILE")]
     pub(super) app: Option<PathBuf>,
 
+    /// Run the job in a DVM (pmixd --head) on this host, which `pmixd` has reported as URI: uri:URI or the URI itself, file:FILE for a
+    /// rendezvous file, pid:PID, ns:NAMESPACE, system, or `only` for the only server there is. Nodes, daemons and servers are those of the DVM; --host selects some of its nodes
+    #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = Dvm::parse)]
+    pub(super) dvm: Option<Dvm>,
+
     #[command(flatten)]
     pub(super) nodes: NodeArgs,
 
@@ -193,13 +198,12 @@ pub(super) struct NodeArgs {
     /// Run on these hosts, filled in the given order, each with its number of slots after a colon (1 if not given): a:4,b. Without -n,
     /// all slots are used. A daemon, pmixd, is started on each host except this one. Inside an allocation of Slurm or PBS the hosts must be in
     /// it, and are all its nodes, with its slots, if none are named
-    #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with_all = ["vnodes", "store"])]
+    #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with = "vnodes")]
     pub(super) host: Option<HostList>,
 
     /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N. --host selects some of them, and gives their slots
     #[arg(
-        long, value_name = "FILE", visible_alias = "machinefile", value_parser = read_hosts,
-        conflicts_with_all = ["vnodes", "store"]
+        long, value_name = "FILE", visible_alias = "machinefile", value_parser = read_hosts, conflicts_with = "vnodes"
     )]
     pub(super) hostfile: Option<HostList>,
 
@@ -419,6 +423,35 @@ impl Setting {
 pub(super) enum Display {
     /// The ranks of each node
     Map,
+}
+
+/// The DVM that a job runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dvm {
+    /// The only server of this user on this host.
+    #[default]
+    Only,
+    Uri(String),
+    /// The one that wrote this rendezvous file.
+    File(String),
+    Pid(u32),
+    Nspace(Nspace),
+    System,
+}
+
+impl Dvm {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "only" || text == "search" => Ok(Self::Only),
+            None if text == "system" => Ok(Self::System),
+            Some(("uri", uri)) => Ok(Self::Uri(uri.to_owned())),
+            Some(("file", file)) => Ok(Self::File(file.to_owned())),
+            Some(("pid", pid)) => pid.parse().map(Self::Pid).map_err(|_| "not a process id".to_owned()),
+            Some(("ns", name)) => Nspace::new(name).map(Self::Nspace).map_err(|error| error.to_string()),
+            _ if text.contains(';') => Ok(Self::Uri(text.to_owned())),
+            _ => Err("write a URI, file:FILE, pid:PID, ns:NAMESPACE, system or only".to_owned()),
+        }
+    }
 }
 
 /// The ranks that read the standard input of `pmixrun`.

@@ -9,7 +9,7 @@ use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving};
 use super::spelling::Typed;
-use crate::nodes::{Allocation, By, HostList};
+use crate::nodes::{Allocation, By, Host, HostList};
 
 /// Nodes, their daemons, and what their servers serve.
 #[derive(Clone, Debug)]
@@ -58,6 +58,10 @@ const OF_DAEMONS: [&str; 10] = [
     "interface",
 ];
 
+/// Options that concern servers, and what becomes of a job when it fails.
+const OF_SERVERS: [&str; 7] =
+    ["vnodes", "native", "pmi1", "store", "system_server", "reaction", "record"];
+
 impl Setup {
     /// What the options and the variables of an allocation say.
     ///
@@ -68,17 +72,13 @@ impl Setup {
         serving: Serving,
         grace: Duration,
         typed: &Typed,
-        (variable, warnings): (impl Fn(&str) -> Option<String>, &mut Vec<String>),
+        variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, (ErrorKind, String)> {
         let invalid = |problem| (ErrorKind::ValueValidation, problem);
-        let mut allocation = match nodes.vnodes {
+        let allocation = match nodes.vnodes {
             None => Allocation::of(variable).map_err(invalid)?,
             Some(_) => None,
         };
-        if let Some(unused) = allocation.take_if(|_| serving.store.is_some()) {
-            warnings
-                .push(format!("--store: the job runs on this host alone, whatever is in {}", unused.name()));
-        }
         let hosts = nodes.hosts(allocation.as_ref()).map_err(invalid)?;
         let by = nodes.by(allocation.as_ref()).map_err(invalid)?;
         if hosts.is_none()
@@ -109,6 +109,31 @@ impl Setup {
             system_server,
             grace,
         })
+    }
+
+    /// For a job that runs in a DVM: the hosts are those to choose of its nodes.
+    ///
+    /// # Errors
+    /// An option is for the DVM.
+    pub(super) fn in_dvm(
+        nodes: NodeArgs,
+        serving: Serving,
+        grace: Duration,
+        typed: &Typed,
+    ) -> Result<Self, (ErrorKind, String)> {
+        if let Some(given) =
+            OF_DAEMONS.into_iter().chain(OF_SERVERS).find_map(|id| typed.spelling(id))
+        {
+            let problem = format!("'{given}' is not for a job in a DVM: give it to pmixd --head");
+            return Err((ErrorKind::ArgumentConflict, problem));
+        }
+        let setup = Self::new(nodes, serving, grace, typed, |_| None)?;
+        let slots = setup.hosts.iter().flat_map(HostList::hosts).find(|host| host.slots != 1);
+        if let Some(Host { name, .. }) = slots {
+            let problem = format!("the slots of {name} are those of the DVM: name the host alone");
+            return Err((ErrorKind::ArgumentConflict, problem));
+        }
+        Ok(setup)
     }
 
     /// The name of this node.

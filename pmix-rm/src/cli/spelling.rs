@@ -20,7 +20,7 @@ const OTHERS: [(&[&str], &str); 11] = [
         &["nodes", "N", "npernode", "pernode"],
         "write --host with the number of slots of each host, as in --host a:4,b:4",
     ),
-    (&["dvm", "dvm-uri", "dvm-hostfile"], "pmixrun starts the daemons of each run itself"),
+    (&["dvm-hostfile"], "pmixd --head --hostfile FILE starts a DVM; write --dvm to run a job in it"),
     (&["join"], "that is an option of pmixd; write --await-daemons DIR to have daemons join"),
     (&["ntasks"], "write -n N"),
     (&["chdir", "D"], "write --wdir DIR"),

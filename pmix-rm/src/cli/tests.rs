@@ -288,8 +288,13 @@ fn hosts_and_what_belongs_to_them() {
         ("--start-timeout 3 ./a", "'--start-timeout' has no meaning without '--host'"),
         ("--host a --bind-to moon ./a", "cannot bind to \"moon\""),
         ("--host a --vnodes 2 ./a", "cannot be used with '--vnodes <K>'"),
-        ("--host a --store f ./a", "cannot be used with '--store <FILE>'"),
-        ("--dvm x ./a", "pmixrun starts the daemons of each run itself"),
+        ("--dvm x ./a", "write a URI, file:FILE"),
+        ("--dvm pid:x ./a", "not a process id"),
+        ("--dvm-hostfile f ./a", "pmixd --head --hostfile FILE starts a DVM"),
+        ("--dvm only -native off ./a", "'-native' is not for a job in a DVM: give it to pmixd --head"),
+        ("--dvm only --tree-degree 2 ./a", "'--tree-degree' is not for a job in a DVM"),
+        ("--dvm only --vnodes 2 ./a", "'--vnodes' is not for a job in a DVM"),
+        ("--dvm only --host a,b:2 ./a", "the slots of b are those of the DVM: name the host alone"),
         ("--host a --await-daemons d --launcher ssh ./a", "cannot be used with"),
         ("--await-daemons d ./a", "'--await-daemons' has no meaning without '--host'"),
         ("--host a --join f ./a", "write --await-daemons DIR"),
@@ -327,7 +332,6 @@ fn of_an_allocation_with_more_nodes_than_can_be_used_some_are_selected() {
         "{error}"
     );
     assert_eq!(plan_on(large, "--host n7,n1999 ./a").unwrap().ranks(), 2);
-    assert_eq!(plan_on(large, "--store f ./a").unwrap().setup.hosts, None);
 }
 
 #[test]
@@ -350,10 +354,6 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
     assert_eq!(plan("--host n1 --no-tree-spawn ./a").unwrap().setup.start.by, By::Ssh { tree: None });
     let alone = plan_in_allocation("--vnodes 2 ./a").unwrap();
     assert_eq!((alone.ranks(), alone.setup.hosts, alone.setup.node), (1, None, None));
-    let alone = plan_in_allocation("--store f ./a").unwrap();
-    assert_eq!(alone.setup.hosts, None);
-    let warning = "--store: the job runs on this host alone, whatever is in the allocation of Slurm job 7";
-    assert_eq!(alone.warnings, [warning]);
     for (error, why) in [
         (plan_in_allocation("--host n1,n3 ./a"), "error: n3 is not in the allocation of Slurm job 7"),
         (plan("--host a --launcher slurm ./a"), "'--launcher slurm': this is no allocation of Slurm"),
@@ -363,5 +363,28 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
     ] {
         let error = error.unwrap_err();
         assert!(error.contains(why), "{why}: {error}");
+    }
+}
+
+#[test]
+fn a_job_in_a_dvm_chooses_among_its_nodes_and_leaves_an_allocation_alone() {
+    let dvm = |line: &str| plan_in_allocation(line).unwrap();
+    let job = dvm("--dvm pid:7 --host n7,n8 ./a");
+    assert_eq!(job.dvm, Some(Dvm::Pid(7)));
+    let hosts = job.setup.hosts.as_ref().unwrap().hosts();
+    assert_eq!(hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["n7", "n8"]);
+    assert_eq!(job.ranks(), 1, "the slots are not known here");
+    // its processes start elsewhere
+    assert!(job.apps[0].cwd.as_ref().unwrap().starts_with('/'));
+    assert_eq!(dvm("--dvm only ./a").setup.hosts, None);
+    for (text, expected) in [
+        ("uri:a.0;unix:/s", Dvm::Uri("a.0;unix:/s".into())),
+        ("a.0;tcp4://1.2.3.4:5", Dvm::Uri("a.0;tcp4://1.2.3.4:5".into())),
+        ("file:/tmp/uri:x", Dvm::File("/tmp/uri:x".into())),
+        ("ns:server.a.7", Dvm::Nspace("server.a.7".parse().unwrap())),
+        ("system", Dvm::System),
+        ("search", Dvm::Only),
+    ] {
+        assert_eq!(dvm(&format!("--dvm {text} ./a")).dvm, Some(expected));
     }
 }

@@ -1,0 +1,150 @@
+//! The job of a run, which was started here, or by the head of a DVM.
+
+use std::collections::VecDeque;
+
+use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
+use pmix_tool::submit::{JobEnd, JobNews, SubmittedJob};
+use pmix_tool::{IofChannels, OutputChunk};
+use pmix_types::{App, Nspace, ProcId, ProcInfo, Rank, Status};
+
+/// A job that runs.
+pub(crate) enum Job {
+    Here(RunningJob),
+    InDvm(Box<InDvm>),
+}
+
+/// A job that the head of a DVM runs.
+pub(crate) struct InDvm {
+    job: SubmittedJob,
+    apps: Vec<App>,
+    /// As it was when the job had started.
+    table: Vec<ProcInfo>,
+    /// What is to be told next.
+    next: VecDeque<JobReport>,
+}
+
+impl Job {
+    pub(crate) fn nspace(&self) -> &Nspace {
+        match self {
+            Self::Here(job) => job.nspace(),
+            Self::InDvm(dvm) => dvm.job.nspace(),
+        }
+    }
+
+    /// The next report; the last one is that of the end. Cancel-safe.
+    ///
+    /// # Errors
+    /// What becomes of the job will not be known.
+    pub(crate) async fn next_report(&mut self) -> Result<JobReport, String> {
+        match self {
+            Self::Here(job) => {
+                job.next_report().await.ok_or_else(|| "the job is no longer supervised".to_owned())
+            }
+            Self::InDvm(dvm) => dvm.next_report().await,
+        }
+    }
+
+    /// Sends a signal to all processes.
+    pub(crate) fn signal(&self, signal: i32) {
+        match self {
+            Self::Here(job) => job.signal(signal),
+            Self::InDvm(dvm) => dvm.signal(signal),
+        }
+    }
+
+    /// Ends all processes by force.
+    pub(crate) fn kill(&self) {
+        match self {
+            Self::Here(job) => job.kill(),
+            Self::InDvm(dvm) => dvm.signal(rustix::process::Signal::KILL.as_raw()),
+        }
+    }
+}
+
+impl InDvm {
+    pub(crate) const fn new(job: SubmittedJob, apps: Vec<App>, table: Vec<ProcInfo>) -> Self {
+        Self { job, apps, table, next: VecDeque::new() }
+    }
+
+    async fn next_report(&mut self) -> Result<JobReport, String> {
+        loop {
+            if let Some(report) = self.next.pop_front() {
+                return Ok(report);
+            }
+            match self.job.next().await {
+                Some(Ok(JobNews::Output(chunk))) => self.next.extend(output(chunk)),
+                Some(Ok(JobNews::Missing { bytes })) => {
+                    tracing::warn!(bytes, "output is missing: it was not read fast enough");
+                }
+                Some(Ok(JobNews::Ended(end))) => self.take_end(&end),
+                Some(Ok(news)) => tracing::debug!(?news, "news of a job"),
+                Some(Err(error)) => return Err(format!("what becomes of the job is unknown: {error}")),
+                None => return Err("what becomes of the job is unknown".to_owned()),
+            }
+        }
+    }
+
+    fn take_end(&mut self, end: &JobEnd) {
+        let mut outcome = JobOutcome::new(end.status, end.exit_code);
+        if let Some(proc) = &end.first_failure {
+            let exit = exit_of(end);
+            outcome.first_failure = Some((proc.clone(), exit));
+            let failed = JobReport::Failed {
+                proc: proc.clone(),
+                node: self.node_of(proc).unwrap_or_else(|| "an unknown node".to_owned()),
+                program: self.program_of(proc.rank),
+                exit,
+            };
+            if end.status != Status::ERR_JOB_KILLED_BY_CMD {
+                self.next.push_back(failed);
+            }
+        }
+        self.next.push_back(JobReport::Done(outcome));
+    }
+
+    fn node_of(&self, proc: &ProcId) -> Option<String> {
+        self.table.iter().find(|row| row.proc == *proc)?.hostname.clone()
+    }
+
+    /// What a rank runs: ranks are numbered application by application.
+    fn program_of(&self, rank: Rank) -> String {
+        let mut before = 0_u64;
+        let is_of = |app: &&App| {
+            before += u64::try_from(app.max_procs).unwrap_or_default();
+            u64::from(rank.to_raw()) < before
+        };
+        self.apps.iter().find(is_of).map(|app| app.command.clone()).unwrap_or_default()
+    }
+
+    fn signal(&self, signal: i32) {
+        let sent = self.job.signal(signal);
+        tokio::spawn(async move {
+            if let Err(error) = sent.await {
+                // it may just have ended
+                tracing::debug!(%error, signal, "cannot signal the job");
+            }
+        });
+    }
+}
+
+/// Output as the launcher of this process would have reported it, for each channel.
+fn output(chunk: OutputChunk) -> impl Iterator<Item = JobReport> {
+    let OutputChunk { source: proc, channels, data, .. } = chunk;
+    [(IofChannels::STDOUT, OutputChannel::Stdout), (IofChannels::STDERR, OutputChannel::Stderr)]
+        .into_iter()
+        .filter(move |(flag, _)| channels.contains(*flag))
+        .map(move |(_, channel)| {
+            JobReport::Proc(LaunchReport::Output { proc: proc.clone(), channel, data: data.clone() })
+        })
+}
+
+/// How the process ended that failed first. Its code is that of the job, unless abort has set another one.
+const fn exit_of(end: &JobEnd) -> ProcExit {
+    match (end.status, end.exit_code) {
+        (Status::ERR_JOB_ABORTED_BY_SIG | Status::ERR_JOB_KILLED_BY_CMD, code @ 129..) => {
+            ProcExit::Signal(code - 128)
+        }
+        (Status::ERR_JOB_TERM_WO_SYNC, _) => ProcExit::Code(0),
+        (_, code) => ProcExit::Code(code),
+    }
+}
