@@ -10,7 +10,7 @@ use super::context::{Outstanding, Owner};
 use super::ids::ReplyTo;
 use super::invite::Below;
 use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
-use super::upcall::{ClientFinalized, ClientLost, Upcall};
+use super::upcall::{ClientFinalized, ClientLost, ToolLost, Upcall};
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
 
 /// Each of these destructures the engine without `..` on purpose, so that a new noun must be handled in all three.
@@ -167,9 +167,17 @@ impl Engine {
 
     /// A connection is gone: its requests are dropped, and a process that did not finalize is dead.
     pub(crate) fn on_lost(&mut self, conn: ConnId, reason: &str) {
-        let held = self.cx.conns.get(&conn).map(|held| (held.proc.clone(), held.stage));
+        let held = self.cx.conns.get(&conn);
+        let held = held.map(|held| (held.proc.clone(), held.stage, held.kind, held.peer.uid));
         self.conn_gone(conn);
-        let Some((proc, stage)) = held else { return };
+        let Some((proc, stage, kind, uid)) = held else { return };
+        let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
+        if kind != Kind::Client {
+            if stage == ConnStage::Connected {
+                self.tool_lost(Caller { proc, uid, gid: None, object: None }, reason);
+            }
+            return;
+        }
         let Some(client) = self.cx.client_mut(&proc) else { return };
         if !client.conns.remove(&conn) || stage != ConnStage::Connected {
             return;
@@ -180,12 +188,21 @@ impl Engine {
             // a clone goes on for it (IDN-07), and this one is not waited for any more
             return self.drive_collectives_of(&proc.nspace);
         }
-        let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
         self.depart(&proc, Stage::Lost, reason);
         if self.cx.config.capabilities.has(Upcall::ClientLost) {
             let request = ClientLost::new(proc, reason.to_owned());
             self.cx.upcall(Owner::Notice, caller, UpcallRequest::ClientLost(request));
         }
+    }
+
+    /// A tool has lost a connection: it is gone with its last one.
+    fn tool_lost(&mut self, tool: Caller, reason: &str) {
+        let is_its = |held: &Conn| held.stage != ConnStage::Asked && held.proc == tool.proc;
+        if self.cx.conns.values().any(is_its) || !self.cx.config.capabilities.has(Upcall::ToolLost) {
+            return;
+        }
+        let request = ToolLost::new(tool.proc.clone(), reason.to_owned());
+        self.cx.upcall(Owner::Notice, tool, UpcallRequest::ToolLost(request));
     }
 
     /// Whether a process has another connection than this one (IDN-07).

@@ -10,7 +10,7 @@ use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
     FenceRequest, Found, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, Unpublish, Upcall,
+    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolLost, Unpublish, Upcall,
     UpcallContext, ValidateCredential,
 };
 use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
@@ -332,7 +332,7 @@ macro_rules! behind_the_gate {
             => $work:expr;
     )+) => {
         /// What it serves; input only if the launcher takes it.
-        const SERVED: &[Upcall] = &[Upcall::ClientLost, $(Upcall::$upcall),+];
+        const SERVED: &[Upcall] = &[Upcall::ClientLost, Upcall::ToolLost, $(Upcall::$upcall),+];
 
         #[async_trait]
         impl HostModule for StandardHost {
@@ -348,10 +348,11 @@ macro_rules! behind_the_gate {
 }
 
 /// Those that look things up, pass them on, or await other nodes.
-const NEVER_BLOCK: [Upcall; 14] = [
+const NEVER_BLOCK: [Upcall; 15] = [
     Upcall::ClientConnected,
     Upcall::ClientFinalized,
     Upcall::ClientLost,
+    Upcall::ToolLost,
     Upcall::ToolConnected,
     Upcall::Fence,
     Upcall::Connect,
@@ -395,10 +396,19 @@ behind_the_gate! {
             if self.0.table.contains(&req.proc.nspace) {
                 self.0.table.tell(&req.proc.nspace, Control::Lost { rank: req.proc.rank, order: cx.id });
             } else {
-                self.0.table.end_jobs_of(&req.proc, self.0.site.node());
                 self.0.events.tell_of_loss(cx, req.proc).await;
             }
             Ok(())
+        }
+
+        async fn tool_lost(&self, cx: &UpcallContext, req: ToolLost) -> HostResult<()> {
+            match &self.0.relay {
+                Some(relay) => relay.tell(cx, News::ToolLost(req.proc)).await.map(drop),
+                None => {
+                    self.0.table.end_jobs_of(&req.proc, self.0.site.node());
+                    Ok(())
+                }
+            }
         }
     }
 

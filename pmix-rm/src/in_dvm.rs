@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use pmix_tool::{Error, IofChannels, Tool, ToolBuilder};
+use pmix_tool::{IofChannels, Tool, ToolBuilder};
 use pmix_types::{Directives, Info, ProcInfo, Rank, Value, keys};
 
 use crate::cli::{Dvm, Plan, Stdin};
@@ -12,8 +12,7 @@ use crate::ending::{Interrupts, NotRun};
 use crate::job::{InDvm, Job};
 use crate::records::RecordPlace;
 use crate::report::Report;
-use crate::run::Ended;
-use crate::watch::Watch;
+use crate::watch::{Ended, Watch};
 use crate::{map, stdin};
 
 /// Has the head start the job, and runs it to its end.
@@ -60,13 +59,10 @@ pub(crate) async fn job(
     let job = Job::InDvm(Box::new(InDvm::new(job, apps, table)));
     let mut watch = Watch::new(plan, job, console, RecordPlace::Nowhere, None);
     let ended = watch.until_done(interrupts).await;
-    let by = watch.ending;
-    drop(watch);
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize failed");
     }
-    let (outcome, code) = ended?;
-    Ok(Ended { outcome, code, by })
+    Ok(ended?)
 }
 
 fn no_dvm(error: &dyn Display) -> String {

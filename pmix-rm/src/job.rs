@@ -91,7 +91,7 @@ impl InDvm {
             outcome.first_failure = Some((proc.clone(), exit));
             let failed = JobReport::Failed {
                 proc: proc.clone(),
-                node: self.node_of(proc).unwrap_or_else(|| "an unknown node".to_owned()),
+                node: self.node_of(proc).unwrap_or_default(),
                 program: self.program_of(proc.rank),
                 exit,
             };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pmix_host::{JobOutcome, JobStart, OnFailure, StartError};
+use pmix_host::{JobStart, OnFailure, StartError};
 use pmix_server::ServerStats;
 use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::report_file::ReportFile;
 use crate::signals::Signals;
 use crate::starter::Starter;
-use crate::watch::Watch;
+use crate::watch::{Ended, Watch};
 use crate::stdin::To;
 use crate::{in_dvm, map, report_file, stdin};
 
@@ -104,13 +104,6 @@ struct Run {
     starter: Option<Starter>,
 }
 
-/// The outcome of a job.
-pub(crate) struct Ended {
-    pub(crate) outcome: JobOutcome,
-    pub(crate) code: i32,
-    pub(crate) by: Option<Ending>,
-}
-
 impl Run {
     /// Sets up all that a job needs; returns node and reason if that fails.
     async fn start(
@@ -189,9 +182,8 @@ impl Run {
         }
         let nodes = self.dvm.session.as_mut().map(|session| (session, self.dvm.host.clone()));
         let mut watch = Watch::new(plan, Job::Here(job), console, self.records.clone(), nodes);
-        let (outcome, code) =
-            watch.until_done(&mut *interrupts).await.map_err(|error| format!("{}: {error}", self.dvm.node))?;
-        Ok(Ended { outcome, code, by: watch.ending })
+        let ended = watch.until_done(&mut *interrupts).await;
+        Ok(ended.map_err(|error| format!("{}: {error}", self.dvm.node))?)
     }
 
     /// Stops servers and guardian, and ends what is left of the job.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use pmix_host::StandardHost;
 use pmix_tool::InputSink;
-use pmix_types::ProcId;
+use pmix_types::{ProcId, Status};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
@@ -51,18 +51,49 @@ pub(crate) enum To {
 }
 
 impl To {
-    /// Hands them a piece; an empty one is the end.
-    async fn give(&mut self, piece: Bytes) {
-        let given = match self {
+    /// Hands them a piece; false if they take no more.
+    async fn give(&mut self, piece: Bytes) -> bool {
+        match self {
             Self::Host(host, procs) => {
-                let is_end = piece.is_empty();
-                host.give_stdin(procs, piece, is_end).await.map_err(|error| error.to_string())
+                if let Err(error) = host.give_stdin(procs, piece, false).await {
+                    tracing::warn!(%error, "cannot forward standard input");
+                }
+                true
             }
-            Self::Tool(sink) => sink.write(piece).await.map_err(|error| error.to_string()),
-        };
-        if let Err(error) = given {
-            tracing::warn!(%error, "cannot forward standard input");
+            Self::Tool(sink) => match sink.write(piece).await {
+                Ok(()) => true,
+                Err(error) => {
+                    tell(&error);
+                    false
+                }
+            },
         }
+    }
+
+    /// Nothing more comes.
+    async fn end(self) {
+        match self {
+            Self::Host(host, procs) => {
+                if let Err(error) = host.give_stdin(&procs, Bytes::new(), true).await {
+                    tracing::warn!(%error, "cannot forward standard input");
+                }
+            }
+            Self::Tool(sink) => {
+                if let Err(error) = sink.close().await {
+                    tell(&error);
+                }
+            }
+        }
+    }
+}
+
+/// A job that has ended takes no input: its end tells more.
+fn tell(error: &pmix_client::Error) {
+    match error.status() {
+        Status::ERR_NOT_FOUND | Status::ERR_INIT | Status::ERR_LOST_CONNECTION => {
+            tracing::debug!(%error, "standard input is not forwarded any more");
+        }
+        _ => tracing::warn!(%error, "cannot forward standard input"),
     }
 }
 
@@ -91,9 +122,11 @@ pub(crate) fn forward(mut to: To) -> io::Result<()> {
     })?;
     tokio::spawn(async move {
         while let Some(piece) = pieces.recv().await {
-            to.give(piece).await;
+            if !to.give(piece).await {
+                return;
+            }
         }
-        to.give(Bytes::new()).await;
+        to.end().await;
     });
     Ok(())
 }

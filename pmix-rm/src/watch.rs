@@ -22,6 +22,15 @@ use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
 use crate::signals::Received;
 
+/// How a job has ended.
+pub(crate) struct Ended {
+    pub(crate) outcome: JobOutcome,
+    /// The exit code of `pmixrun`.
+    pub(crate) code: i32,
+    /// The reason for ending it early, if any.
+    pub(crate) by: Option<Ending>,
+}
+
 /// Watches a job.
 pub(crate) struct Watch<'a> {
     plan: Plan,
@@ -34,7 +43,7 @@ pub(crate) struct Watch<'a> {
     /// Records that were written, with their nodes.
     recorded: Vec<(String, PathBuf)>,
     /// The reason for ending it early, if any.
-    pub(crate) ending: Option<Ending>,
+    ending: Option<Ending>,
     /// Writing to standard output failed, and not because its reader has gone away.
     output_lost: bool,
     timeout_at: Option<Instant>,
@@ -67,11 +76,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits for the end of the job; returns its outcome and the exit code.
-    pub(crate) async fn until_done(
-        &mut self,
-        interrupts: &mut Interrupts,
-    ) -> Result<(JobOutcome, i32), String> {
+    /// Waits for the end of the job.
+    ///
+    /// # Errors
+    /// What becomes of the job will not be known.
+    pub(crate) async fn until_done(&mut self, interrupts: &mut Interrupts) -> Result<Ended, String> {
         self.timeout_at = interrupts.ends_at();
         loop {
             tokio::select! {
@@ -92,7 +101,7 @@ impl<'a> Watch<'a> {
                         self.flush();
                         self.tell_records();
                         let code = self.exit_code(&outcome);
-                        return Ok((outcome, code));
+                        return Ok(Ended { outcome, code, by: self.ending });
                     }
                     Ok(report) => self.on_report(report),
                     Err(why) => {
@@ -176,7 +185,9 @@ impl<'a> Watch<'a> {
                     exit => format!("failed: {exit}"),
                 };
                 let proc = self.named(&proc);
-                self.console.tell(format_args!("{proc} ({program}) on {node} {how}{rest}"));
+                // nobody knows where a job of a DVM was that has ended at once
+                let place = if node.is_empty() { String::new() } else { format!(" on {node}") };
+                self.console.tell(format_args!("{proc} ({program}){place} {how}{rest}"));
             }
             JobReport::Bindings(bindings) => self.on_bindings(&bindings),
             JobReport::Recorded { node, file } => self.recorded.push((node, file)),

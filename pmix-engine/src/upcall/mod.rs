@@ -58,6 +58,11 @@ macro_rules! for_each_upcall {
                 attributes: own, directives: directives, passed_up: no,
                 serves: [],
             }
+            ToolLost tool_lost(ToolLost) -> () {
+                "lost tools", c: [],
+                attributes: own, directives: directives, passed_up: no,
+                serves: [],
+            }
             Abort abort(Abort) -> () {
                 "abort", c: ["abort"],
                 attributes: NOTHING, directives: none, passed_up: no,
@@ -269,6 +274,13 @@ requests! {
     /// A client's last connection has ended without finalize.
     ClientLost {
         /// The client.
+        proc: ProcId,
+        /// What is known about the end.
+        reason: String,
+    }
+    /// A tool's last connection has ended without finalize.
+    ToolLost {
+        /// The tool.
         proc: ProcId,
         /// What is known about the end.
         reason: String,

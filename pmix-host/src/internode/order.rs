@@ -97,6 +97,8 @@ pub(crate) enum News {
         proc: ProcId,
         order: u64,
     },
+    /// The last connection of a tool has ended without finalize.
+    ToolLost(ProcId),
     Reports {
         nspace: Nspace,
         reports: Vec<LaunchReport>,
@@ -324,6 +326,7 @@ impl News {
             Self::Connected(proc) => What::Connected(proc.into()),
             Self::Finalized(proc) => What::Finalized(proc.into()),
             Self::Lost { proc, order } => What::Lost(v1::LostProc { proc: Some(proc.into()), order: *order }),
+            Self::ToolLost(tool) => What::ToolLost(tool.into()),
             Self::Reports { nspace, reports } => What::Reports(v1::Reports {
                 nspace: nspace.to_string(),
                 reports: reports.iter().map(report_form).collect(),
@@ -339,6 +342,7 @@ impl News {
             What::Connected(proc) => Self::Connected(proc.try_into().ok()?),
             What::Finalized(proc) => Self::Finalized(proc.try_into().ok()?),
             What::Lost(lost) => Self::Lost { proc: lost.proc?.try_into().ok()?, order: lost.order },
+            What::ToolLost(tool) => Self::ToolLost(tool.try_into().ok()?),
             What::Reports(v1::Reports { nspace, reports }) => {
                 let nspace = Nspace::new(nspace).ok()?;
                 let read = |report| report_in(&nspace, report);
@@ -512,6 +516,7 @@ mod tests {
             News::Connected(proc(1)),
             News::Finalized(proc(2)),
             News::Lost { proc: proc(3), order: 9 },
+            News::ToolLost(proc(4)),
             News::Reports { nspace: nspace(), reports },
             News::PullEnded { caller: user.clone(), pull: IofPull::new(vec![proc(0)], IofChannels::STDOUT) },
         ] {

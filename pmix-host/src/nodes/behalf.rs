@@ -86,8 +86,11 @@ pub(crate) async fn hear(services: &Services, from: &str, news: News) -> Result<
         News::Finalized(proc) => tell(proc.clone(), Control::Finalized(proc.rank)),
         News::Lost { proc, order } => {
             services.published.forget_lost(&proc);
-            services.table.end_jobs_of(&proc, from);
             tell(proc.clone(), Control::Lost { rank: proc.rank, order })
+        }
+        News::ToolLost(tool) => {
+            services.table.end_jobs_of(&tool, from);
+            Ok(Reply::Done)
         }
         News::Reports { nspace, reports } => {
             if launcher.take_reports(from, &nspace, reports).await {

@@ -2360,7 +2360,7 @@ pub struct PushStdin {
 /// What a node tells its head.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct News {
-    #[prost(oneof = "news::What", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "news::What", tags = "1, 2, 3, 4, 5, 6")]
     pub what: ::core::option::Option<news::What>,
 }
 /// Nested message and enum types in `News`.
@@ -2379,6 +2379,9 @@ pub mod news {
         /// The caller no longer pulls this output: IofPull.
         #[prost(message, tag = "5")]
         PullEnded(super::ClientBody),
+        /// The last connection of a tool has ended without finalize.
+        #[prost(message, tag = "6")]
+        ToolLost(super::Proc),
     }
 }
 /// The connection of a process has ended without finalize.

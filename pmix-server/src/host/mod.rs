@@ -82,6 +82,14 @@ pub trait HostModule: Send + Sync + 'static {
         Ok(())
     }
 
+    /// A tool's last connection has ended without finalize: it is dead, or lost to PMIx.
+    ///
+    /// Nothing waits for the answer; a failure is logged. An addition to the Standard, in which hosts learn of a loss through
+    /// an event.
+    async fn tool_lost(&self, cx: &UpcallContext, req: ToolLost) -> HostResult<()> {
+        Ok(())
+    }
+
     /// Ends processes. Return `ERR_PARAM_VALUE_NOT_SUPPORTED`, without ending any process, if the host cannot end this set
     /// (HST-05).
     #[doc(alias = "pmix_server_abort_fn_t")]

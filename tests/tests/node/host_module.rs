@@ -45,6 +45,7 @@ recorder! {
     client_connected(_, _: ClientConnected) -> HostResult<()> { Ok(()) }
     client_finalized(_, _: ClientFinalized) -> HostResult<()> { Ok(()) }
     client_lost(_, _: ClientLost) -> HostResult<()> { Ok(()) }
+    tool_lost(_, _: ToolLost) -> HostResult<()> { Ok(()) }
     abort(_, _: Abort) -> HostResult<()> { Ok(()) }
     fence(_, req: FenceRequest) -> HostResult<Bytes> { Ok(req.data) }
     direct_modex(_, _: DirectModexRequest) -> HostResult<Bytes> { Err(Status::ERR_NOT_FOUND.into()) }
@@ -154,7 +155,8 @@ fn every_entry_is_reached() {
         let output = within(tool.pull_output([node.proc(2)])).await.unwrap();
         let mut input = tool.push_stdin([node.proc(2)]);
         within(input.write("a line")).await.unwrap();
-        drop(output);
+        // without finalize
+        drop((output, input, tool));
 
         let wanted: BTreeSet<_> = Upcall::ALL.iter().copied().collect();
         let missing = |called: &BTreeSet<Upcall>| wanted.difference(called).copied().collect::<Vec<_>>();
