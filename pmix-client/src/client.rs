@@ -363,6 +363,12 @@ impl Client {
         SpawnBuilder::new(self.draft(Spawn::new(apps.into_iter().collect())))
     }
 
+    /// Forgets the description of another job, which was kept at its spawn or connect: gets of its data ask the server again. For
+    /// programs that start many jobs.
+    pub fn forget_job(&self, nspace: &Nspace) {
+        self.core.store_mut().forget_job(nspace);
+    }
+
     /// Makes processes of several namespaces known to each other, so that the host treats them as one application
     /// (CON-01); await the builder. It has nothing to do with the connection to the server.
     ///

@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pmix_types::{KeyName, ProcId, Status};
+use pmix_types::{KeyName, Nspace, ProcId, Status};
 use thiserror::Error;
 
 use crate::discovery::ServerInfo;
@@ -39,6 +39,9 @@ pub enum Error {
     /// (TOL-09).
     #[error(transparent)]
     Identity(Box<IdentityError>),
+    /// A job that the tool has submitted has ended, and nobody knows how.
+    #[error(transparent)]
+    UnknownEnd(Box<UnknownEnd>),
     /// An operation of the client failed: the server refused it, or the connection failed.
     #[error(transparent)]
     Client(pmix_client::Error),
@@ -147,6 +150,17 @@ pub struct Unsupported {
     pub key: KeyName,
 }
 
+/// A job whose end nobody knows, because events came faster than they were read.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("job {nspace} has ended, but how is unknown: {missed} events came faster than they were read")]
+#[non_exhaustive]
+pub struct UnknownEnd {
+    /// The job.
+    pub nspace: Nspace,
+    /// The number of events that were lost.
+    pub missed: u64,
+}
+
 impl Error {
     /// The Standard's status for this failure.
     pub fn status(&self) -> Status {
@@ -159,6 +173,7 @@ impl Error {
             Self::Unsupported(error) => error.status(),
             Self::NotAttached(error) => error.status(),
             Self::Identity(error) => error.status(),
+            Self::UnknownEnd(error) => error.status(),
             Self::Client(error) => error.status(),
         }
     }
@@ -266,6 +281,7 @@ pmix_types::statuses! {
     Timeout, "`ERR_TIMEOUT`", |_this| Status::ERR_TIMEOUT;
     AnswerError, "`ERR_TYPE_MISMATCH`", |_this| Status::ERR_TYPE_MISMATCH;
     Unsupported, "`ERR_NOT_SUPPORTED`", |_this| Status::ERR_NOT_SUPPORTED;
+    UnknownEnd, "`ERR_OUT_OF_RESOURCE`", |_this| Status::ERR_OUT_OF_RESOURCE;
 }
 
 pmix_types::status_predicates!(Error);
@@ -278,7 +294,8 @@ pmix_types::message_first!(
     AnswerError,
     Unsupported,
     NotAttached,
-    IdentityError
+    IdentityError,
+    UnknownEnd
 );
 
 #[cfg(test)]

@@ -45,11 +45,13 @@
 //! - [`Tool::servers`] attaches to further servers, chooses the primary one and disconnects: see [`Servers`].
 //! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
 //! - [`Tool::why`] explains why jobs wait, in a table and in sentences; the module [`why`] has its types.
+//! - [`Tool::submitter`] starts jobs and follows them to their ends, as [`Submitter`] and [`SubmittedJob`] say.
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
 //! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
 //!   [`client`] and [`types`] convert into it.
 //! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix nodes`, `pmix query`, `pmix attrs`,
-//!   `pmix output`; `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor` checks the node.
+//!   `pmix output`; `pmix submit` runs jobs in a server, `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor`
+//!   checks the node.
 //!
 //! # Servers of OpenPMIx
 //! Servers of OpenPMIx 5.0 and later, such as those of Open MPI 5's `mpirun` and of `prte`, are found and attached to like others
@@ -73,6 +75,7 @@ pub mod log;
 mod query;
 mod record;
 mod servers;
+pub mod submit;
 mod tool;
 pub mod why;
 
@@ -81,7 +84,7 @@ pub use bytes::Bytes;
 pub use discovery::{ServerInfo, discover, discover_in, session_root, system_file, system_server};
 pub use error::{
     Ambiguous, AnswerError, Error, IdentityError, NoServer, NotAttached, RendezvousError, Timeout,
-    Unsupported,
+    UnknownEnd, Unsupported,
 };
 pub use iof::{OutputFormat, OutputWriter};
 pub use pmix_client as client;
@@ -95,5 +98,6 @@ pub use pmix_types::{
     Directives, Event, Info, IofChannels, Nspace, ProcId, ProcInfo, Query, Rank, Status, Value, keys,
 };
 pub use servers::{AttachBuilder, AttachedServer, Servers};
+pub use submit::{JobEnd, JobNews, SubmittedJob, Submitter};
 pub use tool::Tool;
 pub use why::Why;

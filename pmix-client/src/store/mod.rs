@@ -256,6 +256,13 @@ impl Store {
         self.jobs.insert(job.nspace().clone(), job);
     }
 
+    /// Forgets the description of a job, unless it is that of the process itself.
+    pub(crate) fn forget_job(&mut self, nspace: &Nspace) {
+        if *nspace != self.me.nspace {
+            self.jobs.remove(nspace);
+        }
+    }
+
     pub(crate) fn job(&self, nspace: &str) -> Option<&Arc<JobData>> {
         self.jobs.get(nspace)
     }

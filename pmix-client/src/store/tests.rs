@@ -291,6 +291,18 @@ fn get_33_job_data_of_another_nspace_is_kept() {
 }
 
 #[test]
+fn get_33_job_data_of_another_nspace_is_forgotten_and_asked_for_again() {
+    let mut store = store();
+    store.keep_job(job("b"));
+    store.forget_job(&nspace("b"));
+    let other = ProcId::wildcard(nspace("b"));
+    assert_eq!(find(&store, other.clone(), keys::JOB_SIZE.name()), asks(other, keys::JOB_SIZE.name()));
+    // that of its own stays
+    store.forget_job(&nspace("a"));
+    assert_eq!(find(&store, ProcId::wildcard(nspace("a")), keys::JOB_SIZE.name()), value(4u32));
+}
+
+#[test]
 fn get_40_get_48_without_a_directive_a_key_has_its_own_realm() {
     let store = store();
     for target in [proc("a", 3), ProcId::wildcard(nspace("a"))] {

@@ -2,6 +2,7 @@
 
 mod attrs;
 mod doctor;
+mod dvm;
 mod hosts;
 mod nodes;
 mod output;
@@ -13,6 +14,7 @@ mod release;
 mod render;
 mod selection;
 mod stack;
+mod submit;
 mod why;
 
 use std::ffi::OsString;
@@ -35,12 +37,14 @@ struct Cli {
 enum Command {
     Attrs(attrs::Args),
     Doctor(doctor::Args),
+    Dvm(dvm::Args),
     Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
     Query(query::Args),
     Release(release::Args),
     Stack(stack::Args),
+    Submit(Box<submit::Args>),
     Why(why::Args),
 }
 
@@ -114,12 +118,14 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
+            Command::Dvm(args) => dvm::run(args).await,
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
             Command::Stack(args) => stack::run(args, console).await,
+            Command::Submit(args) => submit::run(*args, console).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })

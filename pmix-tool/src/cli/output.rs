@@ -241,7 +241,7 @@ fn close(open: &mut BTreeMap<ProcId, IofChannels>, chunk: &OutputChunk) {
 }
 
 /// Writes to standard error directly, as the output writer borrows the console.
-fn complain(problem: &str) {
+pub(super) fn complain(problem: &str) {
     let _ = writeln!(io::stderr(), "pmix: {problem}");
 }
 

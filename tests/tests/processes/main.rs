@@ -18,6 +18,7 @@ mod python;
 mod spawn;
 mod stack;
 mod start;
+mod submit;
 mod system_server;
 mod tcp_exchange;
 mod vnodes;

@@ -1,0 +1,54 @@
+//! `pmix dvm`: servers that stay and run the jobs of tools.
+
+use std::process::ExitCode;
+
+use pmix_tool::{EventError, ProcId, Status};
+
+use super::Trouble;
+use super::selection::Selection;
+
+/// Ends a DVM: a server that stays and runs jobs for tools, as `pmixd --head` starts it
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Stop(StopArgs),
+}
+
+/// Ends a DVM with its jobs, and waits until it is gone
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when the server is gone; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
+)]
+struct StopArgs {
+    #[command(flatten)]
+    selection: Selection,
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Trouble> {
+    let Command::Stop(StopArgs { selection }) = args.command;
+    let tool = selection.connect().await?;
+    let server = tool.server()?;
+    let client = server.client();
+    // before it is told: its last words may be the answer
+    let mut events =
+        tool.within_limit("register events", client.events([Status::ERR_LOST_CONNECTION])).await?;
+    let itself = ProcId::wildcard(server.proc_id().nspace.clone());
+    let told = tool.within_limit("job control", client.job_control([itself]).terminate()).await;
+    if let Err(error) = told
+        && !error.is_lost_connection()
+    {
+        return Err(error.into());
+    }
+    // its jobs have their time to end
+    while let Some(event) = events.recv().await {
+        if event == Err(EventError::Disconnected) {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

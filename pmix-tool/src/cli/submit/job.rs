@@ -1,0 +1,119 @@
+//! The job that a command line describes.
+
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+use pmix_tool::types::App;
+use pmix_tool::{Directives, Info, keys};
+
+use super::super::Trouble;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Job")]
+pub(super) struct JobArgs {
+    /// Number of processes
+    #[arg(short = 'n', long = "np", value_name = "N", default_value = "1")]
+    count: NonZeroU16,
+
+    /// Run on these nodes of the server only, by name, separated by commas
+    #[arg(short = 'H', long, value_name = "LIST")]
+    host: Option<String>,
+
+    /// Working directory on all nodes; that of this command if not given
+    #[arg(long, value_name = "DIR")]
+    wdir: Option<PathBuf>,
+
+    /// Set a variable, or pass on one of this command
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    env: Vec<String>,
+
+    /// Map ranks, as for pmixrun: slot, node, core, numa, package and so on, with modifiers such as :PE=N and :NOOVERSUBSCRIBE
+    #[arg(long, value_name = "POLICY")]
+    map_by: Option<String>,
+
+    /// Bind ranks, as for pmixrun: none, hwthread, core, numa, package and so on
+    #[arg(long, value_name = "POLICY")]
+    bind_to: Option<String>,
+
+    /// End the job after this many seconds, with exit code 124
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(1..))]
+    time_limit: Option<i32>,
+
+    /// Program, searched on the PATH of the server if it has no slash, and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM [ARGS]",
+        required_unless_present = "stage",
+        conflicts_with = "stage"
+    )]
+    program: Vec<String>,
+}
+
+/// A description of jobs that has all but their programs.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    count: u32,
+    env: Vec<String>,
+    wdir: String,
+    directives: Directives,
+}
+
+impl JobArgs {
+    /// What is the same for all jobs, and the program of a single one.
+    pub(super) fn into_template(self) -> Result<(Template, Vec<String>), Trouble> {
+        let Self { count, host, wdir, env, map_by, bind_to, time_limit, program } = self;
+        let wdir = absolute(wdir.as_deref().unwrap_or_else(|| Path::new(".")))?;
+        let mut directives = Directives::new();
+        for (key, value) in [(&keys::HOST, host), (&keys::MAPBY, map_by), (&keys::BINDTO, bind_to)] {
+            if let Some(value) = value {
+                directives.push(Info::required(key, value));
+            }
+        }
+        if let Some(limit) = time_limit {
+            directives.push(Info::required(&keys::JOB_TIMEOUT, limit));
+        }
+        let template = Template { count: u32::from(count.get()), env, wdir, directives };
+        Ok((template, program))
+    }
+}
+
+impl Template {
+    /// How many processes a job has.
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The application of a program and its arguments.
+    pub(super) fn app(&self, words: &[String]) -> App {
+        let (program, args) = words.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
+        let mut app = App::new(program, self.count).args(args).cwd(&*self.wdir);
+        app.env.clone_from(&self.env);
+        app
+    }
+
+    pub(super) fn directives(&self) -> Directives {
+        self.directives.clone()
+    }
+}
+
+/// The server has another directory.
+fn absolute(wdir: &Path) -> Result<String, Trouble> {
+    let failed = |problem: &dyn std::fmt::Display| {
+        Trouble::Other(format!("working directory {}: {problem}", wdir.display()))
+    };
+    // `.` is taken out, `..` and links stay: they are for the node to follow
+    let whole = std::path::absolute(wdir).map_err(|error| failed(&error))?;
+    whole.into_os_string().into_string().map_err(|_| failed(&"its name is not UTF-8"))
+}
+
+fn variable(entry: &str) -> Result<String, String> {
+    match entry.split_once('=') {
+        Some(("", _)) => Err("a variable needs a name".into()),
+        Some(_) => Ok(entry.to_owned()),
+        None => match std::env::var(entry) {
+            Ok(value) => Ok(format!("{entry}={value}")),
+            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
+        },
+    }
+}

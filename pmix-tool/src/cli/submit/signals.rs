@@ -1,0 +1,67 @@
+//! The signals that are passed on to jobs.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// Receives signals from its creation on; before that they have their default effect.
+#[derive(Debug)]
+pub(super) struct Signals {
+    streams: Vec<(Signal, Stream)>,
+    /// How many SIGINT have come.
+    interrupts: u32,
+}
+
+/// What a signal is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// Has jobs end.
+    End(Signal),
+    /// A second SIGINT.
+    Kill,
+    /// Is only passed on.
+    PassOn(Signal),
+}
+
+impl Signals {
+    pub(super) fn receive() -> io::Result<Self> {
+        let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
+        let numbers = [Signal::INT, Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2];
+        Ok(Self { streams: numbers.into_iter().map(stream).collect::<io::Result<_>>()?, interrupts: 0 })
+    }
+
+    /// The next one. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Received {
+        let number = poll_fn(|context| {
+            for (number, stream) in &mut self.streams {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*number);
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        if number == Signal::INT {
+            self.interrupts += 1;
+        }
+        match number {
+            Signal::INT if self.interrupts > 1 => Received::Kill,
+            Signal::USR1 | Signal::USR2 => Received::PassOn(number),
+            _ => Received::End(number),
+        }
+    }
+
+    /// Waits for one that has jobs end, while there are none; its exit code, as a shell would report it. Cancel-safe.
+    pub(super) async fn interrupted(&mut self) -> i32 {
+        loop {
+            match self.next().await {
+                Received::End(signal) => return 128 + signal.as_raw(),
+                Received::Kill => return 128 + Signal::INT.as_raw(),
+                Received::PassOn(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Many jobs, one for each line of a file.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::FuturesUnordered;
+use pmix_tool::types::IofChannels;
+use pmix_tool::{Error, JobEnd, JobNews, OutputChunk, SubmittedJob, Submitter, Tool};
+use tokio::sync::watch;
+
+use super::super::selection::{Selection, finalize};
+use super::super::{Console, Trouble};
+use super::job::{JobArgs, Template};
+use super::lines::{Line, Lines};
+use super::room::{Moment, Room, of_nodes};
+use super::signals::{Received, Signals};
+use super::{NO_READER, Report, exit_code, is_for_room};
+
+/// What the command line says of the jobs.
+#[derive(Debug)]
+pub(super) struct Many {
+    pub(super) file: PathBuf,
+    pub(super) jobs: Option<NonZeroUsize>,
+    pub(super) output: Option<PathBuf>,
+    pub(super) job: JobArgs,
+}
+
+pub(super) async fn run(
+    many: Many,
+    selection: &Selection,
+    console: &mut Console<'_>,
+) -> Result<ExitCode, Trouble> {
+    let Many { file, jobs, output, job } = many;
+    let (template, _) = job.into_template()?;
+    let unreadable = |error: io::Error| Trouble::Other(format!("{}: {error}", file.display()));
+    let lines = Lines::open(&file).map_err(unreadable)?;
+    if let Some(directory) = &output {
+        let failed = |error: io::Error| Trouble::Other(format!("--output {}: {error}", directory.display()));
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let mut signals = Signals::receive()?;
+    let (tool, submitter, limit) = tokio::select! {
+        ready = prepare(selection, jobs, &template) => ready?,
+        code = signals.interrupted() => return Ok(exit_code(code)),
+    };
+    let mut stage = Stage {
+        template,
+        output,
+        submitter,
+        lines: Some(lines),
+        room: Room::new(limit),
+        under_way: FuturesUnordered::new(),
+        again: VecDeque::new(),
+        order: watch::Sender::new(Order::Go),
+        all_succeeded: true,
+    };
+    let outcome = stage.run(&mut signals, console).await;
+    let all_succeeded = stage.all_succeeded;
+    drop(stage);
+    finalize(tool).await;
+    match outcome {
+        Ok(()) if all_succeeded => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(ExitCode::FAILURE),
+        Err(Stop::Unwritten(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::from(NO_READER))
+        }
+        Err(Stop::Unwritten(error)) => Err(error.into()),
+        Err(Stop::Unread(error)) => Err(unreadable(error)),
+    }
+}
+
+/// The tool, and how many jobs may run at a time.
+async fn prepare(
+    selection: &Selection,
+    jobs: Option<NonZeroUsize>,
+    template: &Template,
+) -> Result<(Tool, Submitter, usize), Trouble> {
+    let tool = selection.connect().await?;
+    let limit = match jobs {
+        Some(jobs) => jobs.get(),
+        None => {
+            let unknown =
+                |_| Trouble::Other("the server does not tell how many jobs have room: give --jobs".into());
+            let room = tool.nodes().await.map(|nodes| of_nodes(&nodes));
+            let room = match room {
+                Ok(room) => room.ok_or(()).map_err(unknown)?,
+                Err(Error::Unsupported(_)) => return Err(unknown(())),
+                Err(error) => return Err(error.into()),
+            };
+            (room / template.count() as usize).max(1)
+        }
+    };
+    let submitter = tool.submitter().await?;
+    Ok((tool, submitter, limit))
+}
+
+/// What all jobs are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Go,
+    /// They are to end.
+    End,
+    Kill,
+}
+
+/// Why no more jobs are started, beside signals.
+#[derive(Debug)]
+enum Stop {
+    Unwritten(io::Error),
+    Unread(io::Error),
+}
+
+struct Stage {
+    template: Template,
+    output: Option<PathBuf>,
+    submitter: Submitter,
+    /// `None` once no more are started.
+    lines: Option<Lines>,
+    room: Room,
+    under_way: FuturesUnordered<BoxFuture<'static, Attempt>>,
+    /// Commands that found no room.
+    again: VecDeque<Command>,
+    order: watch::Sender<Order>,
+    all_succeeded: bool,
+}
+
+/// A line of the file that is a command.
+#[derive(Debug)]
+struct Command {
+    line: u64,
+    words: Vec<String>,
+}
+
+/// A job of which nothing more comes.
+struct Attempt {
+    command: Command,
+    submitted: Moment,
+    seconds: f64,
+    missing: u64,
+    /// That of an output file.
+    unwritten: Option<io::Error>,
+    outcome: Result<(SubmittedJob, JobEnd), Error>,
+}
+
+impl Stage {
+    async fn run(&mut self, signals: &mut Signals, console: &mut Console<'_>) -> Result<(), Stop> {
+        let mut stop = None;
+        loop {
+            let has_room = self.room.has(self.under_way.len());
+            if has_room && let Some(command) = self.again.pop_front() {
+                self.submit(command);
+                continue;
+            }
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.on_signal(signal),
+                Some(attempt) = self.under_way.next(), if !self.under_way.is_empty() => {
+                    if let Err(error) = self.on_end(attempt, console) {
+                        self.end(Order::End);
+                        stop.get_or_insert(Stop::Unwritten(error));
+                    }
+                }
+                line = next_line(self.lines.as_mut()), if has_room && self.lines.is_some() => match line {
+                    Some(Ok(line)) => {
+                        if let Err(error) = self.on_line(line, console) {
+                            self.end(Order::End);
+                            stop.get_or_insert(Stop::Unwritten(error));
+                        }
+                    }
+                    Some(Err(error)) => {
+                        self.lines = None;
+                        stop.get_or_insert(Stop::Unread(error));
+                    }
+                    None => self.lines = None,
+                },
+                else => return stop.map_or(Ok(()), Err),
+            }
+        }
+    }
+
+    /// Starts no more jobs, and has those that run end.
+    fn end(&mut self, order: Order) {
+        self.lines = None;
+        self.again.clear();
+        // those who have not been started are no success
+        self.all_succeeded = false;
+        self.order.send_replace(order);
+    }
+
+    fn on_signal(&mut self, signal: Received) {
+        match signal {
+            Received::End(_) => self.end(Order::End),
+            Received::Kill => self.end(Order::Kill),
+            // meant for a single job
+            Received::PassOn(_) => {}
+        }
+    }
+
+    fn on_line(&mut self, line: Line, console: &mut Console<'_>) -> io::Result<()> {
+        let Line { number, words } = line;
+        match words {
+            Ok(words) => {
+                self.submit(Command { line: number, words });
+                Ok(())
+            }
+            Err(problem) => {
+                self.all_succeeded = false;
+                let report =
+                    Report { line: Some(number), error: Some(problem.to_owned()), ..Report::default() };
+                write(console, &report)
+            }
+        }
+    }
+
+    fn submit(&self, command: Command) {
+        let Self { template, output, submitter, room, order, .. } = self;
+        let files = output.as_deref().map(|directory| Files::new(directory, command.line));
+        let attempt = Attempting {
+            submitter: submitter.clone(),
+            template: template.clone(),
+            submitted: room.now(),
+            files,
+            order: order.subscribe(),
+        };
+        self.under_way.push(attempt.run(command).boxed());
+    }
+
+    fn on_end(&mut self, attempt: Attempt, console: &mut Console<'_>) -> io::Result<()> {
+        let Attempt { command, submitted, seconds, missing, unwritten, outcome } = attempt;
+        let mut report = Report { line: Some(command.line), seconds: Some(seconds), ..Report::default() };
+        match outcome {
+            Ok((job, end)) => {
+                self.room.ended();
+                report.nspace = Some(job.nspace().clone());
+                report.exit_code = Some(end.exit_code);
+                report.status = Some(end.status);
+                report.first_failure = end.first_failure.as_ref().map(|proc| proc.rank.to_raw());
+                report.missing_bytes = (missing > 0).then_some(missing);
+                report.error = unwritten.map(|error| format!("its output cannot be written: {error}"));
+                self.all_succeeded &= end.exit_code == 0 && report.error.is_none();
+            }
+            Err(error) => {
+                let is_open = *self.order.borrow() == Order::Go;
+                if is_for_room(&error) && is_open && self.room.refused(submitted, self.under_way.len()) {
+                    self.again.push_back(command);
+                    return Ok(());
+                }
+                if error.is_lost_connection() {
+                    // each further job would fail the same way
+                    self.end(Order::End);
+                }
+                self.all_succeeded = false;
+                report.status = Some(error.status());
+                report.error = Some(error.to_string());
+            }
+        }
+        write(console, &report)
+    }
+}
+
+/// Whoever reads the reports may wait for this one.
+fn write(console: &mut Console<'_>, report: &Report) -> io::Result<()> {
+    console.json_line(report)?;
+    console.out.flush()
+}
+
+async fn next_line(lines: Option<&mut Lines>) -> Option<io::Result<Line>> {
+    lines?.next().await
+}
+
+/// What is needed for one job.
+struct Attempting {
+    submitter: Submitter,
+    template: Template,
+    submitted: Moment,
+    files: Option<Files>,
+    order: watch::Receiver<Order>,
+}
+
+impl Attempting {
+    async fn run(mut self, command: Command) -> Attempt {
+        let begun = Instant::now();
+        let (mut missing, mut unwritten) = (0, None);
+        let outcome = self.follow(&command, &mut missing, &mut unwritten).await;
+        let (submitted, seconds) = (self.submitted, begun.elapsed().as_secs_f64());
+        Attempt { command, submitted, seconds, missing, unwritten, outcome }
+    }
+
+    async fn follow(
+        &mut self,
+        command: &Command,
+        missing: &mut u64,
+        unwritten: &mut Option<io::Error>,
+    ) -> Result<(SubmittedJob, JobEnd), Error> {
+        let wanted = match &self.files {
+            Some(_) => IofChannels::STDOUT | IofChannels::STDERR,
+            None => IofChannels::NONE,
+        };
+        let app = self.template.app(&command.words);
+        let mut job = self.submitter.submit(vec![app], self.template.directives(), wanted).await?;
+        if let Some(files) = &self.files {
+            *unwritten = files.create().err();
+        }
+        let mut done = Order::Go;
+        let mut acts = FuturesUnordered::new();
+        loop {
+            let order = *self.order.borrow_and_update();
+            if order != done {
+                done = order;
+                acts.push(match order {
+                    Order::Go | Order::End => job.terminate().boxed(),
+                    Order::Kill => job.kill().boxed(),
+                });
+            }
+            tokio::select! {
+                news = job.next() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
+                    JobNews::Output(chunk) => {
+                        if let Some(files) = self.files.as_ref().filter(|_| unwritten.is_none()) {
+                            *unwritten = files.append(&chunk).err();
+                        }
+                    }
+                    JobNews::Missing { bytes } => *missing += bytes,
+                    JobNews::Ended(end) => return Ok((job, end)),
+                    _ => {}
+                },
+                Ok(()) = self.order.changed() => {}
+                // it may have ended by itself
+                Some(_) = acts.next(), if !acts.is_empty() => {}
+            }
+        }
+    }
+}
+
+/// Where the output of a job goes. None is kept open: there may be more than a process can have open.
+#[derive(Debug)]
+struct Files {
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Files {
+    fn new(directory: &Path, line: u64) -> Self {
+        Self { out: directory.join(format!("{line}.out")), err: directory.join(format!("{line}.err")) }
+    }
+
+    fn create(&self) -> io::Result<()> {
+        File::create(&self.out)?;
+        File::create(&self.err).map(drop)
+    }
+
+    fn append(&self, chunk: &OutputChunk) -> io::Result<()> {
+        if chunk.data.is_empty() {
+            return Ok(());
+        }
+        let path = if chunk.channels.contains(IofChannels::STDOUT) { &self.out } else { &self.err };
+        OpenOptions::new().append(true).open(path)?.write_all(&chunk.data)
+    }
+}

@@ -1,0 +1,113 @@
+//! How jobs end, as events tell.
+
+use std::sync::Arc;
+
+use pmix_client::{EventError, LostConnection};
+use pmix_types::{Event, Nspace, ProcId, Status, keys};
+
+use crate::error::{Error, UnknownEnd};
+
+/// How a job has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobEnd {
+    /// 0 if all processes have succeeded; otherwise that of the first that failed, or 128 and the number of its signal. 1 if
+    /// the server does not tell the code of a job that has failed.
+    pub exit_code: i32,
+    /// `SUCCESS`, or what happened to the job, such as `ERR_JOB_NON_ZERO_TERM`.
+    pub status: Status,
+    /// The process that failed first, as far as the server knows it.
+    pub first_failure: Option<ProcId>,
+}
+
+/// Why nobody knows how a job has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NoEnd {
+    Lost(Arc<LostConnection>),
+    /// The connection is lost, for a reason that is not known.
+    Disconnected,
+    Finalized,
+    /// So many events were lost.
+    Missed(u64),
+}
+
+impl NoEnd {
+    pub(super) fn into_error(self, nspace: &Nspace) -> Error {
+        match self {
+            Self::Lost(lost) => Error::Client(pmix_client::Error::Lost(lost)),
+            Self::Disconnected => EventError::Disconnected.into(),
+            Self::Finalized => pmix_client::Error::Finalized.into(),
+            Self::Missed(missed) => {
+                Error::UnknownEnd(Box::new(UnknownEnd { nspace: nspace.clone(), missed }))
+            }
+        }
+    }
+}
+
+/// The job whose end an event tells of, and its end; `None` for an event that names no job.
+pub(super) fn read(event: &Event) -> Option<(Nspace, JobEnd)> {
+    let info = &event.info;
+    let named = info.get(&keys::NSPACE.text()).ok().flatten().and_then(|name| Nspace::new(name).ok());
+    // as OpenPMIx has it
+    let affected = || event.affected_procs().into_iter().next().map(|proc| proc.nspace);
+    let nspace = named.or_else(affected)?;
+    let status = info.get(&keys::JOB_TERM_STATUS).ok().flatten();
+    let exit_code = info.get(&keys::EXIT_CODE).ok().flatten();
+    let (exit_code, status) = match (exit_code, status) {
+        (Some(code), Some(status)) => (code, status),
+        (None, Some(status)) => (i32::from(!status.is_success()), status),
+        (Some(0) | None, None) => (0, Status::SUCCESS),
+        (Some(code), None) => (code, Status::ERR_JOB_NON_ZERO_TERM),
+    };
+    let first_failure = info.get(&keys::PROCID).ok().flatten();
+    Some((nspace, JobEnd { exit_code, status, first_failure }))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::{Info, Rank};
+
+    use super::*;
+
+    fn event() -> Event {
+        Event::new(Status::EVENT_JOB_END, ProcId::none())
+    }
+
+    #[test]
+    fn an_end_has_the_code_of_the_job_and_without_one_what_follows_from_the_status() {
+        let named = || event().with_info(Info::new(&keys::NSPACE.text(), "job"));
+        let (code, status) = (
+            |code: i32| Info::new(&keys::EXIT_CODE, code),
+            |status| Info::new(&keys::JOB_TERM_STATUS, status),
+        );
+        let failed = Status::ERR_JOB_NON_ZERO_TERM;
+        for (event, expected) in [
+            (named().with_info(code(7)).with_info(status(failed)), (7, failed)),
+            (named().with_info(code(0)).with_info(status(Status::SUCCESS)), (0, Status::SUCCESS)),
+            (named().with_info(status(Status::SUCCESS)), (0, Status::SUCCESS)),
+            (named().with_info(status(Status::ERR_JOB_CANCELED)), (1, Status::ERR_JOB_CANCELED)),
+            (named(), (0, Status::SUCCESS)),
+            (named().with_info(code(7)), (7, failed)),
+        ] {
+            let (nspace, end) = read(&event).unwrap();
+            assert_eq!((&*nspace, (end.exit_code, end.status)), ("job", expected));
+            assert_eq!(end.first_failure, None);
+        }
+    }
+
+    #[test]
+    fn the_job_is_named_or_affected_and_the_first_to_fail_is_a_process() {
+        let first = ProcId::new("job".parse().unwrap(), Rank::from_raw(2));
+        let about = ProcId::wildcard("job".parse().unwrap());
+        let event = event()
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about))
+            .with_info(Info::new(&keys::PROCID, first.clone()));
+        let (nspace, end) = read(&event).unwrap();
+        assert_eq!((&*nspace, end.first_failure), ("job", Some(first)));
+        assert_eq!(read(&Event::new(Status::EVENT_JOB_END, ProcId::none())), None);
+        // of another type than it must have
+        let odd = Event::new(Status::EVENT_JOB_END, ProcId::none())
+            .with_info(Info::dynamic(keys::NSPACE.key_name(), 7_u32));
+        assert_eq!(read(&odd), None);
+    }
+}

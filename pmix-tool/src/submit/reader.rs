@@ -1,0 +1,92 @@
+//! The task that reads the events of ends.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use pmix_client::{EventError, EventStream};
+use pmix_types::Event;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::Shared;
+use super::end::{self, NoEnd};
+use crate::error::Error;
+
+/// How often the server is asked for its jobs while there are some whose ends may have been lost.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Dispatches events until none can come, or until nobody follows jobs any more, as this task holds nothing of its submitter
+/// while it waits.
+pub(super) async fn read(mut events: EventStream, shared: Weak<Shared>, doubt: Arc<Notify>) {
+    let mut is_in_doubt = false;
+    loop {
+        let item = if is_in_doubt {
+            timeout(LOOK, events.recv()).await.ok()
+        } else {
+            tokio::select! {
+                item = events.recv() => Some(item),
+                () = doubt.notified() => None,
+            }
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        let goes_on = match item {
+            Some(item) => take(&shared, item).await,
+            None => look(&shared, &mut events).await,
+        };
+        if !goes_on {
+            return;
+        }
+        is_in_doubt = shared.dispatch().is_in_doubt();
+    }
+}
+
+/// Dispatches an event; returns whether more may come.
+async fn take(shared: &Shared, item: Option<Result<Event, EventError>>) -> bool {
+    let reason = match item {
+        Some(Ok(event)) => {
+            match end::read(&event) {
+                Some((nspace, end)) => shared.dispatch().ended(nspace, end),
+                None => tracing::debug!(source = %event.source, "the end of a job that is not named"),
+            }
+            return true;
+        }
+        Some(Err(EventError::Lagged { missed })) => {
+            shared.dispatch().lost(missed);
+            return true;
+        }
+        Some(Err(_)) => why(shared).await,
+        None => NoEnd::Finalized,
+    };
+    shared.dispatch().close(&reason);
+    false
+}
+
+/// Why the connection is lost: each call says it.
+async fn why(shared: &Shared) -> NoEnd {
+    match shared.running().await {
+        Err(Error::Client(pmix_client::Error::Lost(lost))) => NoEnd::Lost(lost),
+        _ => NoEnd::Disconnected,
+    }
+}
+
+/// Looks which jobs in doubt have ended; returns whether more events may come.
+async fn look(shared: &Shared, events: &mut EventStream) -> bool {
+    let doubtful = shared.dispatch().doubtful();
+    let running = match shared.running().await {
+        Ok(running) => running,
+        // the stream tells of a lost connection, too
+        Err(error) => {
+            tracing::debug!(%error, "cannot ask which jobs run");
+            return true;
+        }
+    };
+    // the events of those that have ended were sent before this answer
+    while let Some(item) = events.recv().now_or_never() {
+        if !take(shared, item).await {
+            return false;
+        }
+    }
+    shared.dispatch().settle(doubtful, &running);
+    true
+}
