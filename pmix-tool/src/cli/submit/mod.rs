@@ -69,11 +69,11 @@ struct StageArgs {
     stage: Option<PathBuf>,
 
     /// Run no more jobs than this at a time [default: as many as have room in the slots, or else processors, of the server's nodes]
-    #[arg(long, value_name = "N", requires = "stage")]
+    #[arg(long, value_name = "N", conflicts_with = "program")]
     jobs: Option<NonZeroUsize>,
 
     /// Write the output of each job to DIR/LINE.out and DIR/LINE.err; without this option it is dropped
-    #[arg(long, value_name = "DIR", requires = "stage")]
+    #[arg(long, value_name = "DIR", conflicts_with = "program")]
     output: Option<PathBuf>,
 }
 

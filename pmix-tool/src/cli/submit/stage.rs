@@ -158,6 +158,9 @@ impl Stage {
                 self.submit(command);
                 continue;
             }
+            if self.lines.is_none() && self.under_way.is_empty() {
+                return stop.map_or(Ok(()), Err);
+            }
             tokio::select! {
                 biased;
                 signal = signals.next() => self.on_signal(signal),
@@ -180,7 +183,6 @@ impl Stage {
                     }
                     None => self.lines = None,
                 },
-                else => return stop.map_or(Ok(()), Err),
             }
         }
     }
