@@ -10,8 +10,8 @@ use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
     FenceRequest, Found, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolLost, Unpublish, Upcall,
-    UpcallContext, ValidateCredential,
+    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolLost, Unpublish,
+    Upcall, UpcallContext, ValidateCredential,
 };
 use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
 

@@ -28,6 +28,7 @@ pub mod store;
 mod tools;
 mod user;
 
+pub use allocations::{NodeRequest, NodesWanted};
 pub use binding::{
     BadPolicy, BindRequest, BindTo, BindingPolicy, Bound, Machinery, MapBy, RankBy, Unbindable,
 };
@@ -40,7 +41,6 @@ pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
 };
 pub use memory::MemoryExchange;
-pub use allocations::{NodeRequest, NodesWanted};
 pub use nodes::{Member, UnknownNode};
 pub use pmix_server::Account;
 pub use pmix_topology as topology;

@@ -67,6 +67,12 @@ impl Head {
             self.cluster.add_nodes([weak]);
         }
     }
+
+    /// Knows a node no more.
+    pub(crate) fn forget(&self, name: &str) {
+        lock(&self.others).remove(name);
+        self.launcher.remove(name);
+    }
 }
 
 impl Services {

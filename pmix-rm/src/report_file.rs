@@ -39,7 +39,11 @@ pub(crate) fn report_uri(
 ///
 /// # Errors
 /// The file cannot be written, or is a pipe without a reader.
-fn report(place: &str, what: impl std::fmt::Display, console: &mut Console) -> io::Result<Option<ReportFile>> {
+fn report(
+    place: &str,
+    what: impl std::fmt::Display,
+    console: &mut Console,
+) -> io::Result<Option<ReportFile>> {
     let line = format!("{what}\n");
     match place {
         "-" => console.put(OutputChannel::Stdout, line.into()),

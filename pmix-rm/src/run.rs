@@ -19,8 +19,8 @@ use crate::report::Report;
 use crate::report_file::ReportFile;
 use crate::signals::Signals;
 use crate::starter::Starter;
-use crate::watch::{Ended, Watch};
 use crate::stdin::To;
+use crate::watch::{Ended, Watch};
 use crate::{in_dvm, map, report_file, stdin};
 
 /// Runs a job and returns the exit code of `pmixrun`.
@@ -32,7 +32,8 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let mut interrupts = Interrupts::new(Signals::receive()?, plan.timeout);
     let mut console = Console::start("pmixrun", plan.talk)?;
     plan.warnings.iter().for_each(|warning| console.say(warning));
-    let nspace = Nspace::new(format!("run.{}.{}", plan.setup.node(), std::process::id())).map_err(io::Error::other)?;
+    let nspace =
+        Nspace::new(format!("run.{}.{}", plan.setup.node(), std::process::id())).map_err(io::Error::other)?;
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 
@@ -41,16 +42,14 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
             let dvm = plan.dvm.clone().unwrap_or_default();
             in_dvm::job(plan, &dvm, &mut report, &mut console, &mut interrupts).await
         }
-        Ok((_pid_file, records)) => {
-            match Run::start(&plan, records, &mut console, &mut interrupts).await {
-                Ok(mut run) => {
-                    let result = run.job(plan, nspace, &mut console, &mut interrupts).await;
-                    report.servers(&run.end(&mut interrupts).await);
-                    result
-                }
-                Err(error) => Err(error),
+        Ok((_pid_file, records)) => match Run::start(&plan, records, &mut console, &mut interrupts).await {
+            Ok(mut run) => {
+                let result = run.job(plan, nspace, &mut console, &mut interrupts).await;
+                report.servers(&run.end(&mut interrupts).await);
+                result
             }
-        }
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error.into()),
     };
     let code = match result {

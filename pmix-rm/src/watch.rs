@@ -5,9 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use pmix_host::{
-    JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost,
-};
+use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;

@@ -183,7 +183,7 @@ pub fn on_path(name: &str, how_to_get: &str) -> Option<PathBuf> {
 }
 
 /// Has a launcher find no allocation in which the tests run.
-pub(crate) fn outside_allocations(command: &mut Command) {
+pub fn outside_allocations(command: &mut Command) {
     for variable in ["SLURM_JOB_ID", "SLURM_JOB_NODELIST", "PBS_NODEFILE"] {
         command.env_remove(variable);
     }

@@ -93,7 +93,8 @@ pub(super) fn named(wanted: &Wanted) -> HostResult<Vec<(String, u32)>> {
         .iter()
         .zip(each)
         .map(|(name, number)| {
-            let slots = slots(number).ok_or_else(|| bad(format!("node {name} cannot have {number} slots")))?;
+            let slots =
+                slots(number).ok_or_else(|| bad(format!("node {name} cannot have {number} slots")))?;
             Ok((name.clone(), slots))
         })
         .collect()
@@ -139,7 +140,10 @@ mod tests {
             request.answer(Err("it is needed".into()));
         });
         let refusal = asked.unwrap_err();
-        assert_eq!((refusal.status(), refusal.to_string().contains("it is needed")), (Status::ERR_JOB_ALLOC_FAILED, true));
+        assert_eq!(
+            (refusal.status(), refusal.to_string().contains("it is needed")),
+            (Status::ERR_JOB_ALLOC_FAILED, true)
+        );
         let (asked, _) = tokio::join!(ask(), async { drop(receiver.recv().await) });
         assert_eq!(asked.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
         drop(receiver);

@@ -38,9 +38,11 @@ impl Cluster {
         }
     }
 
-    /// Takes further nodes.
+    /// Takes further nodes, and forgets those that are no more.
     pub(crate) fn add_nodes(&self, nodes: impl IntoIterator<Item = Weak<dyn Node>>) {
-        lock(&self.nodes).extend(nodes);
+        let mut all = lock(&self.nodes);
+        all.retain(|node| node.strong_count() > 0);
+        all.extend(nodes);
     }
 
     /// All nodes that are not lost.

@@ -28,7 +28,11 @@ impl Room {
     ///
     /// # Errors
     /// Why one that was named does not, or that none does.
-    pub(super) fn that_take_jobs(all: &[Self], nodes: Vec<usize>, are_named: bool) -> Result<Vec<usize>, String> {
+    pub(super) fn that_take_jobs(
+        all: &[Self],
+        nodes: Vec<usize>,
+        are_named: bool,
+    ) -> Result<Vec<usize>, String> {
         let closed = |node: &usize| {
             let room = all.get(*node)?;
             room.closed.as_ref().map(|why| format!("node {} takes no jobs: {why}", room.name))
@@ -105,7 +109,10 @@ mod tests {
     fn other_jobs_leave_the_rest_of_the_slots() {
         let room = |slots, taken| Room { slots, taken, ..Room::default() }.left();
         assert_eq!(room(Some(4), None), Some(4));
-        assert_eq!([room(Some(4), Some(1)), room(Some(4), Some(5)), room(None, Some(9))], [Some(3), Some(0), None]);
+        assert_eq!(
+            [room(Some(4), Some(1)), room(Some(4), Some(5)), room(None, Some(9))],
+            [Some(3), Some(0), None]
+        );
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Jobs {
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
             let place =
                 allocation.as_ref().map(|id| allocations.enter(id, &nspace, plan.slots())).transpose()?;
-            let entered = self.enter(&nspace, plan.slots(), &room, whose, |neighbours| entry(&plan, neighbours))?;
+            let entered =
+                self.enter(&nspace, plan.slots(), &room, whose, |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots
             if let Some(neighbours) = entered {
                 break (plan, place, neighbours);
@@ -247,7 +248,9 @@ impl Jobs {
         check_room(nspace, uid, slots.values().sum(), running)?;
         if room.iter().any(|room| room.taken.is_some()) {
             let now = on_nodes(&entries);
-            let has_grown = |room: &Room| room.taken.is_some_and(|then| now.get(&room.name).is_some_and(|now| *now > then));
+            let has_grown = |room: &Room| {
+                room.taken.is_some_and(|then| now.get(&room.name).is_some_and(|now| *now > then))
+            };
             if room.iter().any(|room| slots.contains_key(&room.name) && has_grown(room)) {
                 return Ok(None);
             }

@@ -134,7 +134,9 @@ impl JobTable {
     /// Ends the jobs that end with this process, which its server on that node has lost.
     pub(crate) fn end_jobs_of(&self, requester: &ProcId, node: &str) {
         let is_theirs = |job: &&JobEntry| {
-            job.ends_with.as_ref().is_some_and(|Requester { proc, node: own }| proc == requester && own == node)
+            job.ends_with
+                .as_ref()
+                .is_some_and(|Requester { proc, node: own }| proc == requester && own == node)
         };
         self.entries().values().filter(is_theirs).for_each(JobEntry::terminate);
     }

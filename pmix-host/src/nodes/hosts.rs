@@ -8,8 +8,8 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::{Member, NodesLauncher, Relay};
-use crate::internode::Site;
 use crate::allocations::NodeRequest;
+use crate::internode::Site;
 use crate::jobs::Cluster;
 use crate::services::{Head, Services};
 use crate::{Exchange, LaunchError, Launcher, StandardHost};
@@ -74,10 +74,7 @@ impl StandardHost {
     ///
     /// # Errors
     /// There is no such node.
-    pub fn drain_node(
-        &self,
-        node: &str,
-    ) -> Result<impl Future<Output = ()> + Send + use<>, UnknownNode> {
+    pub fn drain_node(&self, node: &str) -> Result<impl Future<Output = ()> + Send + use<>, UnknownNode> {
         let is_there = self.0.head.as_ref().is_some_and(|head| head.launcher.drain(node));
         if !is_there {
             return Err(UnknownNode { node: node.to_owned() });
@@ -89,7 +86,7 @@ impl StandardHost {
     /// Forgets a node of the head that has left, on which no job runs.
     pub fn remove_node(&self, node: &str) {
         if let Some(head) = &self.0.head {
-            head.launcher.remove(node);
+            head.forget(node);
         }
     }
 

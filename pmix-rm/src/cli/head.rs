@@ -14,7 +14,10 @@ use super::{Talk, read_as};
 #[derive(Debug)]
 pub(crate) enum Pmixd {
     /// The daemon of a node: the variable with its name, and the file with its start line.
-    Daemon { node_from: Option<String>, join: Option<PathBuf> },
+    Daemon {
+        node_from: Option<String>,
+        join: Option<PathBuf>,
+    },
     Head(Box<HeadPlan>),
 }
 
@@ -35,7 +38,11 @@ pub(crate) struct HeadPlan {
 ///
 /// It reads one line from standard input, or from a file: where its head is, and how to prove its identity.
 #[derive(Debug, Parser)]
-#[command(name = "pmixd", version, after_help = "`pmixd --head --help` lists the options of the head of a DVM.")]
+#[command(
+    name = "pmixd",
+    version,
+    after_help = "`pmixd --head --help` lists the options of the head of a DVM."
+)]
 struct Daemon {
     /// The variable of the environment with the name of this node, which a start line for several nodes does not have
     #[arg(long, value_name = "VARIABLE")]
@@ -157,7 +164,9 @@ mod tests {
     #[test]
     fn without_that_word_it_is_a_daemon() {
         let daemon = |args: &[&str]| pmixd(args.iter().map(OsString::from));
-        assert!(matches!(daemon(&["--join", "f"]), Ok(Pmixd::Daemon { join: Some(file), .. }) if file == *"f"));
+        assert!(
+            matches!(daemon(&["--join", "f"]), Ok(Pmixd::Daemon { join: Some(file), .. }) if file == *"f")
+        );
         assert!(daemon(&["--join", "f", "--head"]).is_err());
     }
 }

@@ -16,8 +16,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_types::{App, Directives};
 
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
-pub(crate) use options::{Dvm, Stdin};
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
+pub(crate) use options::{Dvm, Stdin};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
 pub(crate) use setup::Setup;

@@ -59,8 +59,7 @@ const OF_DAEMONS: [&str; 10] = [
 ];
 
 /// Options that concern servers, and what becomes of a job when it fails.
-const OF_SERVERS: [&str; 7] =
-    ["vnodes", "native", "pmi1", "store", "system_server", "reaction", "record"];
+const OF_SERVERS: [&str; 7] = ["vnodes", "native", "pmi1", "store", "system_server", "reaction", "record"];
 
 impl Setup {
     /// What the options and the variables of an allocation say.
@@ -87,8 +86,9 @@ impl Setup {
             let problem = format!("'{given}' has no meaning without '--host' or '--hostfile'");
             return Err((ErrorKind::MissingRequiredArgument, problem));
         }
-        let NodeArgs { vnodes, daemon, start_timeout, head_grace, host_grace, tree_degree, interface, .. } =
-            nodes;
+        let NodeArgs {
+            vnodes, daemon, start_timeout, head_grace, host_grace, tree_degree, interface, ..
+        } = nodes;
         let Serving { native, pmi1, store, system_server } = serving;
         Ok(Self {
             vnodes,
@@ -121,9 +121,7 @@ impl Setup {
         grace: Duration,
         typed: &Typed,
     ) -> Result<Self, (ErrorKind, String)> {
-        if let Some(given) =
-            OF_DAEMONS.into_iter().chain(OF_SERVERS).find_map(|id| typed.spelling(id))
-        {
+        if let Some(given) = OF_DAEMONS.into_iter().chain(OF_SERVERS).find_map(|id| typed.spelling(id)) {
             let problem = format!("'{given}' is not for a job in a DVM: give it to pmixd --head");
             return Err((ErrorKind::ArgumentConflict, problem));
         }

@@ -63,7 +63,10 @@ fn ranks_wait_for_a_debugger_if_they_are_to() {
 #[test]
 fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
     let given = plan("--vnodes 3 --native off --pmi1 off ./a").unwrap();
-    assert_eq!((given.setup.vnodes, given.setup.native, given.setup.pmi1), (Some(3), NativeWire::Off, Pmi1Wire::Off));
+    assert_eq!(
+        (given.setup.vnodes, given.setup.native, given.setup.pmi1),
+        (Some(3), NativeWire::Off, Pmi1Wire::Off)
+    );
     let default = plan("./a").unwrap();
     assert_eq!(
         (default.setup.vnodes, default.setup.native, default.setup.pmi1),

@@ -105,7 +105,9 @@ impl Operations {
                 Ok(places.iter().filter_map(|place| data.get(place).cloned()).collect())
             }
             Ok(Outcome::GivenUp(given_up)) => Err(self.no_result(given_up)),
-            Ok(Outcome::Lost(place)) => Err(ExchangeError::Unreachable { node: self.name(place).to_string() }),
+            Ok(Outcome::Lost(place)) => {
+                Err(ExchangeError::Unreachable { node: self.name(place).to_string() })
+            }
             Err(_) => Err(ExchangeError::Other(format!("{operation} was entered twice at a time"))),
         }
     }
@@ -220,7 +222,11 @@ impl Operations {
                     let outcome = nodes::Outcome::decode(answer).ok();
                     if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
                         let node = self.name(to);
-                        tracing::warn!(node = &*node, operation, "the outcome of an operation makes no sense");
+                        tracing::warn!(
+                            node = &*node,
+                            operation,
+                            "the outcome of an operation makes no sense"
+                        );
                         let acts = lock(&self.0.gathering).fail(&operation);
                         self.carry(acts);
                     }

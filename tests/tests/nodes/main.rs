@@ -5,6 +5,7 @@
 
 mod direct;
 mod door;
+mod dvm;
 mod faults;
 mod hosts;
 mod jobs;

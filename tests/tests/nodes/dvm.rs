@@ -1,0 +1,441 @@
+//! A DVM: `pmixd --head` on hosts that are reached by ssh, and on this one.
+
+use std::process::Command;
+
+use pmix_tests::{DEADLINE, Hosts, Running, example, outside_allocations, program, run, within};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::hosts::nothing_is_left_on;
+use super::{agent, nothing_is_left};
+
+/// The head of a DVM that is ready.
+struct Dvm {
+    head: Running,
+    uri: String,
+    place: Place,
+}
+
+/// Where it runs.
+enum Place {
+    /// Daemons of all hosts are here.
+    Here(TempDir),
+    On(Hosts),
+}
+
+impl Place {
+    /// A command on the host of the head.
+    fn command(&self, package: &str, name: &str) -> Command {
+        let program = program(package, name);
+        let mut command = match self {
+            Self::Here(dir) => {
+                let mut command = Command::new(program);
+                command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path());
+                outside_allocations(&mut command);
+                command
+            }
+            Self::On(hosts) => hosts.command(0, program),
+        };
+        command.env_remove("RUST_LOG");
+        command
+    }
+}
+
+impl Dvm {
+    /// On hosts that are all this one.
+    async fn here(hosts: &str, args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = agent(dir.path(), "exec \"$@\"");
+        let agent = ["--launch-agent", agent.to_str().unwrap()];
+        let hosts = ["--host", hosts];
+        Self::start(Place::Here(dir), &[&hosts, &agent, args].concat()).await
+    }
+
+    async fn on(hosts: Hosts, args: &[&str]) -> Self {
+        Self::start(Place::On(hosts), args).await
+    }
+
+    async fn start(place: Place, args: &[&str]) -> Self {
+        program("pmix-tool", "pmix");
+        let mut command = place.command("pmix-rm", "pmixd");
+        command.args(["--head", "--report-uri", "-"]).args(args);
+        let mut head = Running::start(command);
+        let uri = head.line_at_last().await.expect("the head is not ready");
+        Self { head, uri, place }
+    }
+
+    /// A command of `pmix`, for this DVM.
+    fn pmix(&self, words: &[&str], args: &[&str]) -> Command {
+        let mut command = self.place.command("pmix-tool", "pmix");
+        command.args(words).args(["--uri", &self.uri]).args(args);
+        command
+    }
+
+    fn submit(&self, args: &[&str]) -> Command {
+        self.pmix(&["submit"], args)
+    }
+
+    /// `pmixrun` with a job in this DVM.
+    fn pmixrun(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command("pmix-rm", "pmixrun");
+        command.args(["--timeout", "100", "--dvm", &self.uri]).args(args);
+        command
+    }
+
+    /// What `pmix nodes` says of each, without the titles.
+    fn nodes(&self) -> Vec<String> {
+        let (code, out, err) = run(self.pmix(&["nodes"], &[]));
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    /// Waits until what `pmix nodes` says is so.
+    async fn until_nodes(&self, is_so: impl Fn(&[String]) -> bool) {
+        within(async {
+            while !is_so(&self.nodes()) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Ends it by a tool; what the head has said on standard error.
+    async fn stop(self) -> String {
+        assert_eq!(run(self.pmix(&["dvm", "stop"], &[])), (Some(0), String::new(), String::new()));
+        self.ended().await
+    }
+
+    /// Waits for its end, after which nothing is left.
+    async fn ended(self) -> String {
+        let (status, out, err) = self.head.end().await;
+        assert_eq!((status.code(), out.as_str()), (Some(0), ""), "{err}");
+        match &self.place {
+            Place::Here(dir) => nothing_is_left(dir.path()),
+            Place::On(hosts) => nothing_is_left_on(hosts, 0..hosts.count(), &"after the DVM"),
+        }
+        err
+    }
+}
+
+/// A shell that writes its rank and its node, and then waits for its end, if it is told to.
+const TELL: &str = "echo $PMIX_RANK $PMIX_HOSTNAME; test -z \"$1\" || exec sleep 600";
+
+fn sorted(out: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[tokio::test]
+async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
+    let dvm = Dvm::here("a:2,b:2", &[]).await;
+    let (code, out, err) = run(dvm.pmixrun(&["-n", "4", "--tag-output", "sh", "-c", TELL]));
+    assert_eq!((code, sorted(&out)), (Some(0), ["[0] 0 a", "[1] 1 a", "[2] 2 b", "[3] 3 b"].into()), "{err}");
+    // as does the ring, whose ranks spawn
+    let (code, out, err) = run(dvm.submit(&["-n", "4", example("ring").to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("rank 3 of 4 on b: values right, publish right"), "{out}");
+    assert!(out.contains("spawn right"), "{out}");
+
+    let mut first = Running::start(dvm.submit(&["-n", "3", "sh", "-c", TELL, "sh", "stay"]));
+    for _ in 0..3 {
+        first.line().await.unwrap();
+    }
+    let (code, out, err) = run(dvm.submit(&["sh", "-c", TELL]));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "0 b\n", ""), "one slot is left");
+    let (code, out, err) = run(dvm.submit(&["-n", "2", "sh", "-c", TELL]));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(
+        err.contains("2 processes are to run on a, b, which have 1 slots left beside 3 processes"),
+        "{err}"
+    );
+    let (code, _, err) = run(dvm.pmixrun(&["--host", "a", "sh", "-c", TELL]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("1 processes are to run on a, which have 0 slots left beside 2 processes"), "{err}");
+    let (code, _, err) = run(dvm.pmixrun(&["--host", "c", "true"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("unknown node `c`"), "{err}");
+
+    first.signal(Signal::TERM);
+    let (status, _, err) = first.end().await;
+    assert_eq!(status.code(), Some(143), "{err}");
+    let (code, _, err) = run(dvm.submit(&["-n", "4", "true"]));
+    assert_eq!(code, Some(0), "{err}");
+    let err = dvm.stop().await;
+    assert!(err.contains("pmixd: ready with 2 nodes: pmix submit --pid "), "{err}");
+    assert!(err.contains("has requested it"), "{err}");
+}
+
+#[tokio::test]
+async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitted_it() {
+    let dvm = Dvm::here("a:2,b:2", &[]).await;
+    let mut other = Running::start(dvm.submit(&["-n", "2", "sh", "-c", TELL, "sh", "stay"]));
+    other.line().await.unwrap();
+    let fails = ["-n", "2", "sh", "-c", "test $PMIX_RANK != 1 || exit 7; exec sleep 600"];
+    assert_eq!(run(dvm.submit(&fails)).0, Some(7));
+    let (code, out, err) = run(dvm.pmixrun(&[&["--json"], &fails[..]].concat()));
+    assert_eq!(code, Some(7), "{err}");
+    assert!(err.contains("rank 1 (sh) on b failed: exit code 7"), "{err}");
+    let report: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!((&report["exit_code"], &report["first_failure"]["rank"]), (&7.into(), &1.into()), "{report}");
+    let killed = ["sh", "-c", "kill -SEGV $$"];
+    assert_eq!(run(dvm.submit(&killed)).0, Some(139));
+    let (code, _, err) = run(dvm.pmixrun(&killed));
+    assert_eq!(code, Some(139));
+    assert!(err.contains("failed: signal 11 (SIGSEGV)"), "{err}");
+    let (code, _, err) = run(dvm.pmixrun(&["/no/such/program"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("/no/such/program does not exist"), "{err}");
+    assert!(other.is_running());
+    // two signals: what is left is killed
+    let mut stubborn = dvm.pmixrun(&["--grace", "60", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"]);
+    stubborn.env("PMIX_STUBBORN", "1");
+    let mut stubborn = Running::start(stubborn);
+    stubborn.line().await.unwrap();
+    stubborn.signal(Signal::INT);
+    within(async {
+        // the first one has been heard when there is a word of it
+        while stubborn.is_running() {
+            stubborn.signal(Signal::INT);
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(stubborn.end().await.0.code(), Some(130));
+    assert!(other.is_running());
+    dvm.stop().await;
+    let (status, ..) = other.end().await;
+    assert!(status.code().is_some_and(|code| code != 0), "its job ended with the DVM");
+}
+
+#[tokio::test]
+async fn input_reaches_a_job_of_a_dvm_on_whichever_node_it_is() {
+    let dvm = Dvm::here("a,b", &[]).await;
+    let mut command = dvm.pmixrun(&["-n", "2", "--stdin", "1", "sh", "-c", "test $PMIX_RANK = 0 || cat"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
+    std::fs::write(file.path(), &text).unwrap();
+    command.stdin(std::fs::File::open(file.path()).unwrap());
+    let (code, out, err) = run(command);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out == text, "{} bytes of {}", out.len(), text.len());
+    dvm.stop().await;
+}
+
+#[tokio::test]
+async fn what_ranks_publish_lasts_from_one_job_to_the_next_and_is_kept_by_the_head() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("published");
+    let store = ["--store", store.to_str().unwrap()];
+    let rank = pmix_tests::rank_program();
+    let rank = rank.to_str().unwrap();
+    for begins in [true, false] {
+        let dvm = Dvm::here("b,a", &store).await;
+        if begins {
+            let mut job =
+                Running::start(dvm.submit(&["--host", "a", rank, "publish", "service", "10.0.0.1:7000"]));
+            job.line_with("published").await;
+            job.signal(Signal::TERM);
+            job.end().await;
+        }
+        let (code, out, err) = run(dvm.submit(&["--host", "b", rank, "look-up", "service"]));
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.contains("found 10.0.0.1:7000 of "), "{out}");
+        dvm.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() {
+    let dvm = Dvm::here("a,b", &[]).await;
+    let (code, detached, err) = run(dvm.submit(&["--detach", "sleep", "600"]));
+    assert_eq!(code, Some(0), "{err}");
+    let ps = |dvm: &Dvm| run(dvm.pmix(&["ps"], &[])).1;
+    assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
+    let mut lost = Running::start(dvm.submit(&["sh", "-c", TELL, "sh", "stay"]));
+    assert_eq!(lost.line().await.as_deref(), Some("0 b"));
+    assert_eq!(ps(&dvm).lines().count(), 3, "{}", ps(&dvm));
+    lost.kill();
+    within(async {
+        while ps(&dvm).lines().count() > 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
+    dvm.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_runs_as_many_jobs_at_a_time_as_there_are_slots() {
+    let dvm = Dvm::here("a:2,b:1", &[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out_dir) = (dir.path().join("stage"), dir.path().join("out"));
+    let mut lines = String::from("# a comment\n\nsh -c 'echo $PMIX_HOSTNAME; exit 5'\n/no/such/program\n");
+    (0..40).for_each(|line| lines += &format!("echo 'job {line}'\n"));
+    std::fs::write(&file, &lines).unwrap();
+    let args = ["--stage", file.to_str().unwrap(), "--output", out_dir.to_str().unwrap()];
+    let (code, out, err) = run(dvm.submit(&args));
+    assert_eq!(code, Some(1), "{err}");
+    let reports: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 42, "{out}");
+    let of = |line: u64| reports.iter().find(|report| report["line"] == line).unwrap();
+    assert_eq!((&of(3)["exit_code"], &of(3)["status"]), (&5.into(), &"ERR_JOB_NON_ZERO_TERM".into()));
+    assert!(of(4)["error"].as_str().unwrap().contains("/no/such/program"), "{}", of(4));
+    for line in 5..45 {
+        assert_eq!(of(line)["exit_code"], 0, "{}", of(line));
+        let written = std::fs::read_to_string(out_dir.join(format!("{line}.out"))).unwrap();
+        assert_eq!(written, format!("job {}\n", line - 5));
+    }
+    dvm.stop().await;
+}
+
+#[tokio::test]
+async fn nodes_come_and_leave_when_their_last_job_has_ended() {
+    let dvm = Dvm::here("a:1,b:1", &[]).await;
+    let add = |nodes: &[&str]| run(dvm.pmix(&["nodes", "add"], nodes));
+    let drain = |nodes: &[&str]| run(dvm.pmix(&["nodes", "drain"], nodes));
+    assert_eq!(add(&["c:2", "d"]), (Some(0), String::new(), String::new()));
+    let names = |dvm: &Dvm| -> Vec<String> {
+        dvm.nodes().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&dvm), ["a", "b", "c", "d"]);
+    // over old and new ones
+    let (code, out, err) = run(dvm.submit(&["-n", "5", example("ring").to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("rank 4 of 5 on d: values right, publish right"), "{out}");
+    for (refused, words) in [
+        (add(&["c"]), "node c belongs to the DVM already"),
+        (drain(&["e"]), "there is no node e in this DVM"),
+        (drain(&["b", "e"]), "there is no node e in this DVM"),
+    ] {
+        assert_eq!(refused.0, Some(1));
+        assert!(refused.2.contains(words), "{}", refused.2);
+    }
+
+    let mut job = Running::start(dvm.submit(&["--host", "b", "sh", "-c", TELL, "sh", "stay"]));
+    assert_eq!(job.line().await.as_deref(), Some("0 b"));
+    assert_eq!(drain(&["b", "c"]), (Some(0), String::new(), String::new()));
+    dvm.until_nodes(|nodes| nodes.len() == 3).await;
+    assert!(
+        dvm.nodes().iter().any(|line| line.starts_with("b ") && line.ends_with("1 1 draining")),
+        "{:?}",
+        dvm.nodes()
+    );
+    let (code, _, err) = run(dvm.submit(&["--host", "b", "true"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("node b takes no jobs: it is to leave the DVM"), "{err}");
+    let (code, _, err) = run(dvm.submit(&["-n", "3", "true"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("3 processes are to run on a, d, which have 2 slots"), "{err}");
+    job.signal(Signal::TERM);
+    job.end().await;
+    dvm.until_nodes(|nodes| nodes.len() == 2).await;
+    // another one of the same name
+    assert_eq!(add(&["b:3"]), (Some(0), String::new(), String::new()));
+    let (code, out, err) = run(dvm.submit(&["-n", "5", "sh", "-c", TELL]));
+    assert_eq!((code, sorted(&out)), (Some(0), ["0 a", "1 d", "2 b", "3 b", "4 b"].into()), "{err}");
+    let err = dvm.stop().await;
+    for words in ["node c takes jobs", "node c has left", "node b has left", "node b takes jobs"] {
+        assert!(err.contains(words), "{words}\n{err}");
+    }
+    assert!(!err.contains("lost"), "{err}");
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "test $host != bad || { echo 'no route to host' >&2; exit 255; }; exec \"$@\"";
+    let agent = agent(dir.path(), script);
+    let args = ["--host", "a,b", "--launch-agent", agent.to_str().unwrap()];
+    let dvm = Dvm::start(Place::Here(tempfile::tempdir().unwrap()), &args).await;
+    let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &["c", "bad"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("node bad: ") && err.contains("its last line: no route to host"), "{err}");
+    // the other one has come
+    assert_eq!(dvm.nodes().len(), 3);
+    dvm.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_is_lost_ends_its_jobs_alone_and_comes_back() {
+    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    let dvm = Dvm::on(hosts, &["--host", "n0:2,n1:2,n2:2,n3:2", "--host-grace", "2"]).await;
+    let stay = |host: &str| dvm.submit(&["--host", host, "sh", "-c", TELL, "sh", "stay"]);
+    let mut jobs = Vec::new();
+    for host in ["n1", "n2", "n3"] {
+        let mut job = Running::start(stay(host));
+        assert_eq!(job.line().await, Some(format!("0 {host}")));
+        jobs.push(job);
+    }
+    let mut dvm = dvm;
+    let Place::On(hosts) = &mut dvm.place else { unreachable!() };
+    hosts.kill(1);
+    let (status, _, err) = jobs.remove(0).end().await;
+    assert_eq!(status.code(), Some(137), "{err}");
+    let ring = example("ring");
+    let ring = |dvm: &Dvm, count: &str| run(dvm.submit(&["-n", count, ring.to_str().unwrap()]));
+    let (code, out, err) = ring(&dvm, "4");
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (code, _, err) = run(dvm.submit(&["--host", "n1", "true"]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("node n1 takes no jobs: it is lost: "), "{err}");
+
+    let Place::On(hosts) = &mut dvm.place else { unreachable!() };
+    hosts.start_again(1);
+    // a host that is cut off ends what it runs, and belongs to the DVM no more
+    hosts.cut(2);
+    let (status, _, err) = jobs.remove(0).end().await;
+    assert_eq!(status.code(), Some(137), "{err}");
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["n1:2"])), (Some(0), String::new(), String::new()));
+    let (code, out, err) = ring(&dvm, "5");
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains(" of 5 on n1: values right"), "{out}");
+    let Place::On(hosts) = &dvm.place else { unreachable!() };
+    hosts.mend(2);
+    assert!(jobs[0].is_running(), "nothing has happened to its node");
+    let began = std::time::Instant::now();
+    while hosts.processes_on(2).iter().any(|(_, line)| line.contains("sleep 600")) {
+        assert!(began.elapsed() < 2 * DEADLINE, "it has missed the head");
+        tokio::task::yield_now().await;
+    }
+    let err = dvm.stop().await;
+    assert!(err.contains("node n1 is lost: ") && err.contains("node n2 is lost: "), "{err}");
+    let (status, ..) = jobs.remove(0).end().await;
+    assert!(!status.success());
+}
+
+#[tokio::test]
+async fn a_head_that_is_killed_leaves_nothing_on_any_host() {
+    let Some(hosts) = Hosts::with_ssh(3) else { return };
+    let dvm = Dvm::on(hosts, &["--host", "n0,n1,n2"]).await;
+    let mut job = Running::start(dvm.submit(&["-n", "3", "sh", "-c", TELL, "sh", "stay"]));
+    for _ in 0..3 {
+        job.line().await.unwrap();
+    }
+    let Place::On(hosts) = &dvm.place else { unreachable!() };
+    let is_head = |(_, line): &&(i32, String)| line.contains("/pmixd --head ");
+    let head = hosts.processes_on(0).iter().find(is_head).map(|(pid, _)| *pid).unwrap();
+    kill_process(Pid::from_raw(head).unwrap(), Signal::KILL).unwrap();
+    let (status, _, err) = job.end().await;
+    assert_eq!(status.code(), Some(1), "{err}");
+    nothing_is_left_on(hosts, 0..3, &"after the head was killed");
+}
+
+#[tokio::test]
+async fn in_an_allocation_of_slurm_a_dvm_has_all_of_its_nodes() {
+    let Some(hosts) = Hosts::with_slurm(3) else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dvm/batch.slurm");
+    let bin = program("pmix-rm", "pmixd").parent().unwrap().to_owned();
+    program("pmix-tool", "pmix");
+    let mut command = hosts.in_allocation(&["-N", "3", "--ntasks-per-node", "2"], "sh");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).args([script, "sh", "-c", TELL]);
+    let (code, out, err) = run(command);
+    assert_eq!(code, Some(0), "{out}{err}");
+    // twice half of the slots, and then all
+    let count = |node: &str| out.lines().filter(|line| line.ends_with(node)).count();
+    assert_eq!(["n0", "n1", "n2"].map(count), [4, 4, 4], "{out}{err}");
+    nothing_is_left_on(&hosts, 0..3, &"after the batch script");
+}
