@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use pmix_server::host::{HostError, HostResult};
 use pmix_server::{Account, Pmi1Socket};
 
 use crate::binding::{BindRequest, Bound};
+use crate::user::lock;
 
 /// Where and how processes run: what a resource manager provides.
 ///
@@ -253,9 +255,26 @@ impl Machine {
     /// assert!(Machine::this().processors > 0);
     /// ```
     pub fn this() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { name, processors: u32::try_from(processors).unwrap_or(u32::MAX) }
+        Self { name, processors: processors() }
+    }
+}
+
+/// How long the number of processors is taken to be the same: to find it takes some thirty system calls.
+const PROCESSORS_FOR: Duration = Duration::from_secs(1);
+
+/// The processors that this process may use.
+fn processors() -> u32 {
+    static SEEN: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
+    let mut seen = lock(&SEEN);
+    match *seen {
+        Some((when, processors)) if when.elapsed() < PROCESSORS_FOR => processors,
+        _ => {
+            let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+            *seen = Some((Instant::now(), processors));
+            processors
+        }
     }
 }
 

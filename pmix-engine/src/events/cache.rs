@@ -109,10 +109,10 @@ impl Cache {
     pub(super) fn had(&mut self, arrivals: &[u64], receiver: &ProcId, jobs: &Jobs) {
         self.retain(|kept| {
             if arrivals.binary_search(&kept.arrival).is_err() {
-                return true;
+                return Stays::Same;
             }
             kept.had.insert(receiver);
-            !kept.audience.is_settled(&kept.had, jobs)
+            Stays::changed(!kept.audience.is_settled(&kept.had, jobs))
         });
         self.make_room();
     }
@@ -127,10 +127,15 @@ impl Cache {
 
     pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
         self.retain(|kept| {
-            kept.had.0.remove(nspace);
-            let Audience::Named(procs) = &mut kept.audience else { return true };
-            procs.retain(|proc| proc.nspace != *nspace);
-            !procs.is_empty()
+            let had = kept.had.0.remove(nspace).is_some();
+            match &mut kept.audience {
+                Audience::Named(procs) if procs.iter().any(|proc| proc.nspace == *nspace) => {
+                    procs.retain(|proc| proc.nspace != *nspace);
+                    Stays::changed(!procs.is_empty())
+                }
+                _ if had => Stays::Changed,
+                _ => Stays::Same,
+            }
         });
     }
 
@@ -140,16 +145,33 @@ impl Cache {
         }
     }
 
-    fn retain(&mut self, mut keeps: impl FnMut(&mut Kept) -> bool) {
+    fn retain(&mut self, mut keeps: impl FnMut(&mut Kept) -> Stays) {
         let bytes = &mut self.bytes;
         self.kept.retain_mut(|kept| {
             let stays = keeps(kept);
-            *bytes -= kept.bytes;
-            if stays {
+            if stays != Stays::Same {
+                *bytes -= kept.bytes;
+            }
+            if stays == Stays::Changed {
                 *bytes += kept.measure();
             }
-            stays
+            stays != Stays::Gone
         });
+    }
+}
+
+/// What becomes of an event that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stays {
+    Same,
+    /// Its size may be another one.
+    Changed,
+    Gone,
+}
+
+impl Stays {
+    const fn changed(stays: bool) -> Self {
+        if stays { Self::Changed } else { Self::Gone }
     }
 }
 
@@ -174,8 +196,8 @@ impl Audience {
     fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
         let Self::Named(procs) = self else { return false };
         procs.iter().all(|proc| {
-            // an unknown job may still be registered
-            let Some(job) = jobs.get(&proc.nspace) else { return false };
+            // an unknown job may still be registered, and a tool has none
+            let Some(job) = jobs.get(&proc.nspace) else { return had.contains(proc) };
             let due = |rank| !job.departed.contains(rank) && !had.contains(&proc.with_rank(rank));
             if proc.rank.is_wildcard() {
                 !job.awaits_clients() && !job.known_local().iter().any(due)

@@ -143,6 +143,29 @@ fn evt_13_an_event_of_a_job_is_kept_until_its_local_processes_had_it() {
 }
 
 #[test]
+fn evt_13_an_event_for_a_tool_is_kept_until_the_tool_has_had_it() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+    t.next();
+    let for_tool = |number: i32| {
+        let custom = DataArray::Proc(vec![proc("tool", 0)]);
+        event(number).with_range(DataRange::CUSTOM).with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, custom))
+    };
+    host_event(&mut t, &for_tool(1));
+    assert_eq!(t.engine.stats().events_kept, 1);
+    assert_eq!(codes_kept_for(&mut t, &tool), [1]);
+    assert_eq!(t.engine.stats().events_kept, 0);
+    // and if it hears it live
+    host_event(&mut t, &for_tool(2));
+    t.next();
+    assert_eq!(t.engine.stats().events_kept, 0);
+    t.lose_conn(tool.conn);
+    t.finish();
+}
+
+#[test]
 fn evt_13_what_is_kept_is_bounded_in_number_and_bytes() {
     let (mut t, _) = world([]);
     for number in 0..3000 {

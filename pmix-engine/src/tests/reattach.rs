@@ -1,11 +1,12 @@
 //! Tools that attach again: the wire of the C library opens one more connection then.
 
 use pmix_types::message::{Identity, RegisterEvents, Reply, Request};
-use pmix_types::{DataRange, Event, ProcId, Query, Status, keys};
+use pmix_types::{DataRange, Directives, Event, ProcId, Query, Status, keys};
 
 use super::super::upcall::{QueryResults, Upcall};
 use super::super::{Answer, Command, ConnId, HostCall, PeerCred};
 use super::harness::*;
+use crate::UpcallRequest;
 use crate::connections::admission::MAX_CONNECTIONS;
 
 const CODE: Status = Status::from_raw(-9_000_000);
@@ -67,6 +68,31 @@ fn tol_12_tol_09e_a_process_attaches_again_under_its_name_and_no_other_does() {
     t.lose(&second);
     let other = attach(&mut t, process(USER.0, Some(41)), true).unwrap();
     t.lose(&other);
+    t.finish();
+}
+
+#[test]
+fn tol_17_the_host_hears_of_a_tool_that_is_lost_with_its_last_connection_and_of_none_that_finalizes() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolLost, Upcall::ClientLost]);
+    let first = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    let second = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    t.lose(&first);
+    t.quiet();
+    t.lose(&second);
+    let (id, caller, request) = t.upcall();
+    assert_eq!((caller.proc, caller.uid), (tool(), USER.0));
+    assert!(matches!(request, UpcallRequest::ToolLost(lost) if lost.proc == tool() && lost.reason == RESET));
+    t.answer(id, Ok(Answer::Done));
+    let third = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    let to = t.ask(&third, Request::Finalize(Directives::new()));
+    t.done(to);
+    t.lose(&third);
+    // and one that the host has not let in yet was none
+    let conn = t.hello_as(Identity::Tool(None), USER);
+    let (id, ..) = t.upcall();
+    t.lose_conn(conn);
+    t.cancelled(id);
+    t.answer(id, Ok(Answer::Identity(tool())));
     t.finish();
 }
 
