@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::ProcId;
+use pmix_types::{ProcId, Status};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -21,6 +21,10 @@ use crate::{Exchange, LaunchError, Launcher, StandardHost};
 pub struct UnknownNode {
     /// Its name.
     pub node: String,
+}
+
+pmix_types::statuses! {
+    UnknownNode, "`ERR_NOT_FOUND`", |_this| Status::ERR_NOT_FOUND;
 }
 
 impl StandardHost {
