@@ -150,15 +150,13 @@ pub struct Unsupported {
     pub key: KeyName,
 }
 
-/// A job whose end nobody knows, because events came faster than they were read.
+/// A job whose end nobody knows, because events came faster than they were read, or sent.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("job {nspace} has ended, but how is unknown: {missed} events came faster than they were read")]
+#[error("job {nspace} has ended, but how is unknown: the event of its end was lost among too many others")]
 #[non_exhaustive]
 pub struct UnknownEnd {
     /// The job.
     pub nspace: Nspace,
-    /// The number of events that were lost.
-    pub missed: u64,
 }
 
 impl Error {

@@ -28,7 +28,6 @@ pub(super) struct Dispatch {
     order: VecDeque<(u64, Nspace)>,
     /// Ends for spawns before this one may have been lost.
     lost_before: u64,
-    lost: u64,
     /// Nothing comes any more.
     over: Option<NoEnd>,
 }
@@ -88,7 +87,7 @@ impl Dispatch {
             }
             // it may be that of a spawn that is under way
             if self.order.len() > MAX_EARLY && self.drop_oldest() {
-                (self.lost, self.lost_before) = (self.lost.saturating_add(1), self.next);
+                self.lost_before = self.next;
             }
         }
     }
@@ -98,9 +97,8 @@ impl Dispatch {
         self.order.pop_front().is_some_and(|(_, nspace)| self.early.remove(&nspace).is_some())
     }
 
-    /// So many events were lost, perhaps ends of jobs that are followed or about to start.
-    pub(super) fn lost(&mut self, events: u64) {
-        self.lost = self.lost.saturating_add(events);
+    /// Events were lost, perhaps ends of jobs that are followed or about to start.
+    pub(super) fn lost(&mut self) {
         self.lost_before = self.next;
         for job in self.jobs.values_mut() {
             job.is_doubtful = true;
@@ -113,17 +111,17 @@ impl Dispatch {
         self.doubts > 0
     }
 
-    /// These jobs.
-    pub(super) fn doubtful(&self) -> Vec<Nspace> {
-        let doubtful = self.jobs.iter().filter(|(_, job)| job.is_doubtful);
-        doubtful.map(|(nspace, _)| nspace.clone()).collect()
+    /// These jobs; without any, all.
+    pub(super) fn suspects(&self) -> Vec<Nspace> {
+        let suspects = self.jobs.iter().filter(|(_, job)| job.is_doubtful || !self.is_in_doubt());
+        suspects.map(|(nspace, _)| nspace.clone()).collect()
     }
 
     /// Those of these jobs that do not run have ended, and how is lost.
-    pub(super) fn settle(&mut self, doubtful: Vec<Nspace>, running: &HashSet<Nspace>) {
-        for nspace in doubtful.into_iter().filter(|nspace| !running.contains(nspace)) {
+    pub(super) fn settle(&mut self, suspects: Vec<Nspace>, running: &HashSet<Nspace>) {
+        for nspace in suspects.into_iter().filter(|nspace| !running.contains(nspace)) {
             if let Some(ending) = self.remove(&nspace) {
-                drop(ending.send(Err(NoEnd::Missed(self.lost))));
+                drop(ending.send(Err(NoEnd::Missed)));
             }
         }
     }
@@ -218,13 +216,14 @@ mod tests {
         names.for_each(|name| dispatch.ended(name, end(0)));
         assert_eq!((dispatch.early.len(), dispatch.order.len()), (MAX_EARLY, MAX_EARLY));
         let mut job = start(&mut dispatch, number, "other0");
-        assert_eq!(dispatch.doubtful(), [nspace("other0")]);
-        dispatch.settle(dispatch.doubtful(), &HashSet::new());
-        assert_eq!(told(&mut job), Some(Err(NoEnd::Missed(1))));
+        assert_eq!(dispatch.suspects(), [nspace("other0")]);
+        dispatch.settle(dispatch.suspects(), &HashSet::new());
+        assert_eq!(told(&mut job), Some(Err(NoEnd::Missed)));
         // a spawn that begins later has lost nothing
         let number = dispatch.begin();
-        drop(start(&mut dispatch, number, "later"));
-        assert!(dispatch.doubtful().is_empty());
+        let _later = start(&mut dispatch, number, "later");
+        assert!(!dispatch.is_in_doubt());
+        assert_eq!(dispatch.suspects(), [nspace("later")]);
     }
 
     #[test]
@@ -233,14 +232,14 @@ mod tests {
         let numbers = [dispatch.begin(), dispatch.begin(), dispatch.begin()];
         let mut gone = start(&mut dispatch, numbers[0], "gone");
         let mut runs = start(&mut dispatch, numbers[1], "runs");
-        dispatch.lost(7);
-        let doubtful = dispatch.doubtful();
+        dispatch.lost();
+        let doubtful = dispatch.suspects();
         // started after the question
         let mut new = start(&mut dispatch, numbers[2], "new");
         dispatch.settle(doubtful, &[nspace("runs")].into());
-        assert_eq!(told(&mut gone), Some(Err(NoEnd::Missed(7))));
+        assert_eq!(told(&mut gone), Some(Err(NoEnd::Missed)));
         assert_eq!((told(&mut runs), told(&mut new)), (None, None));
-        let mut doubtful = dispatch.doubtful();
+        let mut doubtful = dispatch.suspects();
         doubtful.sort();
         assert_eq!(doubtful, [nspace("new"), nspace("runs")]);
         dispatch.ended(nspace("runs"), end(3));

@@ -27,8 +27,8 @@ pub(super) enum NoEnd {
     /// The connection is lost, for a reason that is not known.
     Disconnected,
     Finalized,
-    /// So many events were lost.
-    Missed(u64),
+    /// The event was lost.
+    Missed,
 }
 
 impl NoEnd {
@@ -37,9 +37,7 @@ impl NoEnd {
             Self::Lost(lost) => Error::Client(pmix_client::Error::Lost(lost)),
             Self::Disconnected => EventError::Disconnected.into(),
             Self::Finalized => pmix_client::Error::Finalized.into(),
-            Self::Missed(missed) => {
-                Error::UnknownEnd(Box::new(UnknownEnd { nspace: nspace.clone(), missed }))
-            }
+            Self::Missed => Error::UnknownEnd(Box::new(UnknownEnd { nspace: nspace.clone() })),
         }
     }
 }

@@ -15,19 +15,19 @@ use crate::error::Error;
 
 /// How often the server is asked for its jobs while there are some whose ends may have been lost.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long events may be silent before the server is asked for its jobs. A server that has dropped an event because
+/// too many were unread says so only with the next one.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Dispatches events until none can come, or until nobody follows jobs any more, as this task holds nothing of its submitter
 /// while it waits.
 pub(super) async fn read(mut events: EventStream, shared: Weak<Shared>, doubt: Arc<Notify>) {
     let mut is_in_doubt = false;
     loop {
-        let item = if is_in_doubt {
-            timeout(LOOK, events.recv()).await.ok()
-        } else {
-            tokio::select! {
-                item = events.recv() => Some(item),
-                () = doubt.notified() => None,
-            }
+        let patience = if is_in_doubt { LOOK } else { SILENCE };
+        let item = tokio::select! {
+            item = timeout(patience, events.recv()) => item.ok(),
+            () = doubt.notified() => None,
         };
         let Some(shared) = shared.upgrade() else { return };
         let goes_on = match item {
@@ -51,8 +51,8 @@ async fn take(shared: &Shared, item: Option<Result<Event, EventError>>) -> bool 
             }
             return true;
         }
-        Some(Err(EventError::Lagged { missed })) => {
-            shared.dispatch().lost(missed);
+        Some(Err(EventError::Lagged { .. })) => {
+            shared.dispatch().lost();
             return true;
         }
         Some(Err(_)) => why(shared).await,
@@ -70,9 +70,12 @@ async fn why(shared: &Shared) -> NoEnd {
     }
 }
 
-/// Looks which jobs in doubt have ended; returns whether more events may come.
+/// Looks which jobs have ended, of those in doubt if there are any; returns whether more events may come.
 async fn look(shared: &Shared, events: &mut EventStream) -> bool {
-    let doubtful = shared.dispatch().doubtful();
+    let suspects = shared.dispatch().suspects();
+    if suspects.is_empty() {
+        return true;
+    }
     let running = match shared.running().await {
         Ok(running) => running,
         // the stream tells of a lost connection, too
@@ -87,6 +90,6 @@ async fn look(shared: &Shared, events: &mut EventStream) -> bool {
             return false;
         }
     }
-    shared.dispatch().settle(doubtful, &running);
+    shared.dispatch().settle(suspects, &running);
     true
 }

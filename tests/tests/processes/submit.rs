@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -433,4 +434,77 @@ async fn a_stage_ends_when_its_server_is_gone() {
     let (code, out, _) = run(rig.pmix(&["submit", "--stage", &commands, "--jobs", "1", "-x", &own]));
     assert_eq!((code, reports(&out).len()), (Some(1), 1), "{out}");
     assert_eq!(reports(&out)[&1]["status"], "ERR_LOST_CONNECTION");
+}
+
+/// The head of a DVM that takes jobs.
+async fn head(dir: &Path) -> Running {
+    let mut command = Command::new(program("pmix-rm", "pmixd"));
+    command.args(["--head", "--report-uri", "-"]).env("PMIX_SERVER_TMPDIR", dir).env_remove("RUST_LOG");
+    let mut head = Running::start(command);
+    head.line_with("unix:").await;
+    head
+}
+
+#[tokio::test]
+async fn pmix_dvm_stop_ends_the_jobs_of_a_head_and_the_head() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = head(dir.path()).await;
+    let pmix = |args: &[&str]| {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+        command
+    };
+    let mut job = Running::start(pmix(&["submit", "sh", "-c", "echo ready; exec sleep 1000"]));
+    job.line_with("ready").await;
+    let stopped = within(tokio::task::spawn_blocking({
+        let command = pmix(&["dvm", "stop"]);
+        move || run(command)
+    }));
+    assert_eq!(stopped.await.unwrap(), (Some(0), String::new(), String::new()));
+    let (status, _, err) = head.end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    let (status, _, err) = job.end().await;
+    assert!(status.code().is_some_and(|code| code != 0), "{err}");
+    let (code, _, err) = run(pmix(&["dvm", "stop"]));
+    assert!(code == Some(1) && err.contains("no PMIx server"), "{err}");
+    // a launcher of one job is no DVM
+    let rig = Rig::start().await;
+    let (code, _, err) = run(rig.pmix(&["dvm", "stop"]));
+    assert!(code == Some(1) && err.contains("job control failed"), "{err}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pmix_submit_says_how_much_output_is_missing() {
+    const WRITTEN: usize = 60_000_000;
+    let rig = Rig::start().await;
+    let mark = rig.dir.path().join("mark");
+    // it writes whether it is read or not
+    let words = format!("head -c {WRITTEN} /dev/zero; mkfifo {}; exit 3", mark.display());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = rig.pmix(&["submit", "sh", "-c", &words]);
+    let (mut errors, errors_writer) = std::io::pipe().unwrap();
+    let mut child = command.stdout(writer).stderr(errors_writer).spawn().unwrap();
+    // it has the other ends
+    drop(command);
+    within(async {
+        while !mark.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut out, mut err) = (Vec::new(), String::new());
+        reader.read_to_end(&mut out).unwrap();
+        errors.read_to_string(&mut err).unwrap();
+        (child.wait().unwrap().code(), out.len(), err)
+    });
+    let (code, read, err) = within(read).await.unwrap();
+    assert_eq!(code, Some(3), "{err}");
+    let missing = err.lines().filter_map(|line| line.split_once(" bytes of output are missing here"));
+    let missing: usize =
+        missing.map(|(start, _)| start.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum();
+    assert!(missing > 0, "{err}");
+    assert_eq!(read + missing, WRITTEN, "{err}");
+    rig.end().await;
 }

@@ -3,6 +3,7 @@
 mod job;
 mod lines;
 mod one;
+mod printer;
 mod room;
 mod signals;
 mod stage;

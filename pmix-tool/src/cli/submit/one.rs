@@ -8,12 +8,13 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::IofChannels;
-use pmix_tool::{Error, JobEnd, JobNews, OutputFormat, OutputWriter, Status, SubmittedJob, Tool, keys};
+use pmix_tool::{Error, JobEnd, JobNews, OutputFormat, Status, SubmittedJob, Tool, keys};
 
 use super::super::output::complain;
 use super::super::selection::{Selection, finalize};
 use super::super::{Console, Trouble};
 use super::job::JobArgs;
+use super::printer::{Item, Printer};
 use super::signals::{Received, Signals};
 use super::{NO_READER, OneArgs, Report, exit_code};
 
@@ -61,9 +62,8 @@ async fn follow(
         finalize(tool).await;
         return Ok(ExitCode::SUCCESS);
     }
-    let format = OutputFormat::default().rank(args.tag_output);
     let mut foreground = Foreground {
-        writer: OutputWriter::new(format, &mut *console.out, &mut *console.err),
+        printer: Some(Printer::start(OutputFormat::default().rank(args.tag_output))?),
         acts: FuturesUnordered::new(),
         is_told_to_end: false,
         missing: 0,
@@ -118,8 +118,9 @@ fn failure(end: &JobEnd) -> String {
 }
 
 /// The job that this command waits for.
-struct Foreground<'a> {
-    writer: OutputWriter<&'a mut dyn io::Write, &'a mut dyn io::Write>,
+struct Foreground {
+    /// `None` once nothing is written any more.
+    printer: Option<Printer>,
     /// Requests on behalf of signals, which may take long.
     acts: FuturesUnordered<BoxFuture<'static, Result<(), Error>>>,
     is_told_to_end: bool,
@@ -128,23 +129,38 @@ struct Foreground<'a> {
     unwritten: Option<io::Error>,
 }
 
-impl Foreground<'_> {
+impl Foreground {
     async fn until_end(&mut self, job: &mut SubmittedJob, signals: &mut Signals) -> Result<JobEnd, Error> {
-        let end = loop {
+        let end = self.follow(job, signals).await;
+        if let Some(printer) = self.printer.take() {
             tokio::select! {
-                news = job.next() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
-                    JobNews::Output(chunk) => {
-                        if self.unwritten.is_none() && let Err(error) = self.writer.write(&chunk) {
-                            self.has_not_written(error, job);
-                        }
-                    }
+                written = printer.finish() => self.unwritten = written.err(),
+                // the reader takes its time
+                _ = signals.interrupted() => {}
+            }
+        }
+        end
+    }
+
+    async fn follow(&mut self, job: &mut SubmittedJob, signals: &mut Signals) -> Result<JobEnd, Error> {
+        let mut waiting = None;
+        loop {
+            tokio::select! {
+                news = job.next(), if waiting.is_none() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
+                    JobNews::Output(chunk) if self.printer.is_some() => waiting = Some(Item::Chunk(chunk)),
                     JobNews::Missing { bytes } => {
                         self.missing += bytes;
-                        complain(&missing(bytes));
+                        waiting = self.printer.is_some().then(|| Item::Note(missing(bytes)));
                     }
-                    JobNews::Ended(end) => break end,
+                    JobNews::Ended(end) => return Ok(end),
                     _ => {}
                 },
+                is_taken = hand(self.printer.as_ref(), &mut waiting), if waiting.is_some() => {
+                    if !is_taken {
+                        waiting = None;
+                        self.has_not_written(job).await;
+                    }
+                }
                 signal = signals.next() => self.pass_on(signal, job),
                 Some(outcome) = self.acts.next(), if !self.acts.is_empty() => {
                     // a job may end before a signal reaches it
@@ -153,13 +169,7 @@ impl Foreground<'_> {
                     }
                 }
             }
-        };
-        if self.unwritten.is_none()
-            && let Err(error) = self.writer.finish()
-        {
-            self.unwritten = Some(error);
         }
-        Ok(end)
     }
 
     fn pass_on(&mut self, signal: Received, job: &SubmittedJob) {
@@ -171,10 +181,20 @@ impl Foreground<'_> {
     }
 
     /// Nobody reads what the job writes.
-    fn has_not_written(&mut self, error: io::Error, job: &SubmittedJob) {
-        self.unwritten = Some(error);
+    async fn has_not_written(&mut self, job: &SubmittedJob) {
+        if let Some(printer) = self.printer.take() {
+            self.unwritten = printer.finish().await.err();
+        }
         self.is_told_to_end = true;
         self.acts.push(job.terminate().boxed());
+    }
+}
+
+/// Hands over what is to be written, once there is room; returns false if nothing can be written. Cancel-safe.
+async fn hand(printer: Option<&Printer>, item: &mut Option<Item>) -> bool {
+    match printer {
+        Some(printer) => printer.take(item).await,
+        None => false,
     }
 }
 

@@ -1,0 +1,80 @@
+//! A thread that writes the output of a job: a slow reader must hold back neither events nor signals.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::thread;
+
+use pmix_tool::{OutputChunk, OutputFormat, OutputWriter};
+use tokio::sync::{mpsc, oneshot};
+
+/// Items that wait for the reader; what comes before them is held, and dropped, by the subscription.
+const WAITING: usize = 16;
+
+/// What is to be written.
+#[derive(Debug)]
+pub(super) enum Item {
+    Chunk(OutputChunk),
+    /// A message between lines, for people.
+    Note(String),
+}
+
+/// The thread, which ends when it is finished, or when it cannot write.
+#[derive(Debug)]
+pub(super) struct Printer {
+    items: mpsc::Sender<Item>,
+    outcome: oneshot::Receiver<io::Result<()>>,
+}
+
+impl Printer {
+    /// Writes to standard output and error. Not through their locks, which others hold.
+    pub(super) fn start(format: OutputFormat) -> io::Result<Self> {
+        let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let (items, received) = mpsc::channel(WAITING);
+        let (told, outcome) = oneshot::channel();
+        let notes = err.try_clone()?;
+        let writer = OutputWriter::new(format, out, err);
+        thread::Builder::new().name("output".into()).spawn(move || {
+            // who does not wait for the outcome is about to exit
+            drop(told.send(write(writer, notes, received)));
+        })?;
+        Ok(Self { items, outcome })
+    }
+
+    /// Takes an item as soon as there is room for it; returns false if the thread cannot write. Cancel-safe.
+    pub(super) async fn take(&self, item: &mut Option<Item>) -> bool {
+        match self.items.reserve().await {
+            Ok(room) => {
+                if let Some(item) = item.take() {
+                    room.send(item);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until all is written.
+    pub(super) async fn finish(self) -> io::Result<()> {
+        drop(self.items);
+        self.outcome
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that writes output has failed")))
+    }
+}
+
+fn write(
+    mut writer: OutputWriter<File, File>,
+    mut notes: File,
+    mut items: mpsc::Receiver<Item>,
+) -> io::Result<()> {
+    while let Some(item) = items.blocking_recv() {
+        match item {
+            Item::Chunk(chunk) => writer.write(&chunk)?,
+            // a closed standard error is no reason to fail
+            Item::Note(note) => drop(writeln!(notes, "pmix: {note}")),
+        }
+    }
+    writer.finish()
+}
