@@ -16,6 +16,7 @@
 
 mod cluster;
 pub mod coverage;
+mod dvm;
 mod hang;
 mod hosts;
 mod launcher;
@@ -37,6 +38,7 @@ mod users;
 mod wires;
 
 pub use cluster::TestCluster;
+pub use dvm::TestDvm;
 pub use hang::{Hang, Instead};
 pub use hosts::Hosts;
 pub use launcher::{Asked, TestLauncher};

@@ -11,6 +11,7 @@ use futures::{StreamExt, future, stream};
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use pmix_proto::Limits;
+use pmix_types::Status;
 use pmix_types::message::{Hello, Welcome};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
@@ -63,7 +64,7 @@ fn connect_to_ours<'a>(
             })
         });
         let requests = stream::select(ReceiverStream::new(requests), errands);
-        let socket = socket::connect(path).await?;
+        let (socket, owner) = socket::connect(path).await?;
         if *wire == Wire::Framed {
             let (mut inbound, sending) = wire::open_framed(socket, hello, limits, requests);
             let mut sending = Box::pin(future::maybe_done(sending));
@@ -75,6 +76,9 @@ fn connect_to_ours<'a>(
             tokio::spawn(future::join(sending, receive(inbound, deliverer, abandoned)));
             return Ok(welcome);
         }
+        // a stranger is turned away without a word
+        let stranger = owner.and_then(not_for_this_user);
+        let closed = |problem: String| unreachable(stranger.clone().unwrap_or(problem));
         let (spawner, task) = task::new();
         let (connection, driver) = http2::Builder::new(spawner.clone())
             .initial_stream_window_size(STREAM_WINDOW)
@@ -82,7 +86,7 @@ fn connect_to_ours<'a>(
             .max_frame_size(FRAME)
             .handshake(TokioIo::new(socket))
             .await
-            .map_err(|error| unreachable(format!("it does not speak HTTP/2 ({error})")))?;
+            .map_err(|error| closed(format!("it does not speak HTTP/2 ({error})")))?;
         spawner.spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "connection ended");
@@ -91,11 +95,20 @@ fn connect_to_ours<'a>(
         tokio::spawn(task.run());
         let mut inbound = wire::open(connection, hello, limits, requests)
             .await
-            .map_err(|failure| unreachable(failure.to_string()))?;
-        let welcome = inbound.welcome().await?;
+            .map_err(|failure| closed(failure.to_string()))?;
+        let welcome = inbound.welcome().await.map_err(|error| {
+            let says_nothing = [Status::ERR_LOST_CONNECTION, Status::ERR_UNREACH].contains(&error.status());
+            if stranger.is_some() && says_nothing { closed(error.to_string()) } else { error }
+        })?;
         spawner.spawn(receive(inbound, deliverer, abandoned));
         Ok(welcome)
     })
+}
+
+/// Why the server of another user says nothing to a process of this one.
+fn not_for_this_user(owner: u32) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    (owner != own).then(|| format!("it is the server of uid {owner}, and not for uid {own}"))
 }
 
 /// Hands on what the server says, until the end or until nobody is left to listen.

@@ -15,9 +15,12 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 /// Longest path in bytes that the address of a Unix socket holds.
 const MAX_PATH: usize = 107;
 
-/// Connects to the socket at a path of any length.
-pub(super) async fn connect(path: &Path) -> Result<LocalStream, Error> {
-    let connected = connect_any_length(path).await.and_then(|socket| LocalStream::new(socket.into_std()?));
+/// Connects to the socket at a path of any length; also the user who listens there, if the system tells.
+pub(super) async fn connect(path: &Path) -> Result<(LocalStream, Option<u32>), Error> {
+    let connected = connect_any_length(path).await.and_then(|socket| {
+        let owner = socket.peer_cred().ok().map(|peer| peer.uid());
+        Ok((LocalStream::new(socket.into_std()?)?, owner))
+    });
     connected.map_err(|error| failure(path, error))
 }
 

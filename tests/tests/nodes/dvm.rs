@@ -1,120 +1,23 @@
 //! A DVM: `pmixd --head` on hosts that are reached by ssh, and on this one.
 
-use std::process::Command;
-
-use pmix_tests::{DEADLINE, Hosts, Running, example, outside_allocations, program, run, within};
+use pmix_tests::{DEADLINE, Hosts, Running, TestDvm, example, program, run, within};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
 use super::hosts::nothing_is_left_on;
-use super::{agent, nothing_is_left};
+use super::nothing_is_left;
 
-/// The head of a DVM that is ready.
-struct Dvm {
-    head: Running,
-    uri: String,
-    place: Place,
-}
+/// Daemons start as they are told.
+const STARTS: &str = "exec \"$@\"";
 
-/// Where it runs.
-enum Place {
-    /// Daemons of all hosts are here.
-    Here(TempDir),
-    On(Hosts),
-}
-
-impl Place {
-    /// A command on the host of the head.
-    fn command(&self, package: &str, name: &str) -> Command {
-        let program = program(package, name);
-        let mut command = match self {
-            Self::Here(dir) => {
-                let mut command = Command::new(program);
-                command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path());
-                outside_allocations(&mut command);
-                command
-            }
-            Self::On(hosts) => hosts.command(0, program),
-        };
-        command.env_remove("RUST_LOG");
-        command
-    }
-}
-
-impl Dvm {
-    /// On hosts that are all this one.
-    async fn here(hosts: &str, args: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let agent = agent(dir.path(), "exec \"$@\"");
-        let agent = ["--launch-agent", agent.to_str().unwrap()];
-        let hosts = ["--host", hosts];
-        Self::start(Place::Here(dir), &[&hosts, &agent, args].concat()).await
-    }
-
-    async fn on(hosts: Hosts, args: &[&str]) -> Self {
-        Self::start(Place::On(hosts), args).await
-    }
-
-    async fn start(place: Place, args: &[&str]) -> Self {
-        program("pmix-tool", "pmix");
-        let mut command = place.command("pmix-rm", "pmixd");
-        command.args(["--head", "--report-uri", "-"]).args(args);
-        let mut head = Running::start(command);
-        let uri = head.line_at_last().await.expect("the head is not ready");
-        Self { head, uri, place }
-    }
-
-    /// A command of `pmix`, for this DVM.
-    fn pmix(&self, words: &[&str], args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-tool", "pmix");
-        command.args(words).args(["--uri", &self.uri]).args(args);
-        command
-    }
-
-    fn submit(&self, args: &[&str]) -> Command {
-        self.pmix(&["submit"], args)
-    }
-
-    /// `pmixrun` with a job in this DVM.
-    fn pmixrun(&self, args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-rm", "pmixrun");
-        command.args(["--timeout", "100", "--dvm", &self.uri]).args(args);
-        command
-    }
-
-    /// What `pmix nodes` says of each, without the titles.
-    fn nodes(&self) -> Vec<String> {
-        let (code, out, err) = run(self.pmix(&["nodes"], &[]));
-        assert_eq!((code, err.as_str()), (Some(0), ""));
-        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-    }
-
-    /// Waits until what `pmix nodes` says is so.
-    async fn until_nodes(&self, is_so: impl Fn(&[String]) -> bool) {
-        within(async {
-            while !is_so(&self.nodes()) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    }
-
-    /// Ends it by a tool; what the head has said on standard error.
-    async fn stop(self) -> String {
-        assert_eq!(run(self.pmix(&["dvm", "stop"], &[])), (Some(0), String::new(), String::new()));
-        self.ended().await
-    }
-
-    /// Waits for its end, after which nothing is left.
-    async fn ended(self) -> String {
-        let (status, out, err) = self.head.end().await;
-        assert_eq!((status.code(), out.as_str()), (Some(0), ""), "{err}");
-        match &self.place {
-            Place::Here(dir) => nothing_is_left(dir.path()),
-            Place::On(hosts) => nothing_is_left_on(hosts, 0..hosts.count(), &"after the DVM"),
+/// Ends a DVM, after which nothing is left; what its head has said on standard error.
+async fn stop(dvm: TestDvm) -> String {
+    dvm.stop(|dir, hosts| {
+        dir.into_iter().for_each(nothing_is_left);
+        if let Some(hosts) = hosts {
+            nothing_is_left_on(hosts, 0..hosts.count(), &"after the DVM");
         }
-        err
-    }
+    })
+    .await
 }
 
 /// A shell that writes its rank and its node, and then waits for its end, if it is told to.
@@ -128,7 +31,7 @@ fn sorted(out: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
-    let dvm = Dvm::here("a:2,b:2", &[]).await;
+    let dvm = TestDvm::here("a:2,b:2", STARTS, &[]).await;
     let (code, out, err) = run(dvm.pmixrun(&["-n", "4", "--tag-output", "sh", "-c", TELL]));
     assert_eq!((code, sorted(&out)), (Some(0), ["[0] 0 a", "[1] 1 a", "[2] 2 b", "[3] 3 b"].into()), "{err}");
     // as does the ring, whose ranks spawn
@@ -161,14 +64,14 @@ async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
     assert_eq!(status.code(), Some(143), "{err}");
     let (code, _, err) = run(dvm.submit(&["-n", "4", "true"]));
     assert_eq!(code, Some(0), "{err}");
-    let err = dvm.stop().await;
+    let err = stop(dvm).await;
     assert!(err.contains("pmixd: ready with 2 nodes: pmix submit --pid "), "{err}");
     assert!(err.contains("has requested it"), "{err}");
 }
 
 #[tokio::test]
 async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitted_it() {
-    let dvm = Dvm::here("a:2,b:2", &[]).await;
+    let dvm = TestDvm::here("a:2,b:2", STARTS, &[]).await;
     let mut other = Running::start(dvm.submit(&["-n", "2", "sh", "-c", TELL, "sh", "stay"]));
     other.line().await.unwrap();
     let fails = ["-n", "2", "sh", "-c", "test $PMIX_RANK != 1 || exit 7; exec sleep 600"];
@@ -203,14 +106,14 @@ async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitt
     .await;
     assert_eq!(stubborn.end().await.0.code(), Some(130));
     assert!(other.is_running());
-    dvm.stop().await;
+    stop(dvm).await;
     let (status, ..) = other.end().await;
     assert!(status.code().is_some_and(|code| code != 0), "its job ended with the DVM");
 }
 
 #[tokio::test]
 async fn input_reaches_a_job_of_a_dvm_on_whichever_node_it_is() {
-    let dvm = Dvm::here("a,b", &[]).await;
+    let dvm = TestDvm::here("a,b", STARTS, &[]).await;
     let mut command = dvm.pmixrun(&["-n", "2", "--stdin", "1", "sh", "-c", "test $PMIX_RANK = 0 || cat"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     let text: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
@@ -219,7 +122,7 @@ async fn input_reaches_a_job_of_a_dvm_on_whichever_node_it_is() {
     let (code, out, err) = run(command);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == text, "{} bytes of {}", out.len(), text.len());
-    dvm.stop().await;
+    stop(dvm).await;
 }
 
 #[tokio::test]
@@ -230,7 +133,7 @@ async fn what_ranks_publish_lasts_from_one_job_to_the_next_and_is_kept_by_the_he
     let rank = pmix_tests::rank_program();
     let rank = rank.to_str().unwrap();
     for begins in [true, false] {
-        let dvm = Dvm::here("b,a", &store).await;
+        let dvm = TestDvm::here("b,a", STARTS, &store).await;
         if begins {
             let mut job =
                 Running::start(dvm.submit(&["--host", "a", rank, "publish", "service", "10.0.0.1:7000"]));
@@ -241,16 +144,16 @@ async fn what_ranks_publish_lasts_from_one_job_to_the_next_and_is_kept_by_the_he
         let (code, out, err) = run(dvm.submit(&["--host", "b", rank, "look-up", "service"]));
         assert_eq!(code, Some(0), "{out}{err}");
         assert!(out.contains("found 10.0.0.1:7000 of "), "{out}");
-        dvm.stop().await;
+        stop(dvm).await;
     }
 }
 
 #[tokio::test]
 async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() {
-    let dvm = Dvm::here("a,b", &[]).await;
+    let dvm = TestDvm::here("a,b", STARTS, &[]).await;
     let (code, detached, err) = run(dvm.submit(&["--detach", "sleep", "600"]));
     assert_eq!(code, Some(0), "{err}");
-    let ps = |dvm: &Dvm| run(dvm.pmix(&["ps"], &[])).1;
+    let ps = |dvm: &TestDvm| run(dvm.pmix(&["ps"], &[])).1;
     assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
     let mut lost = Running::start(dvm.submit(&["sh", "-c", TELL, "sh", "stay"]));
     assert_eq!(lost.line().await.as_deref(), Some("0 b"));
@@ -263,12 +166,12 @@ async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() 
     })
     .await;
     assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
-    dvm.stop().await;
+    stop(dvm).await;
 }
 
 #[tokio::test]
 async fn a_stage_runs_as_many_jobs_at_a_time_as_there_are_slots() {
-    let dvm = Dvm::here("a:2,b:1", &[]).await;
+    let dvm = TestDvm::here("a:2,b:1", STARTS, &[]).await;
     let dir = tempfile::tempdir().unwrap();
     let (file, out_dir) = (dir.path().join("stage"), dir.path().join("out"));
     let mut lines = String::from("# a comment\n\nsh -c 'echo $PMIX_HOSTNAME; exit 5'\n/no/such/program\n");
@@ -288,16 +191,16 @@ async fn a_stage_runs_as_many_jobs_at_a_time_as_there_are_slots() {
         let written = std::fs::read_to_string(out_dir.join(format!("{line}.out"))).unwrap();
         assert_eq!(written, format!("job {}\n", line - 5));
     }
-    dvm.stop().await;
+    stop(dvm).await;
 }
 
 #[tokio::test]
 async fn nodes_come_and_leave_when_their_last_job_has_ended() {
-    let dvm = Dvm::here("a:1,b:1", &[]).await;
+    let dvm = TestDvm::here("a:1,b:1", STARTS, &[]).await;
     let add = |nodes: &[&str]| run(dvm.pmix(&["nodes", "add"], nodes));
     let drain = |nodes: &[&str]| run(dvm.pmix(&["nodes", "drain"], nodes));
     assert_eq!(add(&["c:2", "d"]), (Some(0), String::new(), String::new()));
-    let names = |dvm: &Dvm| -> Vec<String> {
+    let names = |dvm: &TestDvm| -> Vec<String> {
         dvm.nodes().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&dvm), ["a", "b", "c", "d"]);
@@ -336,7 +239,7 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
     assert_eq!(add(&["b:3"]), (Some(0), String::new(), String::new()));
     let (code, out, err) = run(dvm.submit(&["-n", "5", "sh", "-c", TELL]));
     assert_eq!((code, sorted(&out)), (Some(0), ["0 a", "1 d", "2 b", "3 b", "4 b"].into()), "{err}");
-    let err = dvm.stop().await;
+    let err = stop(dvm).await;
     for words in ["node c takes jobs", "node c has left", "node b has left", "node b takes jobs"] {
         assert!(err.contains(words), "{words}\n{err}");
     }
@@ -345,23 +248,22 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
 
 #[tokio::test]
 async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
-    let dir = tempfile::tempdir().unwrap();
     let script = "test $host != bad || { echo 'no route to host' >&2; exit 255; }; exec \"$@\"";
-    let agent = agent(dir.path(), script);
-    let args = ["--host", "a,b", "--launch-agent", agent.to_str().unwrap()];
-    let dvm = Dvm::start(Place::Here(tempfile::tempdir().unwrap()), &args).await;
+    let dvm = TestDvm::here("a,b", script, &[]).await;
     let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &["c", "bad"]));
     assert_eq!(code, Some(1));
     assert!(err.contains("node bad: ") && err.contains("its last line: no route to host"), "{err}");
     // the other one has come
     assert_eq!(dvm.nodes().len(), 3);
-    dvm.stop().await;
+    stop(dvm).await;
 }
 
 #[tokio::test]
 async fn a_host_that_is_lost_ends_its_jobs_alone_and_comes_back() {
     let Some(hosts) = Hosts::with_ssh(4) else { return };
-    let dvm = Dvm::on(hosts, &["--host", "n0:2,n1:2,n2:2,n3:2", "--host-grace", "2"]).await;
+    let dvm =
+        TestDvm::on(hosts, &["--host", "n0:2,n1:2,n2:2,n3:2", "--host-grace", "2", "--head-grace", "4"])
+            .await;
     let stay = |host: &str| dvm.submit(&["--host", host, "sh", "-c", TELL, "sh", "stay"]);
     let mut jobs = Vec::new();
     for host in ["n1", "n2", "n3"] {
@@ -370,37 +272,34 @@ async fn a_host_that_is_lost_ends_its_jobs_alone_and_comes_back() {
         jobs.push(job);
     }
     let mut dvm = dvm;
-    let Place::On(hosts) = &mut dvm.place else { unreachable!() };
-    hosts.kill(1);
+    dvm.hosts().kill(1);
     let (status, _, err) = jobs.remove(0).end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     let ring = example("ring");
-    let ring = |dvm: &Dvm, count: &str| run(dvm.submit(&["-n", count, ring.to_str().unwrap()]));
+    let ring = |dvm: &TestDvm, count: &str| run(dvm.submit(&["-n", count, ring.to_str().unwrap()]));
     let (code, out, err) = ring(&dvm, "4");
     assert_eq!(code, Some(0), "{out}{err}");
     let (code, _, err) = run(dvm.submit(&["--host", "n1", "true"]));
     assert_eq!(code, Some(1));
     assert!(err.contains("node n1 takes no jobs: it is lost: "), "{err}");
 
-    let Place::On(hosts) = &mut dvm.place else { unreachable!() };
-    hosts.start_again(1);
+    dvm.hosts().start_again(1);
     // a host that is cut off ends what it runs, and belongs to the DVM no more
-    hosts.cut(2);
+    dvm.hosts().cut(2);
     let (status, _, err) = jobs.remove(0).end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     assert_eq!(run(dvm.pmix(&["nodes", "add"], &["n1:2"])), (Some(0), String::new(), String::new()));
     let (code, out, err) = ring(&dvm, "5");
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains(" of 5 on n1: values right"), "{out}");
-    let Place::On(hosts) = &dvm.place else { unreachable!() };
-    hosts.mend(2);
+    dvm.hosts().mend(2);
     assert!(jobs[0].is_running(), "nothing has happened to its node");
     let began = std::time::Instant::now();
-    while hosts.processes_on(2).iter().any(|(_, line)| line.contains("sleep 600")) {
+    while dvm.hosts().processes_on(2).iter().any(|(_, line)| line.contains("sleep 600")) {
         assert!(began.elapsed() < 2 * DEADLINE, "it has missed the head");
         tokio::task::yield_now().await;
     }
-    let err = dvm.stop().await;
+    let err = stop(dvm).await;
     assert!(err.contains("node n1 is lost: ") && err.contains("node n2 is lost: "), "{err}");
     let (status, ..) = jobs.remove(0).end().await;
     assert!(!status.success());
@@ -409,18 +308,17 @@ async fn a_host_that_is_lost_ends_its_jobs_alone_and_comes_back() {
 #[tokio::test]
 async fn a_head_that_is_killed_leaves_nothing_on_any_host() {
     let Some(hosts) = Hosts::with_ssh(3) else { return };
-    let dvm = Dvm::on(hosts, &["--host", "n0,n1,n2"]).await;
+    let mut dvm = TestDvm::on(hosts, &["--host", "n0,n1,n2"]).await;
     let mut job = Running::start(dvm.submit(&["-n", "3", "sh", "-c", TELL, "sh", "stay"]));
     for _ in 0..3 {
         job.line().await.unwrap();
     }
-    let Place::On(hosts) = &dvm.place else { unreachable!() };
     let is_head = |(_, line): &&(i32, String)| line.contains("/pmixd --head ");
-    let head = hosts.processes_on(0).iter().find(is_head).map(|(pid, _)| *pid).unwrap();
+    let head = dvm.hosts().processes_on(0).iter().find(is_head).map(|(pid, _)| *pid).unwrap();
     kill_process(Pid::from_raw(head).unwrap(), Signal::KILL).unwrap();
     let (status, _, err) = job.end().await;
     assert_eq!(status.code(), Some(1), "{err}");
-    nothing_is_left_on(hosts, 0..3, &"after the head was killed");
+    nothing_is_left_on(dvm.hosts(), 0..3, &"after the head was killed");
 }
 
 #[tokio::test]
@@ -438,4 +336,60 @@ async fn in_an_allocation_of_slurm_a_dvm_has_all_of_its_nodes() {
     let count = |node: &str| out.lines().filter(|line| line.ends_with(node)).count();
     assert_eq!(["n0", "n1", "n2"].map(count), [4, 4, 4], "{out}{err}");
     nothing_is_left_on(&hosts, 0..3, &"after the batch script");
+}
+
+#[tokio::test]
+async fn a_head_tells_systemd_and_scripts_when_it_is_ready_and_systemd_when_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = std::os::unix::net::UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let heard = || {
+        let mut message = [0; 256];
+        let count = socket.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..count]).into_owned()
+    };
+    let uri = dir.path().join("uri");
+    let mut command = std::process::Command::new(program("pmix-rm", "pmixd"));
+    command.args(["--head", "--report-uri", uri.to_str().unwrap(), "--report-pid", "-"]);
+    command.env("NOTIFY_SOCKET", dir.path().join("notify")).env("PMIX_SERVER_TMPDIR", dir.path());
+    pmix_tests::outside_allocations(&mut command);
+    let mut head = Running::start(command);
+    assert_eq!(head.line().await, Some(head.pid().to_string()));
+    let ready = heard();
+    assert!(ready.contains("READY=1"), "{ready}");
+    // it is there by now, and whole
+    let address = std::fs::read_to_string(&uri).unwrap();
+    let mut job = std::process::Command::new(program("pmix-tool", "pmix"));
+    job.args(["submit", "--uri", address.trim(), "sh", "-c", "echo socket: $NOTIFY_SOCKET"]);
+    assert_eq!(run(job), (Some(0), "socket:\n".into(), String::new()), "ranks have nothing to tell systemd");
+    head.signal(Signal::TERM);
+    let ending = heard();
+    assert!(ending.contains("STOPPING=1"), "{ending}");
+    let (status, _, err) = head.end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    assert!(!uri.exists(), "{err}");
+}
+
+#[tokio::test]
+async fn a_head_that_cannot_start_says_why() {
+    let head = async |args: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = std::process::Command::new(program("pmix-rm", "pmixd"));
+        command.arg("--head").args(args).env("PMIX_SERVER_TMPDIR", dir.path());
+        pmix_tests::outside_allocations(&mut command);
+        let (status, out, err) = Running::start(command).end().await;
+        nothing_is_left(dir.path());
+        (status.code(), out, err)
+    };
+    for (args, code, words) in [
+        (&["--host", "n1", "--launch-agent", "/no/such/agent"][..], 1, "cannot start /no/such/agent"),
+        (&["--host", "n1", "--launch-agent", "false"], 1, "node n1: false ended with exit code 1"),
+        (&["--report-uri", "/no/such/dir/uri"], 1, "--report-uri: /no/such/dir/uri: "),
+        (&["--store", "/no/such/dir/store"], 1, "--store"),
+        (&["--nodes"], 2, "--nodes"),
+    ] {
+        let (ended, out, err) = head(args).await;
+        assert_eq!((ended, out.as_str()), (Some(code), ""), "{err}");
+        assert!(err.contains(words), "{words}\n{err}");
+    }
 }

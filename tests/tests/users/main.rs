@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+mod dvm;
 mod jobs;
 mod refusals;
 

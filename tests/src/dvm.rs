@@ -1,0 +1,162 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::hosts::Hosts;
+use crate::peers::{outside_allocations, run};
+use crate::programs::{Running, program};
+use crate::runtime::within;
+
+/// A DVM: `pmixd --head`, ready for jobs. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct TestDvm {
+    head: Running,
+    uri: String,
+    place: Place,
+}
+
+/// Where it runs.
+#[derive(Debug)]
+enum Place {
+    /// Daemons of all hosts are here.
+    Here(TempDir),
+    On(Hosts),
+}
+
+impl Place {
+    /// A command on the host of the head.
+    fn command(&self, package: &str, name: &str) -> Command {
+        let program = program(package, name);
+        let mut command = match self {
+            Self::Here(dir) => {
+                let mut command = Command::new(program);
+                command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path());
+                outside_allocations(&mut command);
+                command
+            }
+            Self::On(hosts) => hosts.command(0, program),
+        };
+        command.env_remove("RUST_LOG");
+        command
+    }
+}
+
+impl TestDvm {
+    /// On this node alone.
+    pub async fn alone() -> Self {
+        Self::start(Place::Here(tempfile::tempdir().unwrap()), &[]).await
+    }
+
+    /// On hosts that are all this one, whose daemons this shell script starts; its first argument is the name of the host.
+    pub async fn here(hosts: &str, script: &str, args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = agent(dir.path(), script);
+        let hosts = ["--host", hosts, "--launch-agent", agent.to_str().unwrap()];
+        Self::start(Place::Here(dir), &[&hosts, args].concat()).await
+    }
+
+    /// On hosts that are reached by ssh.
+    pub async fn on(hosts: Hosts, args: &[&str]) -> Self {
+        Self::start(Place::On(hosts), args).await
+    }
+
+    async fn start(place: Place, args: &[&str]) -> Self {
+        program("pmix-tool", "pmix");
+        let mut command = place.command("pmix-rm", "pmixd");
+        command.args(["--head", "--report-uri", "-"]).args(args);
+        let mut head = Running::start(command);
+        let uri = head.line_at_last().await.expect("the head is not ready");
+        Self { head, uri, place }
+    }
+
+    /// The process of the head, or what has started it on its host.
+    pub const fn head(&self) -> &Running {
+        &self.head
+    }
+
+    /// The address of its server.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The directory of its servers' sessions.
+    ///
+    /// # Panics
+    /// If it is on hosts of its own.
+    pub fn dir(&self) -> &Path {
+        match &self.place {
+            Place::Here(dir) => dir.path(),
+            Place::On(_) => panic!("each host has its own"),
+        }
+    }
+
+    /// Its hosts.
+    ///
+    /// # Panics
+    /// If it is here.
+    pub fn hosts(&mut self) -> &mut Hosts {
+        match &mut self.place {
+            Place::On(hosts) => hosts,
+            Place::Here(_) => panic!("it has no hosts of its own"),
+        }
+    }
+
+    /// A command of `pmix`, for this DVM.
+    pub fn pmix(&self, words: &[&str], args: &[&str]) -> Command {
+        let mut command = self.place.command("pmix-tool", "pmix");
+        command.args(words).args(["--uri", &self.uri]).args(args);
+        command
+    }
+
+    /// A job by `pmix submit`.
+    pub fn submit(&self, args: &[&str]) -> Command {
+        self.pmix(&["submit"], args)
+    }
+
+    /// A job by `pmixrun`.
+    pub fn pmixrun(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command("pmix-rm", "pmixrun");
+        command.args(["--timeout", "100", "--dvm", &self.uri]).args(args);
+        command
+    }
+
+    /// What `pmix nodes` says of each, without the titles, in words with one space between them.
+    pub fn nodes(&self) -> Vec<String> {
+        let (code, out, err) = run(self.pmix(&["nodes"], &[]));
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    /// Waits until what `pmix nodes` says is so.
+    pub async fn until_nodes(&self, is_so: impl Fn(&[String]) -> bool) {
+        within(async {
+            while !is_so(&self.nodes()) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Ends it by a tool, after which `is_clean` is to return; what the head has said on standard error.
+    pub async fn stop(self, is_clean: impl FnOnce(Option<&Path>, Option<&Hosts>)) -> String {
+        assert_eq!(run(self.pmix(&["dvm", "stop"], &[])), (Some(0), String::new(), String::new()));
+        let (status, out, err) = self.head.end().await;
+        assert_eq!((status.code(), out.as_str()), (Some(0), ""), "{err}");
+        match &self.place {
+            Place::Here(dir) => is_clean(Some(dir.path()), None),
+            Place::On(hosts) => is_clean(None, Some(hosts)),
+        }
+        err
+    }
+}
+
+/// A script in place of ssh: it is given the host and the command.
+fn agent(dir: &Path, script: &str) -> PathBuf {
+    let path = dir.join("agent");
+    fs::write(&path, format!("#!/bin/sh\nhost=$1\nshift\n{script}\n")).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
+}

@@ -1,0 +1,65 @@
+//! A DVM of another user.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use pmix_tests::{OtherUser, Running, TestDvm, program, run};
+
+/// Lets everybody enter a directory and all that is below it.
+fn open_up(path: &Path) {
+    let is_dir = path.is_dir();
+    fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    if is_dir {
+        fs::read_dir(path).unwrap().for_each(|entry| open_up(&entry.unwrap().path()));
+    }
+}
+
+#[tokio::test]
+async fn sec_02_tol_15_another_user_can_neither_use_nor_see_nor_end_a_dvm() {
+    let Some(user) = OtherUser::second() else { return };
+    let dvm = TestDvm::alone().await;
+    let mut job = Running::start(dvm.submit(&["sh", "-c", "echo secret; exec sleep 600"]));
+    job.line_with("secret").await;
+    let nspace = run(dvm.pmix(&["ps"], &[])).1;
+    let nspace = nspace.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let (pmix, pmixrun) = (program("pmix-tool", "pmix"), program("pmix-rm", "pmixrun"));
+    let (pmix, pmixrun) = (user.copy_of(&pmix), user.copy_of(&pmixrun));
+    let attempts: [(&Path, &[&str]); 9] = [
+        (&pmix, &["submit", "true"]),
+        (&pmix, &["submit", "--detach", "true"]),
+        (&pmix, &["dvm", "stop"]),
+        (&pmix, &["nodes"]),
+        (&pmix, &["nodes", "add", "n1"]),
+        (&pmix, &["nodes", "drain", "n1"]),
+        (&pmix, &["ps"]),
+        (&pmix, &["output", &nspace]),
+        (&pmixrun, &["--dvm", dvm.uri(), "true"]),
+    ];
+    // by the permissions of the files, and where these are no obstacle, by what the kernel says of the one who connects
+    for is_open in [false, true] {
+        if is_open {
+            open_up(dvm.dir());
+        }
+        for (program, words) in attempts {
+            let mut command = user.command(program);
+            command.args(words);
+            if program == pmix {
+                command.args(["--uri", dvm.uri()]);
+                // what follows a program is its own
+                if words[0] == "submit" {
+                    command = user.command(program);
+                    command.args(["submit", "--uri", dvm.uri()]).args(&words[1..]);
+                }
+            }
+            let (code, out, err) = run(command);
+            assert_eq!((code, out.as_str()), (Some(1), ""), "{words:?}: {err}");
+            let why =
+                if is_open { format!("not for uid {}", user.uid) } else { "has no permission".to_owned() };
+            assert!(err.contains(&why), "{words:?}: {err}");
+        }
+    }
+    assert!(job.is_running());
+    let err = dvm.stop(|_, _| ()).await;
+    assert!(!err.contains("panicked"), "{err}");
+}
