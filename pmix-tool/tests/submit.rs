@@ -142,6 +142,20 @@ fn the_end_of_a_job_that_ends_before_its_spawn_is_answered_is_known() {
     });
 }
 
+/// A server says that it has dropped an event only with the next one, which may never come.
+#[test]
+fn the_end_of_a_job_that_nothing_tells_of_is_noticed_when_events_are_silent() {
+    let rig = Rig::start();
+    rig.of_tool.block_on(async {
+        let submitter = within(rig.tool().await.submitter()).await.unwrap();
+        let app = vec![App::new("gone", 1)];
+        let mut job = within(submitter.submit(app, Directives::new(), IofChannels::NONE)).await.unwrap();
+        rig.host.end_silently("gone");
+        assert!(matches!(next(&mut job).await, Err(Error::UnknownEnd(_))));
+        assert!(within(job.next()).await.is_none());
+    });
+}
+
 #[test]
 fn when_events_are_lost_jobs_that_are_gone_are_reported_and_others_followed_on() {
     let rig = Rig::start();

@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use thiserror::Error;
 
-/// Queries the PMIx servers of this user on this node
+/// Queries the PMIx servers of this user on this node, and runs jobs in them
 #[derive(Debug, Parser)]
 #[command(name = "pmix", version, after_help = AFTER_HELP)]
 struct Cli {
@@ -55,7 +55,7 @@ does not work with them, and mpirun of Open MPI 5.0 may not exit by itself after
 to mpirun of Open MPI 4, which would crash.
 
 Exit code: 0 if there was something to print; 1 if not, or if no server could be queried; 2 for an invalid command \
-line.
+line. That of `pmix submit` is the exit code of the job.
 
 RUST_LOG=debug logs what pmix does to standard error.";
 

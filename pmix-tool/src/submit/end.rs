@@ -53,6 +53,8 @@ pub(super) fn read(event: &Event) -> Option<(Nspace, JobEnd)> {
     let exit_code = info.get(&keys::EXIT_CODE).ok().flatten();
     let (exit_code, status) = match (exit_code, status) {
         (Some(code), Some(status)) => (code, status),
+        // PRRTE gives the exit code in its place; statuses are negative
+        (None, Some(status)) if status.to_raw() > 0 => (status.to_raw(), Status::ERR_JOB_NON_ZERO_TERM),
         (None, Some(status)) => (i32::from(!status.is_success()), status),
         (Some(0) | None, None) => (0, Status::SUCCESS),
         (Some(code), None) => (code, Status::ERR_JOB_NON_ZERO_TERM),
@@ -84,6 +86,7 @@ mod tests {
             (named().with_info(code(0)).with_info(status(Status::SUCCESS)), (0, Status::SUCCESS)),
             (named().with_info(status(Status::SUCCESS)), (0, Status::SUCCESS)),
             (named().with_info(status(Status::ERR_JOB_CANCELED)), (1, Status::ERR_JOB_CANCELED)),
+            (named().with_info(status(Status::from_raw(4))), (4, failed)),
             (named(), (0, Status::SUCCESS)),
             (named().with_info(code(7)), (7, failed)),
         ] {

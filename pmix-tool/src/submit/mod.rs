@@ -182,8 +182,9 @@ impl Submitter {
         let has_limit = directives.contains(&keys::TIMEOUT);
         let mut spawn = shared.client.spawn(apps).directives(directives).notify_completion();
         if let Some(limit) = shared.tool.servers().limit().filter(|_| !has_limit) {
-            let whole = limit.as_secs() + u64::from(limit.subsec_nanos() > 0);
-            spawn = spawn.timeout(Duration::from_secs(whole));
+            let whole = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));
+            // beyond what the attribute can express, the tool's own clock is enough
+            spawn = spawn.timeout(Duration::from_secs(whole.min(i32::MAX as u64)));
         }
         let under_way = UnderWay::begin(shared);
         let nspace = shared.tool.within_limit("spawn", spawn).await?;

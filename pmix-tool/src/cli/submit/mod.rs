@@ -86,7 +86,8 @@ A job that finds no room in the server is refused. With --stage it is tried agai
 
 If this command is killed, its jobs end, except for one with --detach.
 
-If this command is too slow a reader, output is missing; it says how much.
+If the reader of the output is too slow, some is missing; a message says how much. Servers of OpenPMIx (prte) do not forward what a job writes \
+in its first moments.
 
 Exit code: that of the job, which is 0 if all its processes succeeded, or else that of the first that failed, or 128 plus the number \
 of the signal that ended it; 124 after --time-limit; 141 if the reader of the output has gone away; 1 if the job could not be started, \
