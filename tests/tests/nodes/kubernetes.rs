@@ -1,15 +1,17 @@
 //! The manifest for Kubernetes, on hosts in place of pods.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pmix_tests::{Hosts, example, program};
+use pmix_tests::{Hosts, example, program, run};
 
 use super::hosts::nothing_is_left_on;
 
-/// The script that all pods run, as the manifest has it.
-fn script() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/k8s/job.yaml");
+/// The script that all pods run, as a manifest has it.
+fn script(manifest: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/k8s").join(manifest);
     let text = fs::read_to_string(path).unwrap();
     let mut lines = text.lines().skip_while(|line| line.trim() != "- |").skip(1).peekable();
     let first = lines.peek().unwrap();
@@ -17,20 +19,62 @@ fn script() -> String {
     lines.map_while(|line| line.strip_prefix(&indent)).map(|line| format!("{line}\n")).collect()
 }
 
+/// A host of three, in place of a pod.
+fn pod(hosts: &Hosts, index: usize, script: &str) -> Command {
+    let bin = program("pmix-rm", "pmixd").parent().unwrap().to_owned();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = hosts.command(index, "sh");
+    command.args(["-c", script]).env("PATH", &path);
+    command.env("JOB_COMPLETION_INDEX", index.to_string()).env("PODS", "3").env("SLOTS", "2");
+    command
+        .env("RUN", "7d1f")
+        .env("LINES_OF_RUNS", hosts.shared().join("lines"))
+        .env("PMIXRUN_RECORD", "none");
+    command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn pods_of_an_indexed_job_are_a_dvm() {
+    let Some(hosts) = Hosts::with_ssh(3) else { return };
+    let script = script("dvm.yaml");
+    let mut pods = [2, 1, 0].map(|index| pod(&hosts, index, &script).spawn().unwrap());
+    let head = &mut pods[2];
+    let mut said = BufReader::new(head.stderr.as_mut().unwrap()).lines();
+    let ready = said.by_ref().map_while(Result::ok).find(|line| line.contains("ready with 3 nodes"));
+    assert!(ready.is_some(), "the head has ended");
+    let pmix = |words: &[&str]| {
+        let mut command = hosts.command(0, program("pmix-tool", "pmix"));
+        command.args(words).env_remove("RUST_LOG");
+        run(command)
+    };
+    let probe = hosts.command(0, "test").args(["-e", "/tmp/dvm.uri"]).status().unwrap();
+    assert!(probe.success(), "the probe of the manifest finds it ready");
+    let (code, out, err) = pmix(&["submit", "-n", "6", "sh", "-c", "echo $PMIX_RANK on $PMIX_HOSTNAME"]);
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        (code, lines),
+        (Some(0), ["0 on n0", "1 on n0", "2 on n1", "3 on n1", "4 on n2", "5 on n2"].into()),
+        "{err}"
+    );
+    assert_eq!(pmix(&["dvm", "stop"]), (Some(0), String::new(), String::new()));
+    drop(said);
+    for pod in pods {
+        assert!(pod.wait_with_output().unwrap().status.success());
+    }
+    nothing_is_left_on(&hosts, 0..3, &"after the DVM");
+}
+
 #[test]
 fn pods_of_an_indexed_job_run_one_job() {
     let Some(hosts) = Hosts::with_ssh(3) else { return };
     let (pmixrun, ring) = (program("pmix-rm", "pmixrun"), example("ring"));
-    let bin = program("pmix-rm", "pmixd").parent().unwrap().to_owned();
-    assert_eq!(pmixrun.parent(), Some(&*bin));
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    assert_eq!(pmixrun.parent(), program("pmix-rm", "pmixd").parent());
     let lines = hosts.shared().join("lines");
-    let pod = |index: usize| -> Command {
-        let mut command = hosts.command(index, "sh");
-        command.args(["-c", &script(), "hello"]).arg(&ring).env("PATH", &path);
-        command.env("JOB_COMPLETION_INDEX", index.to_string()).env("PODS", "3").env("SLOTS", "2");
-        command.env("RUN", "7d1f").env("LINES_OF_RUNS", &lines).env("PMIXRUN_RECORD", "none");
-        command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let pod = |index: usize| {
+        let mut command = pod(&hosts, index, &script("job.yaml"));
+        command.arg("hello").arg(&ring);
         command
     };
     // in any order

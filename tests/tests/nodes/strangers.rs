@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pmix_tests::{Hosts, on_path, program, run};
+use pmix_tests::{Hosts, Running, TestDvm, on_path, program, run};
 
 use super::hosts::{nothing_is_left_on, pmixrun_on};
 
@@ -57,4 +57,47 @@ fn ranks_of_mpi4py_of_debian_are_where_they_should_be() {
     assert_eq!(out, expected);
     let out = said(&hosts, 4, &[python.to_str().unwrap(), "-m", "mpi4py.bench", "ringtest", "-n", "1000"]);
     assert!(out.contains("(4 processes, 1000 bytes)"), "{out}");
+}
+
+#[tokio::test]
+async fn mpi_jobs_of_debian_run_side_by_side_in_a_dvm() {
+    let Some(netpipe) = on_path("NPopenmpi", "apt-get install netpipe-openmpi") else { return };
+    if !std::path::Path::new("/usr/lib/python3/dist-packages/mpi4py").exists() {
+        return pmix_tests::skipped("mpi4py (apt-get install python3-mpi4py)");
+    }
+    let Some(hosts) = Hosts::with_ssh(2) else { return };
+    let shared = hosts.shared().to_owned();
+    let mut dvm = TestDvm::on(hosts, &["--host", "n0:4,n1:4"]).await;
+    let dir = shared.to_str().unwrap();
+    let messages = [
+        "-n",
+        "2",
+        "--map-by",
+        "node",
+        "--wdir",
+        dir,
+        netpipe.to_str().unwrap(),
+        "-u",
+        "64",
+        "-o",
+        "messages",
+    ];
+    let mut measuring = dvm.submit(&messages);
+    pmix_tests::allow_root(&mut measuring);
+    let measuring = Running::start(measuring);
+    for _ in 0..2 {
+        let hello = ["-n", "4", "--map-by", "node", "/usr/bin/python3", "-m", "mpi4py.bench", "helloworld"];
+        let (code, out, err) = run(dvm.submit(&hello));
+        assert_eq!(code, Some(0), "{out}{err}");
+        let expected: String = (0..4)
+            .map(|rank| format!("Hello, World! I am process {rank} of 4 on n{}.\n", rank % 2))
+            .collect();
+        assert_eq!(out, expected);
+    }
+    let (status, out, err) = measuring.end().await;
+    assert!(status.success(), "{out}{err}");
+    let measured = std::fs::read_to_string(shared.join("messages")).unwrap();
+    assert!(measured.lines().count() > 10, "{measured}");
+    assert_eq!(dvm.hosts().count(), 2);
+    dvm.stop(|_, hosts| nothing_is_left_on(hosts.unwrap(), 0..2, &"after the DVM")).await;
 }
