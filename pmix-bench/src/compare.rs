@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::c::Programs;
 use crate::matrix::{self, Step, Work};
 use crate::record::Record;
-use crate::table::Table;
+use crate::table::{C_RANKS, RUST_RANKS, Table};
 use crate::{Result, machine};
 
 /// Measures both sides in turn, and prints the table of ratios (our figure divided by theirs: below 1 we are better)
@@ -32,11 +32,6 @@ pub(crate) struct Compare {
     /// Only metrics whose names contain one of these words
     words: Vec<String>,
 }
-
-/// Our server with our ranks.
-const OURS: &str = "pmix-rs";
-/// Our server, used as the C library is: by ranks in C, and by a host that spells job data out.
-const NATIVE: &str = "pmix-rs-native";
 
 /// Whom a step is run by.
 #[derive(Debug)]
@@ -107,12 +102,17 @@ impl Compare {
 
 /// The table of lines that were measured before.
 pub(crate) fn table_of(files: &[String]) -> Result<Table> {
+    Ok(Table::new(&lines_of(files)?))
+}
+
+/// Lines that were measured before.
+pub(crate) fn lines_of(files: &[String]) -> Result<Vec<Record>> {
     let mut lines: Vec<Record> = Vec::new();
     for file in files {
         let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
         lines.extend(parse(&text).map_err(|error| format!("{file}: {error}"))?);
     }
-    Ok(Table::new(&lines))
+    Ok(lines)
 }
 
 fn parse(text: &str) -> serde_json::Result<Vec<Record>> {
@@ -132,9 +132,9 @@ fn sides(programs: &Programs) -> Result<[Side; 4]> {
         |name: &str, rank| Side { name: name.to_owned(), host: vec![own.clone()], rank, variable: None };
     Ok([
         theirs("", None),
-        ours(OURS, vec![own.clone(), "client".to_owned()]),
+        ours(RUST_RANKS, vec![own.clone(), "client".to_owned()]),
         theirs("-hash", Some(("PMIX_MCA_gds", "hash"))),
-        ours(NATIVE, vec![text(&programs.client())]),
+        ours(C_RANKS, vec![text(&programs.client())]),
     ])
 }
 
@@ -142,8 +142,8 @@ impl Side {
     /// What a step has measured; nothing if it would measure what another side does.
     fn run(&self, step: &Step, round: u64) -> Result<Vec<Record>> {
         let is_job_data = matches!(step.work, Work::JobData(_));
-        let would_repeat = self.name == NATIVE && !step.has_ranks() && !is_job_data;
-        if would_repeat || step.is_floor() && self.name != OURS {
+        let would_repeat = self.name == C_RANKS && !step.has_ranks() && !is_job_data;
+        if would_repeat || step.is_floor() && self.name != RUST_RANKS {
             return Ok(Vec::new());
         }
         let directory = TempDir::new()?;
@@ -162,7 +162,7 @@ impl Side {
                 command.env("BENCH_LAUNCH_STATS", "1");
             }
         }
-        if self.name == NATIVE && is_job_data {
+        if self.name == C_RANKS && is_job_data {
             command.arg("--arrays");
         }
         let output = if step.one_cpu { on_one_cpu(|| command.output())? } else { command.output()? };

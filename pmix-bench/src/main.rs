@@ -18,6 +18,7 @@ mod page;
 mod plot;
 mod record;
 mod table;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ enum Mode {
     Compare(compare::Compare),
     /// Prints the table of lines that `compare --json` has printed
     Table { files: Vec<String> },
+    /// Lists which ratios of such lines meet their targets
+    Targets { files: Vec<String> },
     /// Lists the ratios of times over 50 µs that differ by more than 15 % between two runs
     Agree {
         /// Lines that `compare --json` has printed
@@ -97,6 +100,10 @@ impl Mode {
             Self::Compare(compare) => compare.run(),
             Self::Table { files } => {
                 print!("{}", compare::table_of(&files)?);
+                Ok(())
+            }
+            Self::Targets { files } => {
+                print!("{}", targets::Targets::new(&compare::lines_of(&files)?));
                 Ok(())
             }
             Self::Agree { first, second } => {

@@ -7,9 +7,14 @@ use std::fmt::{self, Write as _};
 use crate::record::{Record, median};
 
 /// The C library's lines have names that begin so.
-const THEIRS: &str = "openpmix";
-/// Ours: Rust clients, and C clients on our server.
-const OURS: [&str; 2] = ["pmix-rs", "pmix-rs-native"];
+pub(crate) const THEIRS: &str = "openpmix";
+/// How the names of those lines end that are of its store `hash`; of its store `ds21`, they end with the version.
+pub(crate) const HASH: &str = "hash";
+/// Our server with our ranks.
+pub(crate) const RUST_RANKS: &str = "pmix-rs";
+/// Our server, used as the C library is: by ranks in C, and by a host that spells job data out.
+pub(crate) const C_RANKS: &str = "pmix-rs-native";
+const OURS: [&str; 2] = [RUST_RANKS, C_RANKS];
 /// A rate is better the higher it is; everything else the lower.
 const RATE: &str = "ops/s";
 /// What is no metric but says what others did on the machine.
@@ -174,7 +179,7 @@ impl Row {
             vec![self.metric.clone(), self.n.to_string(), self.size.to_string(), self.unit.clone()];
         match &self.theirs {
             Some(side) => {
-                let store = if side.name.ends_with("-hash") { "hash" } else { "ds21" };
+                let store = if side.name.ends_with(HASH) { HASH } else { "ds21" };
                 cells.push(format!("{} {store}", figure(side.median())));
             }
             None => cells.push(String::new()),

@@ -88,9 +88,9 @@ const SUPPORTED: &[Supported<'static>] = &[
 ];
 
 /// What is supported by this library, and by the one on top of it.
-pub(crate) fn at_start(more: AttributeRegistry) -> AttributeRegistry {
+pub(crate) fn with(more: &AttributeRegistry) -> AttributeRegistry {
     let mut registry = AttributeRegistry::of_library(AttributeLevel::Client, SUPPORTED);
-    registry.merge(more);
+    registry.merge(more.clone());
     registry
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use crate::store::Lookup;
 
     fn reported(function: &str) -> Vec<String> {
-        let registry = at_start(AttributeRegistry::new());
+        let registry = with(&AttributeRegistry::new());
         let attributes = registry.attributes(AttributeLevel::Client, function).unwrap();
         attributes.iter().map(|attribute| attribute.key.to_string()).collect()
     }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn att_01_every_function_of_this_library_is_reported() {
-        let registry = at_start(AttributeRegistry::new());
+        let registry = with(&AttributeRegistry::new());
         let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut own: Vec<String> = Vec::new();
         for dir in ["", "client", "ops", "events"] {

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::env::{self, ByHand, Launch, Server};
 use crate::error::Error;
 use crate::ops::stop_in_init;
-use crate::{attributes, singleton, transport};
+use crate::{singleton, transport};
 
 /// Settings of a [`Client`] to be initialized.
 ///
@@ -80,7 +80,7 @@ impl Client {
     /// # Cancel safety
     /// Safe.
     pub async fn singleton() -> Result<Self, Error> {
-        singleton::start(attributes::at_start(AttributeRegistry::new())).map(Self::new)
+        singleton::start(AttributeRegistry::new()).map(Self::new)
     }
 
     /// A tool of this identity without server: its own data works, everything that needs a server fails with `ERR_UNREACH`.
@@ -88,9 +88,7 @@ impl Client {
     /// a time.
     #[doc(alias = "PMIX_TOOL_DO_NOT_CONNECT")]
     pub fn without_server(proc: ProcId, attributes: AttributeRegistry) -> Self {
-        let mut all = attributes::at_start(AttributeRegistry::new());
-        all.merge(attributes);
-        Self::new(Core::new(proc, singleton::hostname(), None, None, all))
+        Self::new(Core::new(proc, singleton::hostname(), None, None, attributes))
     }
 }
 
@@ -201,7 +199,7 @@ impl ClientBuilder {
     #[doc(alias = "PMIx_Init")]
     pub async fn init(self) -> Result<Client, Error> {
         let uses_environment = self.uses_environment;
-        let attributes = attributes::at_start(self.attributes);
+        let attributes = self.attributes;
         let variable = |name: &str| env::process_variable(name).filter(|_| uses_environment);
         let by_hand = ByHand {
             uri: self.uri.as_deref(),

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Reply, Request};
 use pmix_types::{AttributeRegistry, Info, ProcId};
 
+use crate::attributes;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::store::Store;
@@ -25,8 +26,10 @@ struct State {
     commit_order: Mutex<()>,
     /// `None` for a singleton.
     connection: Option<Arc<Connection>>,
-    /// What the libraries in this process support.
-    attributes: AttributeRegistry,
+    /// What libraries on top of this one support.
+    more_attributes: AttributeRegistry,
+    /// What the libraries in this process support; few processes ask, and to write it out takes longer than a round trip.
+    attributes: OnceLock<AttributeRegistry>,
     is_finalized: AtomicBool,
 }
 
@@ -36,7 +39,7 @@ impl Core {
         hostname: String,
         job: Option<Arc<JobData>>,
         connection: Option<Arc<Connection>>,
-        attributes: AttributeRegistry,
+        more_attributes: AttributeRegistry,
     ) -> Self {
         let mut store = Store::new(proc.clone(), hostname.clone(), job);
         if connection.as_deref().is_some_and(Connection::is_native) {
@@ -49,7 +52,8 @@ impl Core {
             store,
             commit_order: Mutex::new(()),
             connection,
-            attributes,
+            more_attributes,
+            attributes: OnceLock::new(),
             is_finalized: AtomicBool::new(false),
         }))
     }
@@ -80,7 +84,7 @@ impl Core {
     }
 
     pub(crate) fn attributes(&self) -> &AttributeRegistry {
-        &self.0.attributes
+        self.0.attributes.get_or_init(|| attributes::with(&self.0.more_attributes))
     }
 
     pub(crate) fn store(&self) -> RwLockReadGuard<'_, Store> {

@@ -275,6 +275,20 @@ impl Value {
         }
     }
 
+    /// The infos, without copying them; the value itself if it is no array of infos.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_infos(self) -> Result<Vec<Info>, Self> {
+        match self {
+            Self::DataArray(array) => match *array {
+                DataArray::Info(infos) => Ok(infos),
+                other => Err(Self::DataArray(Box::new(other))),
+            },
+            other => Err(other),
+        }
+    }
+
     /// Whether this reads as true: a true boolean, or a key given without value (GEN-06).
     ///
     /// # Errors

@@ -212,14 +212,16 @@ fn of_process(queries: &[Query], attributes: &AttributeRegistry) -> Option<Resul
 
 /// Takes a `QUERY_RESULTS` apart: qualifiers first, if there are any, then an info a key (QRY-02).
 fn read_result(info: Info) -> Result<QueryResult, Error> {
-    let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
-        return Err(Error::protocol(format!("{} is not a query result", info.key)));
-    };
+    let stranger = || Error::protocol(format!("{} is not a query result", info.key));
+    if !info.is(&keys::QUERY_RESULTS) {
+        return Err(stranger());
+    }
+    let infos = info.value.into_infos().map_err(|_| stranger())?;
     let mut result = QueryResult::default();
     for info in infos {
         match info.value.as_infos().filter(|_| info.is(&keys::QUERY_QUALIFIERS)) {
             Some(qualifiers) => result.qualifiers.extend(qualifiers.iter().cloned()),
-            None => result.infos.push(info.clone()),
+            None => result.infos.push(info),
         }
     }
     Ok(result)

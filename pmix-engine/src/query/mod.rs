@@ -139,8 +139,8 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
             }
         });
     }
-    let result = questions.result();
-    cx.reply(questions.to, result.map(Reply::Query));
+    let to = questions.to;
+    cx.reply(to, questions.result().map(Reply::Query));
 }
 
 /// The failure of a key that nobody knows: not found, or only the host could know and it answers no queries (QRY-03).

@@ -86,20 +86,23 @@ impl Question {
         }
     }
 
-    /// Takes over what the host has found, if it belongs to this query.
-    fn take(&mut self, infos: &[Info]) {
-        self.settle(|key, _| match infos.iter().find(|info| info.key == *key) {
-            Some(info) => Outcome::Found(info.value.clone()),
-            None => Outcome::Open,
+    /// Takes over what the host has found, if it belongs to this query. Tables can be large, so they are not copied.
+    fn take(&mut self, infos: &mut [Info]) {
+        self.settle(|key, query| {
+            let Some(info) = infos.iter_mut().find(|info| info.key == *key) else { return Outcome::Open };
+            // a key that is asked for twice is answered twice
+            let is_once = query.keys.iter().filter(|other| *other == key).count() == 1;
+            Outcome::Found(if is_once { take_value(&mut info.value) } else { info.value.clone() })
         });
     }
 
-    fn found(&self) -> Vec<Info> {
-        let pair = |(key, outcome): (&KeyName, &Outcome)| match outcome {
-            Outcome::Found(value) => Some(Info::dynamic(key.clone(), value.clone())),
+    /// Takes out what was found.
+    fn found(&mut self) -> Vec<Info> {
+        let pair = |(key, outcome): (&KeyName, &mut Outcome)| match outcome {
+            Outcome::Found(value) => Some(Info::dynamic(key.clone(), take_value(value))),
             _ => None,
         };
-        self.query.keys.iter().zip(&self.outcomes).filter_map(pair).collect()
+        self.query.keys.iter().zip(&mut self.outcomes).filter_map(pair).collect()
     }
 }
 
@@ -107,7 +110,7 @@ impl Questions {
     /// Takes the host's answer. If it does not support or find a key, the server may still know it.
     pub(super) fn take_answer(&mut self, result: Result<Answer, Failure>) {
         match result {
-            Ok(Answer::Query(found)) => self.take(&found),
+            Ok(Answer::Query(found)) => self.take(found),
             Err(failure) if [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND].contains(&failure.status) => {}
             Ok(other) => {
                 self.fail_host(&Failure::new(
@@ -121,17 +124,22 @@ impl Questions {
 
     /// Results come in the order of the queries, each with the qualifiers of its query; a query without any results
     /// leaves no gap. Hosts may leave out the qualifiers, and even the frame around the results of a query.
-    fn take(&mut self, found: &QueryResults) {
+    fn take(&mut self, found: QueryResults) {
         let mut next = 0;
-        for info in &found.results {
-            let Some(infos) = info.value.as_infos().filter(|_| info.is(&keys::QUERY_RESULTS)) else {
-                let sent = self.asked.iter_mut().filter(|question| question.for_host().is_some());
-                sent.for_each(|question| question.take(std::slice::from_ref(info)));
-                continue;
-            };
-            if let Some(at) = self.place_of(infos, next) {
-                self.asked[at].take(infos);
-                next = at + 1;
+        for mut info in found.results {
+            let is_frame = info.is(&keys::QUERY_RESULTS);
+            match info.value.into_infos() {
+                Ok(mut infos) if is_frame => {
+                    if let Some(at) = self.place_of(&infos, next) {
+                        self.asked[at].take(&mut infos);
+                        next = at + 1;
+                    }
+                }
+                unframed => {
+                    info.value = unframed.map_or_else(|value| value, Value::from);
+                    let sent = self.asked.iter_mut().filter(|question| question.for_host().is_some());
+                    sent.for_each(|question| question.take(&mut [info.clone()]));
+                }
             }
         }
     }
@@ -166,11 +174,11 @@ impl Questions {
     }
 
     /// One `QUERY_RESULTS` for each query with a result (QRY-02); the status of QRY-03.
-    pub(super) fn result(&self) -> Result<QueryReply, Failure> {
-        let results: Vec<_> = (self.asked.iter())
-            .map(|question| (question, question.found()))
-            .filter(|(_, found)| !found.is_empty())
-            .map(|(question, found)| question.results(found))
+    pub(super) fn result(mut self) -> Result<QueryReply, Failure> {
+        let results: Vec<_> = (self.asked.iter_mut())
+            .map(|question| (question.found(), question))
+            .filter(|(found, _)| !found.is_empty())
+            .map(|(found, question)| question.results(found))
             .collect();
         let failures: Vec<_> = (self.asked.iter().flat_map(|question| &question.outcomes))
             .filter_map(|outcome| match outcome {
@@ -188,6 +196,10 @@ impl Questions {
             Some(_) => Err(Failure::new(Status::ERR_NOT_FOUND, "no key of these queries is known here")),
         }
     }
+}
+
+fn take_value(value: &mut Value) -> Value {
+    std::mem::replace(value, Value::Undef)
 }
 
 /// Whether a flag is given among the qualifiers and is not false; its type does not matter.

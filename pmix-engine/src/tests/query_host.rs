@@ -140,6 +140,28 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
 }
 
 #[test]
+fn qry_08_a_key_that_is_asked_for_twice_or_answered_without_a_frame_is_answered() {
+    let (mut t, peer) = under_a_host();
+    let queue = || Info::new(&keys::QUERY_QUEUE_LIST, "q");
+    let twice = unknown().key(&keys::QUERY_QUEUE_LIST);
+    // an array of infos is a frame under the key of frames only
+    let infos = || Info::dynamic(keys::QUERY_QUEUE_LIST.key_name(), vec![queue()]);
+    for (queries, found, expected) in [
+        (vec![twice], results([queue()]), vec![queue(), queue()]),
+        (vec![unknown(), unknown()], queue(), vec![queue(), queue()]),
+        (vec![unknown()], infos(), vec![infos()]),
+    ] {
+        let to = t.ask(&peer, Request::Query(queries));
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![found]))));
+        let Reply::Query(reply) = t.ok(to) else { panic!() };
+        let expected: Vec<_> = expected.into_iter().map(|info| (info.key.to_string(), info.value)).collect();
+        assert_eq!((reply.status, values(&reply)), (Status::SUCCESS, expected));
+    }
+    t.finish();
+}
+
+#[test]
 fn qry_08_results_with_qualifiers_that_nobody_gave_are_nobodys() {
     let (mut t, peer) = under_a_host();
     let of = |queue: &str| unknown().qualifier(&keys::ALLOC_QUEUE, queue);

@@ -24,6 +24,8 @@ use super::files::Filed;
 use super::peer::Shared;
 use super::session::{Over, Source, session};
 
+/// What is read at a time at least: more than most requests take. A server has as many of these buffers as processes.
+const READ_BYTES: usize = 2 << 10;
 /// Bytes of small messages that are written together.
 const TOGETHER: usize = 64 << 10;
 /// Bytes read from a connection of another user before other connections have a turn.
@@ -67,7 +69,8 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
     connection.writes_frames(writer.handle());
     let reader = Measured { reader, connection: connection.clone(), read: 0 };
     let writer = Progressing { writer, connection: connection.clone() };
-    let source = Source::Framed(FramedSource(FramedRead::new(reader, Frames::new(limit))));
+    let messages = FramedRead::with_capacity(reader, Frames::new(limit), READ_BYTES);
+    let source = Source::Framed(FramedSource(messages));
     let (receiving, outgoing) = session(shared, source, connection);
     let (mut receiving, mut sending) = (pin!(receiving), pin!(send_all(outgoing, writer)));
     tokio::select! {
@@ -84,7 +87,8 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
 async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -> io::Result<()> {
     let connection = writer.connection.clone();
     let mut outgoing = pin!(outgoing);
-    let mut sink = FramedWrite::new(writer, Frames::<ClientMessage>::new(0));
+    // no buffer yet, because most messages are written by those who send them
+    let mut sink = FramedWrite::with_capacity(writer, Frames::<ClientMessage>::new(0), 0);
     sink.set_backpressure_boundary(TOGETHER);
     loop {
         // messages that wait are written together
