@@ -37,20 +37,21 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
     let mut report = Report::new(&nspace, plan.ranks());
     let json = plan.json;
 
-    let result = match prepare(&plan, &mut console) {
-        Ok((_pid_file, _)) if plan.dvm.is_some() => {
-            let dvm = plan.dvm.clone().unwrap_or_default();
+    let result = match (prepare(&plan, &mut console), plan.dvm.clone()) {
+        (Ok((_pid_file, _)), Some(dvm)) => {
             in_dvm::job(plan, &dvm, &mut report, &mut console, &mut interrupts).await
         }
-        Ok((_pid_file, records)) => match Run::start(&plan, records, &mut console, &mut interrupts).await {
-            Ok(mut run) => {
-                let result = run.job(plan, nspace, &mut console, &mut interrupts).await;
-                report.servers(&run.end(&mut interrupts).await);
-                result
+        (Ok((_pid_file, records)), None) => {
+            match Run::start(&plan, records, &mut console, &mut interrupts).await {
+                Ok(mut run) => {
+                    let result = run.job(plan, nspace, &mut console, &mut interrupts).await;
+                    report.servers(&run.end(&mut interrupts).await);
+                    result
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error.into()),
+        }
+        (Err(error), _) => Err(error.into()),
     };
     let code = match result {
         Ok(ended) => {

@@ -426,10 +426,9 @@ pub(super) enum Display {
 }
 
 /// The DVM that a job runs in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Dvm {
     /// The only server of this user on this host.
-    #[default]
     Only,
     Uri(String),
     /// The one that wrote this rendezvous file.

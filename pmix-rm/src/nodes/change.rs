@@ -87,6 +87,7 @@ impl Session {
                     self.lost.insert(node.clone());
                     self.members.retain(|member| member.name != node);
                     if self.changes.leaving.remove(&node) {
+                        self.starters.retain(|(nodes, _)| *nodes != [node.as_str()]);
                         return Event::Left(node);
                     }
                     return self.not_added(&node, &reason).unwrap_or(Event::Lost { node, reason });
@@ -140,7 +141,7 @@ impl Session {
         self.lost.insert(node.to_owned());
         let reason = self.changes.last.with(&[node.to_owned()], what);
         // ends what was to start it
-        self.starters.retain(|(nodes, _)| !nodes.iter().any(|other| other == node));
+        self.starters.retain(|(nodes, _)| *nodes != [node]);
         Some(Event::NotAdded { node: node.to_owned(), reason })
     }
 }
