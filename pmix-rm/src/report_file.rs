@@ -63,7 +63,7 @@ fn report(
 /// Writes a file; returns whether it is new. A new one appears whole: scripts wait for it.
 fn write(path: &Path, line: &str) -> io::Result<bool> {
     if std::fs::symlink_metadata(path).is_err() {
-        let directory = path.parent().unwrap_or(Path::new("/"));
+        let directory = path.parent().unwrap_or_else(|| Path::new("/"));
         let mut file = tempfile::Builder::new()
             .prefix(".pmix-report")
             .permissions(Permissions::from_mode(0o644))

@@ -24,7 +24,7 @@ async fn main() {
     let mut dvm = match numbers.get(1) {
         None => TestDvm::alone().await,
         Some(count) => {
-            let hosts = Hosts::with_ssh(*count).expect("hosts by ssh");
+            let hosts = Hosts::with_ssh(*count).unwrap();
             let list: Vec<_> = (0..*count).map(|host| format!("n{host}:4")).collect();
             TestDvm::on(hosts, &["--host", &list.join(",")]).await
         }

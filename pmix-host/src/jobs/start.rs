@@ -121,7 +121,7 @@ impl Jobs {
             let place =
                 allocation.as_ref().map(|id| allocations.enter(id, &nspace, plan.slots())).transpose()?;
             let entered =
-                self.enter(&nspace, plan.slots(), &room, whose, |neighbours| entry(&plan, neighbours))?;
+                self.enter(&nspace, plan.slots(), (&room, whose), |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots
             if let Some(neighbours) = entered {
                 break (plan, place, neighbours);
@@ -234,8 +234,7 @@ impl Jobs {
         &self,
         nspace: &Nspace,
         slots: BTreeMap<String, u64>,
-        room: &[Room],
-        whose: Option<&Account>,
+        (room, whose): (&[Room], Option<&Account>),
         entry: impl FnOnce(&Neighbours) -> JobEntry,
     ) -> Result<Option<Neighbours>, StartError> {
         let uid = whose.map_or_else(own_uid, Account::uid);
