@@ -26,9 +26,7 @@ enum Needs {
 const fn needs(upcall: Upcall) -> Needs {
     match upcall {
         // the server knows these processes, and tells of them by itself
-        Upcall::ClientConnected | Upcall::ClientFinalized | Upcall::ClientLost | Upcall::ToolLost => {
-            Needs::Nothing
-        }
+        Upcall::ClientConnected | Upcall::ClientFinalized | Upcall::ClientLost => Needs::Nothing,
         // the server is the caller, for processes that it has seen to be of one user (`pmix_engine`, users.rs)
         Upcall::Fence | Upcall::Connect | Upcall::Disconnect | Upcall::Group | Upcall::DirectModex => {
             Needs::Nothing
