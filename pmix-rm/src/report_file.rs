@@ -1,6 +1,6 @@
 //! `--report-pid` and `--report-uri`.
 
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -64,10 +64,15 @@ fn report(
 fn write(path: &Path, line: &str) -> io::Result<bool> {
     if std::fs::symlink_metadata(path).is_err() {
         let directory = path.parent().unwrap_or_else(|| Path::new("/"));
-        let mut file = tempfile::Builder::new()
+        let made = tempfile::Builder::new()
             .prefix(".pmix-report")
             .permissions(Permissions::from_mode(0o644))
-            .tempfile_in(directory)?;
+            .tempfile_in(directory);
+        let Ok(mut file) = made else {
+            // says in its own words why nothing can be made there
+            File::create_new(path)?.write_all(line.as_bytes())?;
+            return Ok(true);
+        };
         file.write_all(line.as_bytes())?;
         match file.persist_noclobber(path) {
             Ok(_) => return Ok(true),

@@ -1,6 +1,6 @@
 //! This node: its server, and the way to the hosts of the others.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -47,6 +47,11 @@ impl Site {
         let mut nodes = self.exchange.nodes();
         nodes.retain(|node| seen.insert(node.clone()));
         nodes
+    }
+
+    /// The place of each node among all that there have been.
+    pub(crate) fn order(&self) -> HashMap<String, usize> {
+        self.exchange.nodes().into_iter().zip(0..).collect()
     }
 
     /// The place of this node among all that there have been: no other has had it.

@@ -69,6 +69,8 @@ pub(crate) struct NodesLauncher {
     site: Arc<Site>,
     /// All nodes that jobs run on, in the order in which they are filled.
     members: Arc<Mutex<Vec<Member>>>,
+    /// How many nodes the exchange had first.
+    first: usize,
     /// Those that are to leave.
     draining: Arc<Mutex<BTreeSet<String>>>,
     running: Arc<Mutex<HashMap<Nspace, Running>>>,
@@ -86,6 +88,7 @@ struct Running {
 impl NodesLauncher {
     pub(crate) fn new(local: Arc<dyn Launcher>, site: Arc<Site>, members: Vec<Member>) -> Self {
         Self {
+            first: site.order().len(),
             local,
             site,
             members: Arc::new(Mutex::new(members)),
@@ -99,10 +102,16 @@ impl NodesLauncher {
         lock(&self.members).iter().find(|member| member.name == node).cloned()
     }
 
-    /// Another node takes jobs, or one that was lost is back.
+    /// Another node takes jobs, or one that was lost is back. Those that are added are filled after the first ones, in the order in
+    /// which the exchange has them, whichever is ready first.
     pub(crate) fn add(&self, member: Member) {
         self.remove(&member.name);
-        lock(&self.members).push(member);
+        let order = self.site.order();
+        let place = |member: &Member| order.get(&member.name).copied().unwrap_or_default();
+        let mut members = lock(&self.members);
+        let is_later = |other: &Member| place(other) >= self.first && place(other) > place(&member);
+        let at = members.iter().position(is_later).unwrap_or(members.len());
+        members.insert(at, member);
     }
 
     /// A node takes no further jobs; false if it is none of these.
