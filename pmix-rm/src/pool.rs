@@ -9,7 +9,7 @@ use pmix_host::{NodeRequest, NodesWanted, StandardHost};
 
 use crate::console::Console;
 use crate::dvm::Dvm;
-use crate::nodes::{Event, Host, Session};
+use crate::nodes::{Event, HostList, Session};
 
 /// The nodes of a DVM, and what tools have requested of them.
 pub(crate) struct Pool<'a> {
@@ -22,6 +22,8 @@ pub(crate) struct Pool<'a> {
     awaited: Vec<Awaited>,
     /// Nodes that leave when their jobs have ended: those on which the last one has.
     draining: FuturesUnordered<BoxFuture<'static, String>>,
+    /// All nodes that are to leave.
+    leaving: BTreeSet<String>,
     /// Nodes that are lost.
     lost: BTreeSet<String>,
 }
@@ -48,6 +50,7 @@ impl<'a> Pool<'a> {
             session: dvm.session.as_mut(),
             awaited: Vec::new(),
             draining: FuturesUnordered::new(),
+            leaving: BTreeSet::new(),
             lost: BTreeSet::new(),
         }
     }
@@ -59,10 +62,11 @@ impl<'a> Pool<'a> {
             return request.answer(Err(why));
         }
         match request.wanted() {
-            NodesWanted::Add(hosts) => {
-                let hosts = hosts.clone();
-                self.add(hosts, request, console).await;
-            }
+            // the same names as on the command line
+            NodesWanted::Add(hosts) => match HostList::of(hosts.clone()) {
+                Ok(hosts) => self.add(&hosts, request, console).await,
+                Err(why) => request.answer(Err(why)),
+            },
             NodesWanted::Leave(nodes) => {
                 let nodes = nodes.clone();
                 request.answer(self.drain(&nodes));
@@ -71,14 +75,14 @@ impl<'a> Pool<'a> {
         }
     }
 
-    async fn add(&mut self, hosts: Vec<(String, u32)>, request: NodeRequest, console: &mut Console) {
+    async fn add(&mut self, hosts: &HostList, request: NodeRequest, console: &mut Console) {
         let mut awaited = Awaited { request, nodes: BTreeSet::new(), problems: Vec::new() };
-        for (name, slots) in hosts {
+        for host in hosts.hosts() {
             let Some(session) = &mut self.session else { return };
-            match session.add(Host { name: name.clone(), slots }).await {
+            match session.add(host.clone()).await {
                 Ok(()) => {
-                    session.to_do_for(&name).iter().for_each(|what| console.say(what));
-                    awaited.nodes.insert(name);
+                    session.to_do_for(&host.name).iter().for_each(|what| console.say(what));
+                    awaited.nodes.insert(host.name.clone());
                 }
                 Err(why) => awaited.problems.push(why),
             }
@@ -101,6 +105,9 @@ impl<'a> Pool<'a> {
         for node in nodes {
             if self.lost.remove(node) {
                 self.host.remove_node(node);
+                continue;
+            }
+            if !self.leaving.insert(node.clone()) {
                 continue;
             }
             let (is_free, node) =
@@ -126,8 +133,13 @@ impl<'a> Pool<'a> {
     pub(crate) async fn act(&mut self, change: Change, console: &mut Console) {
         let event = match (change, &mut self.session) {
             (Change::Event(event), _) => event,
-            (Change::Free(node), Some(session)) => return session.dismiss(&node).await,
-            (Change::Free(_), None) => return,
+            (Change::Free(node), session) => {
+                self.leaving.remove(&node);
+                if let Some(session) = session {
+                    session.dismiss(&node).await;
+                }
+                return;
+            }
         };
         match event {
             Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),

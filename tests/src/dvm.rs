@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,16 @@ impl TestDvm {
             Place::On(hosts) => hosts,
             Place::Here(_) => panic!("it has no hosts of its own"),
         }
+    }
+
+    /// Another program on the host of the head, with the variables by which its tools find it.
+    ///
+    /// # Panics
+    /// If it is on hosts of its own.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env("PMIX_SERVER_TMPDIR", self.dir()).env("TMPDIR", self.dir()).env_remove("RUST_LOG");
+        command
     }
 
     /// A command of `pmix`, for this DVM.

@@ -7,7 +7,7 @@ use pmix_proto::nodes::{Leave, frame::Content};
 use tokio::time::Instant;
 
 use super::door::Arrival;
-use super::hostlist::Host;
+use super::hostlist::{Host, MAX_HOSTS};
 use super::net::Loss;
 use super::session::{Event, LastLines, Session};
 use super::start::Said;
@@ -41,6 +41,9 @@ impl Session {
         if is_coming || self.members.iter().any(|member| member.name == name) {
             return Err(format!("node {name} belongs to the DVM already"));
         }
+        if self.members.len() + self.changes.coming.len() >= MAX_HOSTS {
+            return Err(format!("node {name}: a DVM has at most {MAX_HOSTS} nodes"));
+        }
         let place = self.net.add(&name).await;
         let nodes = vec![name.clone()];
         let how = &self.start.how;
@@ -49,6 +52,7 @@ impl Session {
         let starting = started.inspect_err(|_| self.net.forget(place))?;
         let deadline = Instant::now() + how.within;
         self.lost.remove(&name);
+        self.changes.leaving.remove(&name);
         self.starters.push((nodes, starting));
         self.changes.coming.insert(name, Coming { place, slots, deadline });
         Ok(())
@@ -59,9 +63,10 @@ impl Session {
         self.start.how.agent.to_do(std::iter::once(node))
     }
 
-    /// Has the daemon of a node leave, where no process runs any more. That it has left is an event.
+    /// Has the daemon of a node leave, where no process runs any more. That it has left is an event. Does nothing if the node is lost.
     pub(crate) async fn dismiss(&mut self, node: &str) {
-        let Some(place) = self.net.place(node) else { return };
+        let is_there = self.members.iter().any(|member| member.name == node);
+        let Some(place) = self.net.place(node).filter(|_| is_there) else { return };
         self.changes.leaving.insert(node.to_owned());
         let leave = Leave { reason: "the node leaves the DVM".to_owned(), lost: Vec::new() };
         self.net.send(place, Content::Leave(leave)).await;

@@ -7,7 +7,7 @@ use std::path::Path;
 /// A longer file is no file of hosts.
 const MAX_HOSTFILE: usize = 16 << 20;
 /// Most hosts of a session: the head has a connection with each.
-const MAX_HOSTS: usize = 1024;
+pub(super) const MAX_HOSTS: usize = 1024;
 /// Most hosts of a list, of which a session may use some: those of the largest systems.
 pub(super) const MAX_LISTED: usize = 1 << 16;
 
@@ -71,7 +71,7 @@ impl HostList {
     ///
     /// # Errors
     /// One is not the name of a host, or there are none, or too many.
-    pub(super) fn of(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, String> {
+    pub(crate) fn of(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, String> {
         let mut list = Self::default();
         hosts.into_iter().try_for_each(|(name, slots)| list.add(&name, slots))?;
         list.or_empty()

@@ -1,6 +1,8 @@
 //! A DVM: `pmixd --head` on hosts that are reached by ssh, and on this one.
 
-use pmix_tests::{DEADLINE, Hosts, Running, TestDvm, example, program, run, within};
+use pmix_client::{ProcId, Status};
+use pmix_tests::{DEADLINE, Hosts, Running, TestDvm, example, on_path, program, run, within};
+use pmix_tool::Tool;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::hosts::nothing_is_left_on;
@@ -212,6 +214,11 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
         (add(&["c"]), "node c belongs to the DVM already"),
         (drain(&["e"]), "there is no node e in this DVM"),
         (drain(&["b", "e"]), "there is no node e in this DVM"),
+        // it is an argument of what starts daemons
+        (
+            run(dvm.pmix(&["nodes", "add"], &["--", "e", "-oProxyCommand=x"])),
+            "`-oProxyCommand=x` is not the name of a host",
+        ),
     ] {
         assert_eq!(refused.0, Some(1));
         assert!(refused.2.contains(words), "{}", refused.2);
@@ -220,6 +227,8 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
     let mut job = Running::start(dvm.submit(&["--host", "b", "sh", "-c", TELL, "sh", "stay"]));
     assert_eq!(job.line().await.as_deref(), Some("0 b"));
     assert_eq!(drain(&["b", "c"]), (Some(0), String::new(), String::new()));
+    // said again, it changes nothing
+    assert_eq!(drain(&["b"]), (Some(0), String::new(), String::new()));
     dvm.until_nodes(|nodes| nodes.len() == 3).await;
     assert!(
         dvm.nodes().iter().any(|line| line.starts_with("b ") && line.ends_with("1 1 draining")),
@@ -241,7 +250,7 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
     assert_eq!((code, sorted(&out)), (Some(0), ["0 a", "1 d", "2 b", "3 b", "4 b"].into()), "{err}");
     let err = stop(dvm).await;
     for words in ["node c takes jobs", "node c has left", "node b has left", "node b takes jobs"] {
-        assert!(err.contains(words), "{words}\n{err}");
+        assert_eq!(err.matches(words).count(), 1, "{words}\n{err}");
     }
     assert!(!err.contains("lost"), "{err}");
 }
@@ -392,4 +401,66 @@ async fn a_head_that_cannot_start_says_why() {
         assert_eq!((ended, out.as_str()), (Some(code), ""), "{err}");
         assert!(err.contains(words), "{words}\n{err}");
     }
+}
+
+#[tokio::test]
+async fn jct_02_a_head_is_told_to_end_but_not_signalled_and_a_server_that_is_none_does_not_end() {
+    let dvm = TestDvm::alone().await;
+    let tool = within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap();
+    let own = ProcId::wildcard(tool.server().unwrap().proc_id().nspace.clone());
+    let client = tool.client();
+    for refused in [client.job_control([own.clone()]).kill(), client.job_control([own.clone()]).signal(10)] {
+        assert_eq!(within(refused).await.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    }
+    within(tool.finalize()).await.unwrap();
+    assert_eq!(run(dvm.submit(&["true"])).0, Some(0));
+    dvm.stop(|_, _| ()).await;
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = Running::start(pmix_tests::pmixrun(dir.path(), &["sh", "-c", "echo runs; exec sleep 600"]));
+    job.line_with("runs").await;
+    let mut stop = std::process::Command::new(program("pmix-tool", "pmix"));
+    stop.args(["dvm", "stop", "--pid", &job.pid().to_string()]).env("PMIX_SERVER_TMPDIR", dir.path());
+    let (code, _, err) = run(stop);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("ERR_NOT_FOUND"), "{err}");
+    assert!(job.is_running());
+}
+
+#[tokio::test]
+async fn the_steps_of_a_workflow_of_make_are_jobs() {
+    let Some(make) = on_path("make", "apt-get install make") else { return };
+    let dvm = TestDvm::here("a:2,b:2", STARTS, &[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("one.in", "b\na\nb\n"), ("two.in", "c\n")] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let workflow = || {
+        let mut command = dvm.command(&make);
+        let pmix = program("pmix-tool", "pmix");
+        let path = format!("{}:{}", pmix.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        command.args([
+            "-f",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dvm/Makefile"),
+            "-j",
+            "4",
+            "-C",
+        ]);
+        command.arg(dir.path()).env("PATH", path).env_remove("MAKEFLAGS");
+        run(command)
+    };
+    let (code, out, err) = workflow();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let sum = std::fs::read_to_string(dir.path().join("all.sum")).unwrap();
+    let words: Vec<_> = sum.split_whitespace().collect();
+    assert_eq!(words, ["a", "b", "b", "c"], "{out}");
+    let (code, out, _) = workflow();
+    assert_eq!(code, Some(0));
+    assert!(out.contains("is up to date"), "{out}");
+    // one whose input cannot be read fails with its step
+    std::fs::remove_file(dir.path().join("two.in")).unwrap();
+    std::fs::create_dir(dir.path().join("two.in")).unwrap();
+    std::fs::remove_file(dir.path().join("two.out")).unwrap();
+    assert_ne!(workflow().0, Some(0));
+    stop(dvm).await;
 }
