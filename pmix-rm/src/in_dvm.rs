@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pmix_tool::{IofChannels, Tool, ToolBuilder};
 use pmix_types::{Directives, Info, ProcInfo, Rank, Value, keys};
 
-use crate::cli::{Dvm, Plan, Stdin};
+use crate::cli::{DvmPlace, Plan, Stdin};
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
 use crate::job::{InDvm, Job};
@@ -21,7 +21,7 @@ use crate::{map, stdin};
 /// Why it does not start, or what becomes of it is not known.
 pub(crate) async fn job(
     plan: Plan,
-    dvm: &Dvm,
+    dvm: &DvmPlace,
     report: &mut Report,
     console: &mut Console,
     interrupts: &mut Interrupts,
@@ -69,15 +69,15 @@ fn no_dvm(error: &dyn Display) -> String {
     format!("--dvm: {error}")
 }
 
-fn builder(dvm: &Dvm) -> ToolBuilder {
+fn builder(dvm: &DvmPlace) -> ToolBuilder {
     let builder = Tool::builder();
     match dvm.clone() {
-        Dvm::Only => builder,
-        Dvm::Uri(uri) => builder.uri(uri),
-        Dvm::File(file) => builder.rendezvous_file(PathBuf::from(file)),
-        Dvm::Pid(pid) => builder.pid(pid),
-        Dvm::Nspace(nspace) => builder.nspace(nspace),
-        Dvm::System => builder.system(),
+        DvmPlace::Only => builder,
+        DvmPlace::Uri(uri) => builder.uri(uri),
+        DvmPlace::File(file) => builder.rendezvous_file(PathBuf::from(file)),
+        DvmPlace::Pid(pid) => builder.pid(pid),
+        DvmPlace::Nspace(nspace) => builder.nspace(nspace),
+        DvmPlace::System => builder.system(),
     }
 }
 

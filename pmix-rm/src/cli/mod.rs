@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches};
+use pmix_tool::submit::variable;
 use pmix_types::{App, Directives};
 
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
-pub(crate) use options::{Dvm, Stdin};
+pub(crate) use options::{DvmPlace, Stdin};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
 pub(crate) use setup::Setup;
@@ -44,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) record: Option<PathBuf>,
     pub(crate) json: bool,
     /// The DVM that it runs in, if it is to have none of its own.
-    pub(crate) dvm: Option<Dvm>,
+    pub(crate) dvm: Option<DvmPlace>,
     /// What it runs on.
     pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.
@@ -316,18 +317,6 @@ impl Habit {
     fn warnings(&self) -> Vec<String> {
         let pairs = self.prtemca.chunks_exact(2).map(|pair| pair.join(" "));
         pairs.map(|pair| format!("--prtemca {pair} has no effect: pmixrun does not use PRRTE")).collect()
-    }
-}
-
-/// `NAME=VALUE` unchanged; `NAME` with its value in this environment.
-fn variable(entry: &str) -> Result<String, String> {
-    match entry.split_once('=') {
-        Some(("", _)) => Err("a variable needs a name".into()),
-        Some(_) => Ok(entry.to_owned()),
-        None => match std::env::var(entry) {
-            Ok(value) => Ok(format!("{entry}={value}")),
-            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
-        },
     }
 }
 

@@ -156,8 +156,8 @@ pub(super) struct Setting {
 
     /// Run the job in a DVM (pmixd --head) on this host, which `pmixd` has reported as URI: uri:URI or the URI itself, file:FILE for a
     /// rendezvous file, pid:PID, ns:NAMESPACE, system, or `only` for the only server there is. Nodes, daemons and servers are those of the DVM; --host selects some of its nodes
-    #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = Dvm::parse)]
-    pub(super) dvm: Option<Dvm>,
+    #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = DvmPlace::parse)]
+    pub(super) dvm: Option<DvmPlace>,
 
     #[command(flatten)]
     pub(super) nodes: NodeArgs,
@@ -246,8 +246,8 @@ pub(super) struct NodeArgs {
     #[arg(long)]
     pub(super) no_tree_spawn: bool,
 
-    /// Degree of the tree of hosts: so many send their data of a fence to the same host, which passes it on; and a host starts so many
-    /// daemons by ssh at a time
+    /// Degree of the tree of hosts. In a fence, at most this many hosts send their data to one host, which passes it on; and a host
+    /// starts at most this many daemons by ssh at a time
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) tree_degree: u16,
 
@@ -427,7 +427,7 @@ pub(super) enum Display {
 
 /// The DVM that a job runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Dvm {
+pub(crate) enum DvmPlace {
     /// The only server of this user on this host.
     Only,
     Uri(String),
@@ -438,7 +438,7 @@ pub(crate) enum Dvm {
     System,
 }
 
-impl Dvm {
+impl DvmPlace {
     fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "only" || text == "search" => Ok(Self::Only),

@@ -373,7 +373,7 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
 fn a_job_in_a_dvm_chooses_among_its_nodes_and_leaves_an_allocation_alone() {
     let dvm = |line: &str| plan_in_allocation(line).unwrap();
     let job = dvm("--dvm pid:7 --host n7,n8 ./a");
-    assert_eq!(job.dvm, Some(Dvm::Pid(7)));
+    assert_eq!(job.dvm, Some(DvmPlace::Pid(7)));
     let hosts = job.setup.hosts.as_ref().unwrap().hosts();
     assert_eq!(hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["n7", "n8"]);
     assert_eq!(job.ranks(), 1, "the slots are not known here");
@@ -381,12 +381,12 @@ fn a_job_in_a_dvm_chooses_among_its_nodes_and_leaves_an_allocation_alone() {
     assert!(job.apps[0].cwd.as_ref().unwrap().starts_with('/'));
     assert_eq!(dvm("--dvm only ./a").setup.hosts, None);
     for (text, expected) in [
-        ("uri:a.0;unix:/s", Dvm::Uri("a.0;unix:/s".into())),
-        ("a.0;tcp4://1.2.3.4:5", Dvm::Uri("a.0;tcp4://1.2.3.4:5".into())),
-        ("file:/tmp/uri:x", Dvm::File("/tmp/uri:x".into())),
-        ("ns:server.a.7", Dvm::Nspace("server.a.7".parse().unwrap())),
-        ("system", Dvm::System),
-        ("search", Dvm::Only),
+        ("uri:a.0;unix:/s", DvmPlace::Uri("a.0;unix:/s".into())),
+        ("a.0;tcp4://1.2.3.4:5", DvmPlace::Uri("a.0;tcp4://1.2.3.4:5".into())),
+        ("file:/tmp/uri:x", DvmPlace::File("/tmp/uri:x".into())),
+        ("ns:server.a.7", DvmPlace::Nspace("server.a.7".parse().unwrap())),
+        ("system", DvmPlace::System),
+        ("search", DvmPlace::Only),
     ] {
         assert_eq!(dvm(&format!("--dvm {text} ./a")).dvm, Some(expected));
     }

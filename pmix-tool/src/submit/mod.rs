@@ -416,6 +416,31 @@ fn ending_of(told: Result<Ending, oneshot::error::RecvError>) -> Ending {
     told.unwrap_or(Err(NoEnd::Disconnected))
 }
 
+/// A variable for [`App::env`], as options of launchers take it: `NAME=VALUE` as it is, and `NAME` with its value in this environment.
+///
+/// # Errors
+/// What is wrong with it, for people.
+///
+/// # Examples
+/// ```
+/// use pmix_tool::submit::variable;
+///
+/// assert_eq!(variable("ROLE=io"), Ok("ROLE=io".to_owned()));
+/// assert_eq!(variable("PATH")?, format!("PATH={}", std::env::var("PATH").unwrap()));
+/// assert!(variable("=io").is_err() && variable("NO_SUCH_VARIABLE").is_err());
+/// # Ok::<(), String>(())
+/// ```
+pub fn variable(entry: &str) -> Result<String, String> {
+    match entry.split_once('=') {
+        Some(("", _)) => Err("a variable needs a name".into()),
+        Some(_) => Ok(entry.to_owned()),
+        None => match std::env::var(entry) {
+            Ok(value) => Ok(format!("{entry}={value}")),
+            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
+        },
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

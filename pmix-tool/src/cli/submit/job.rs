@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
+use pmix_tool::submit::variable;
 use pmix_tool::types::App;
 use pmix_tool::{Directives, Info, keys};
 
@@ -105,15 +106,4 @@ fn absolute(wdir: &Path) -> Result<String, Trouble> {
     // `.` is taken out, `..` and links stay: they are for the node to follow
     let whole = std::path::absolute(wdir).map_err(|error| failed(&error))?;
     whole.into_os_string().into_string().map_err(|_| failed(&"its name is not UTF-8"))
-}
-
-fn variable(entry: &str) -> Result<String, String> {
-    match entry.split_once('=') {
-        Some(("", _)) => Err("a variable needs a name".into()),
-        Some(_) => Ok(entry.to_owned()),
-        None => match std::env::var(entry) {
-            Ok(value) => Ok(format!("{entry}={value}")),
-            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
-        },
-    }
 }

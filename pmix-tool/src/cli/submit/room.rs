@@ -50,7 +50,7 @@ impl Room {
 pub(super) fn of_nodes(nodes: &[SessionNode]) -> Option<usize> {
     let mut machines = BTreeMap::new();
     let mut slots = None;
-    for node in nodes.iter().filter(|node| node.lost.is_none()) {
+    for node in nodes.iter().filter(|node| node.lost.is_none() && !node.drains) {
         match (node.slots, node.processors) {
             (Some(own), _) => slots = Some(slots.unwrap_or(0) + own as usize),
             // nodes of one machine share its processors
@@ -81,7 +81,10 @@ mod tests {
     fn nodes_have_room_by_slots_or_else_by_the_processors_of_their_machines() {
         let mut lost = node("lost", Some(8), None);
         lost.lost = Some("cut off".into());
-        assert_eq!(of_nodes(&[node("a", Some(2), Some(64)), node("b", Some(3), None), lost]), Some(5));
+        let mut leaving = node("leaving", Some(8), None);
+        leaving.drains = true;
+        let nodes = [node("a", Some(2), Some(64)), node("b", Some(3), None), lost, leaving];
+        assert_eq!(of_nodes(&nodes), Some(5));
         assert_eq!(of_nodes(&[node("a", Some(2), None), node("b", None, Some(4))]), Some(6));
         let mut halves = [node("v0", None, Some(4)), node("v1", None, Some(4))];
         assert_eq!(of_nodes(&halves), Some(8));
