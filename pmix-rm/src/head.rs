@@ -29,7 +29,7 @@ pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
         }
     };
     tokio::select! {
-        // nobody reads it: that is no failure of a head
+        // a reader that has gone away is no failure of a head
         _ = console.finish() => {}
         () = interrupts.again() => {}
     }

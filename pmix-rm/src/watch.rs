@@ -183,7 +183,7 @@ impl<'a> Watch<'a> {
                     exit => format!("failed: {exit}"),
                 };
                 let proc = self.named(&proc);
-                // nobody knows where a job of a DVM was that has ended at once
+                // the node is unknown if a job of a DVM ends before its process table can be read
                 let place = if node.is_empty() { String::new() } else { format!(" on {node}") };
                 self.console.tell(format_args!("{proc} ({program}){place} {how}{rest}"));
             }
