@@ -404,7 +404,7 @@ async fn a_head_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn jct_02_a_head_is_told_to_end_but_not_signalled_and_a_server_that_is_none_does_not_end() {
+async fn a_head_is_told_to_end_but_not_signalled_and_a_server_that_is_none_does_not_end() {
     let dvm = TestDvm::alone().await;
     let tool = within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap();
     let own = ProcId::wildcard(tool.server().unwrap().proc_id().nspace.clone());
