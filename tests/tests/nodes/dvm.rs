@@ -333,12 +333,14 @@ async fn a_head_that_is_killed_leaves_nothing_on_any_host() {
 #[tokio::test]
 async fn in_an_allocation_of_slurm_a_dvm_has_all_of_its_nodes() {
     let Some(hosts) = Hosts::with_slurm(3) else { return };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dvm/batch.slurm");
+    // the sources may be where hosts have a directory of their own
+    let script = hosts.shared().join("batch.slurm");
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dvm/batch.slurm"), &script).unwrap();
     let bin = program("pmix-rm", "pmixd").parent().unwrap().to_owned();
     program("pmix-tool", "pmix");
     let mut command = hosts.in_allocation(&["-N", "3", "--ntasks-per-node", "2"], "sh");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    command.env("PATH", path).args([script, "sh", "-c", TELL]);
+    command.env("PATH", path).arg(&script).args(["sh", "-c", TELL]);
     let (code, out, err) = run(command);
     assert_eq!(code, Some(0), "{out}{err}");
     // twice half of the slots, and then all
