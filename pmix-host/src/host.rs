@@ -452,6 +452,7 @@ behind_the_gate! {
         => host.logger.write(cx, req).await;
     JobControl job_control(host, cx, req: JobControl) -> Infos, of &host.table.those_here(&req.targets)
         => match &host.relay {
+            Some(relay) if host.controller.is_end_of_host(&req)? => relay.end_host(cx).await,
             Some(relay) => relay.control(cx, req).await,
             None => host.controller.control(cx, req).await,
         };

@@ -154,6 +154,11 @@ impl TestDvm {
     /// Ends it by a tool, after which `is_clean` is to return; what the head has said on standard error.
     pub async fn stop(self, is_clean: impl FnOnce(Option<&Path>, Option<&Hosts>)) -> String {
         assert_eq!(run(self.pmix(&["dvm", "stop"], &[])), (Some(0), String::new(), String::new()));
+        self.ended(is_clean).await
+    }
+
+    /// Waits until it has ended, as it was told, after which `is_clean` is to return; what the head has said on standard error.
+    pub async fn ended(self, is_clean: impl FnOnce(Option<&Path>, Option<&Hosts>)) -> String {
         let (status, out, err) = self.head.end().await;
         assert_eq!((status.code(), out.as_str()), (Some(0), ""), "{err}");
         match &self.place {

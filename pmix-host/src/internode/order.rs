@@ -99,6 +99,8 @@ pub(crate) enum News {
     },
     /// The last connection of a tool has ended without finalize.
     ToolLost(ProcId),
+    /// The caller requests the end of the host.
+    EndOfHost(User),
     Reports {
         nspace: Nspace,
         reports: Vec<LaunchReport>,
@@ -315,7 +317,7 @@ impl News {
     /// The process on whose behalf it is told, if it is told for one.
     pub(super) const fn caller(&self) -> Option<&User> {
         match self {
-            Self::PullEnded { caller, .. } => Some(caller),
+            Self::PullEnded { caller, .. } | Self::EndOfHost(caller) => Some(caller),
             _ => None,
         }
     }
@@ -327,6 +329,7 @@ impl News {
             Self::Finalized(proc) => What::Finalized(proc.into()),
             Self::Lost { proc, order } => What::Lost(v1::LostProc { proc: Some(proc.into()), order: *order }),
             Self::ToolLost(tool) => What::ToolLost(tool.into()),
+            Self::EndOfHost(_) => What::EndOfHost(v1::EndOfHost {}),
             Self::Reports { nspace, reports } => What::Reports(v1::Reports {
                 nspace: nspace.to_string(),
                 reports: reports.iter().map(report_form).collect(),
@@ -343,6 +346,7 @@ impl News {
             What::Finalized(proc) => Self::Finalized(proc.try_into().ok()?),
             What::Lost(lost) => Self::Lost { proc: lost.proc?.try_into().ok()?, order: lost.order },
             What::ToolLost(tool) => Self::ToolLost(tool.try_into().ok()?),
+            What::EndOfHost(v1::EndOfHost {}) => Self::EndOfHost(caller()?),
             What::Reports(v1::Reports { nspace, reports }) => {
                 let nspace = Nspace::new(nspace).ok()?;
                 let read = |report| report_in(&nspace, report);
@@ -517,6 +521,7 @@ mod tests {
             News::Finalized(proc(2)),
             News::Lost { proc: proc(3), order: 9 },
             News::ToolLost(proc(4)),
+            News::EndOfHost(user.clone()),
             News::Reports { nspace: nspace(), reports },
             News::PullEnded { caller: user.clone(), pull: IofPull::new(vec![proc(0)], IofChannels::STDOUT) },
         ] {

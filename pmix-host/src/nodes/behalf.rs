@@ -92,6 +92,7 @@ pub(crate) async fn hear(services: &Services, from: &str, news: News) -> Result<
             services.table.end_jobs_of(&tool, from);
             Ok(Reply::Done)
         }
+        News::EndOfHost(caller) => done(services.controller.end_host(&caller)),
         News::Reports { nspace, reports } => {
             if launcher.take_reports(from, &nspace, reports).await {
                 return Ok(Reply::Done);

@@ -57,6 +57,10 @@ impl Relay {
         infos(self.ask(cx, Request::JobControl(req)).await?)
     }
 
+    pub(crate) async fn end_host(&self, cx: &UpcallContext) -> HostResult<Infos> {
+        self.tell(cx, News::EndOfHost(User::of(cx))).await.map(|_| Vec::new())
+    }
+
     pub(crate) async fn allocate(&self, cx: &UpcallContext, req: Allocate) -> HostResult<Infos> {
         infos(self.ask(cx, Request::Allocate(req)).await?)
     }

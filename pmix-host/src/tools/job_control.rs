@@ -47,39 +47,50 @@ impl Controller {
     }
 
     /// Whether a request is for the end of the host: for all of the server's own namespace, which has no other process.
-    fn is_end_of_host(&self, caller: &User, targets: &[ProcId], act: Act) -> HostResult<bool> {
-        let Some(_) = self.end.get() else { return Ok(false) };
+    ///
+    /// # Errors
+    /// It is for the host, but not for its end.
+    pub(crate) fn is_end_of_host(&self, req: &JobControl) -> HostResult<bool> {
         let own = self.site.server()?.proc_id().nspace.clone();
-        if *targets != [ProcId::wildcard(own)] {
+        if *req.targets != [ProcId::wildcard(own)] {
             return Ok(false);
         }
+        match Order::new(req.directives.clone())?.act {
+            Some(Act::Terminate) => Ok(true),
+            Some(Act::Signal(_)) => {
+                let message = "the head of a DVM can be told to terminate, but cannot be signalled";
+                Err(HostError::new(Status::ERR_NOT_SUPPORTED, message))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Tells the host to end.
+    pub(crate) fn end_host(&self, caller: &User) -> HostResult<()> {
+        let Some(end) = self.end.get() else {
+            let message = "this host ends with its jobs, not at the request of a tool";
+            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
+        };
         if !is_trusted(caller.uid) {
             let message = format!("uid {} cannot end the DVM of another user", caller.uid);
             return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
         }
-        match act {
-            Act::Terminate => Ok(true),
-            Act::Signal(_) => {
-                let message = "the head of a DVM can be told to terminate, but cannot be signalled";
-                Err(HostError::new(Status::ERR_NOT_SUPPORTED, message))
-            }
-        }
+        end.send_replace(Some(caller.proc.clone()));
+        Ok(())
     }
 
     /// Acts on all targets that run, or fails without acting on any that this node has started.
     pub(crate) async fn control(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
+        let caller = User::of(cx);
+        if self.is_end_of_host(&req)? {
+            self.end_host(&caller)?;
+            return Ok(Vec::new());
+        }
         let JobControl { targets, directives, .. } = req;
         let order = Order::new(directives.clone())?;
         let Some(act) = order.act else {
             return order.cancel();
         };
-        let caller = User::of(cx);
-        if self.is_end_of_host(&caller, &targets, act)? {
-            if let Some(end) = self.end.get() {
-                end.send_replace(Some(caller.proc));
-            }
-            return Ok(Vec::new());
-        }
         let targets = by_nspace(targets, &caller.proc);
         let (here, elsewhere): (BTreeMap<_, _>, BTreeMap<_, _>) =
             targets.into_iter().partition(|(nspace, _)| self.jobs.contains(nspace));

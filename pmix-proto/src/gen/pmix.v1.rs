@@ -2360,7 +2360,7 @@ pub struct PushStdin {
 /// What a node tells its head.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct News {
-    #[prost(oneof = "news::What", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "news::What", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub what: ::core::option::Option<news::What>,
 }
 /// Nested message and enum types in `News`.
@@ -2382,8 +2382,13 @@ pub mod news {
         /// The last connection of a tool has ended without finalize.
         #[prost(message, tag = "6")]
         ToolLost(super::Proc),
+        /// A tool, the process on whose behalf it is told, requests the end of the host.
+        #[prost(message, tag = "7")]
+        EndOfHost(super::EndOfHost),
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndOfHost {}
 /// The connection of a process has ended without finalize.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LostProc {

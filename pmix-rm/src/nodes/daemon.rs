@@ -183,8 +183,12 @@ impl Node {
         let guardian = Arc::new(Guardian::begin(command).map_err(failed)?);
         let launcher = LocalLauncher::new(node).with_guardian(guardian.clone()).grace(line.grace());
         let host = StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
-        let server =
-            Server::builder().host(host).hostname(node).native_wire(line.native()).pmi1_wire(line.pmi1());
+        let server = Server::builder()
+            .host(host)
+            .hostname(node)
+            .tool_support(true)
+            .native_wire(line.native())
+            .pmi1_wire(line.pmi1());
         let server = server.start().await.map_err(|error| with_causes(&error))?;
         guardian.protect(server.handle().session_dir()).map_err(failed)?;
         guardian.ready().map_err(failed)?;

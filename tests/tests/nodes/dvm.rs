@@ -315,6 +315,53 @@ async fn a_host_that_is_lost_ends_its_jobs_alone_and_comes_back() {
 }
 
 #[tokio::test]
+async fn tools_attach_on_each_host_of_the_dvm_and_end_it_from_there() {
+    let Some(hosts) = Hosts::with_ssh(3) else { return };
+    let mut dvm = TestDvm::on(hosts, &["--host", "n0:2,n1:2,n2:2"]).await;
+    let pmix = program("pmix-tool", "pmix");
+    // its server is the only one that there is on a host
+    let on_n1 = |dvm: &mut TestDvm, args: &[&str]| {
+        let mut command = dvm.hosts().command(1, &pmix);
+        command.args(args);
+        command
+    };
+    let (code, out, err) = run(on_n1(&mut dvm, &["submit", "-n", "6", "sh", "-c", TELL]));
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(sorted(&out), ["0 n0", "1 n0", "2 n1", "3 n1", "4 n2", "5 n2"]);
+    // where the tool is, nothing of this job runs
+    let failing = ["submit", "--host", "n2", "sh", "-c", "seq 100000 | tail -n 1; exit 7"];
+    let (code, out, _) = run(on_n1(&mut dvm, &failing));
+    assert_eq!((code, out.as_str()), (Some(7), "100000\n"));
+    let mut pipe = dvm.hosts().command(1, "sh");
+    let line = "echo input | \"$0\" --dvm only -n 2 --host n0 --tag-output cat";
+    pipe.args(["-c", line]).arg(program("pmix-rm", "pmixrun"));
+    assert_eq!(run(pipe), (Some(0), "[0] input\n".to_owned(), String::new()));
+
+    let mut job =
+        Running::start(on_n1(&mut dvm, &["submit", "--host", "n0", "sh", "-c", TELL, "sh", "stay"]));
+    assert_eq!(job.line().await, Some("0 n0".to_owned()));
+    let (_, out, _) = run(on_n1(&mut dvm, &["ps", "--json"]));
+    assert!(out.contains("n0"), "{out}");
+    kill_process(Pid::from_raw(the_tool_on(dvm.hosts(), 1)).unwrap(), Signal::KILL).unwrap();
+    within(async {
+        while dvm.hosts().processes_on(0).iter().any(|(_, line)| line.contains("sleep 600")) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(run(on_n1(&mut dvm, &["nodes", "drain", "n2"])), (Some(0), String::new(), String::new()));
+    assert_eq!(run(on_n1(&mut dvm, &["dvm", "stop"])), (Some(0), String::new(), String::new()));
+    let err = dvm.ended(|_, hosts| nothing_is_left_on(hosts.unwrap(), 0..3, &"after the DVM")).await;
+    assert!(err.contains("server.n1.") && err.contains(" has requested it"), "{err}");
+}
+
+/// The process of `pmix submit` on a host.
+fn the_tool_on(hosts: &Hosts, host: usize) -> i32 {
+    let is_tool = |(_, line): &&(i32, String)| line.contains("/pmix submit ");
+    hosts.processes_on(host).iter().find(is_tool).map(|(pid, _)| *pid).unwrap()
+}
+
+#[tokio::test]
 async fn a_head_that_is_killed_leaves_nothing_on_any_host() {
     let Some(hosts) = Hosts::with_ssh(3) else { return };
     let mut dvm = TestDvm::on(hosts, &["--host", "n0,n1,n2"]).await;

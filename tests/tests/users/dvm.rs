@@ -63,3 +63,24 @@ async fn sec_02_tol_15_another_user_can_neither_use_nor_see_nor_end_a_dvm() {
     let err = dvm.stop(|_, _| ()).await;
     assert!(!err.contains("panicked"), "{err}");
 }
+
+#[tokio::test]
+async fn sec_02_the_server_of_a_daemon_takes_no_tool_of_another_user_either() {
+    let Some(user) = OtherUser::second() else { return };
+    let dvm = TestDvm::here("a,b", "exec \"$@\"", &[]).await;
+    open_up(dvm.dir());
+    let pmix = user.copy_of(&program("pmix-tool", "pmix"));
+    let sessions = fs::read_dir(dvm.dir().join("pmix-0")).unwrap().map(|entry| entry.unwrap().path());
+    let files = sessions.filter(|path| path.is_dir()).flat_map(|session| fs::read_dir(session).unwrap());
+    let files = files.map(|entry| entry.unwrap().path());
+    let daemons: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(".tool")).collect();
+    assert_eq!(daemons.len(), 3, "that of the head, and of each host: {daemons:?}");
+    for file in daemons {
+        let mut command = user.command(&pmix);
+        command.args(["dvm", "stop", "--file"]).arg(&file);
+        let (code, out, err) = run(command);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(&format!("not for uid {}", user.uid)), "{err}");
+    }
+    dvm.stop(|_, _| ()).await;
+}
