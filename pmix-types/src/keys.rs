@@ -44,8 +44,15 @@ pub use self::{
 /// If the Standard has two constants with this name, the one that is not deprecated is returned.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static KeyDef> {
-    let first = BY_NAME.partition_point(|definition| definition.name < name);
-    BY_NAME.get(first).filter(|definition| definition.name == name).copied()
+    let mut slot = slot_of(name.as_bytes());
+    loop {
+        // there are free slots
+        let definition = BY_SLOT[slot]?;
+        if definition.name == name {
+            return Some(definition);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
 }
 
 /// The definition of a key by its constant, with or without `PMIX_`, for example `PMIX_JOB_SIZE`.
@@ -67,6 +74,39 @@ pub fn all() -> &'static [&'static KeyDef] {
 // sort is stable, and within a family the table puts better constants first.
 static BY_NAME: [&KeyDef; COUNT] = sorted(By::Name);
 static BY_CONSTANT: [&KeyDef; COUNT] = sorted(By::Constant);
+
+/// All names that differ, each in its slot or in the next that is free: each get of a value looks for its key.
+static BY_SLOT: [Option<&KeyDef>; SLOTS] = {
+    let sorted = sorted(By::Name);
+    let (mut slots, mut at) = ([None; SLOTS], 0);
+    while at < COUNT {
+        // of several with one name the first is the best
+        if at == 0 || By::Name.puts_before(sorted[at - 1], sorted[at]) {
+            let mut slot = slot_of(sorted[at].name.as_bytes());
+            while slots[slot].is_some() {
+                slot = (slot + 1) % SLOTS;
+            }
+            slots[slot] = Some(sorted[at]);
+        }
+        at += 1;
+    }
+    slots
+};
+
+/// At least twice as many as there are names.
+const SLOTS: usize = (2 * COUNT).next_power_of_two();
+
+/// Where to look for a name first: by its length and its end, as most begin alike.
+const fn slot_of(name: &[u8]) -> usize {
+    let mut end = name.len() as u64;
+    let mut at = name.len().saturating_sub(8);
+    while at < name.len() {
+        end = (end << 8) ^ name[at] as u64;
+        at += 1;
+    }
+    // the golden ratio spreads what is alike
+    (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SLOTS
+}
 
 #[derive(Clone, Copy)]
 enum By {

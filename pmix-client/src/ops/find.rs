@@ -43,6 +43,17 @@ pub(super) async fn find(core: &Core, lookup: &Lookup, limit: Option<Duration>) 
     if core.is_singleton() {
         return find_alone(core, &get.proc.nspace, lookup);
     }
+    // what is here, as most is, needs no room for the state of a request
+    Box::pin(find_there(core, lookup, get, limit)).await
+}
+
+/// Asks the server, and keeps what it says.
+async fn find_there(
+    core: &Core,
+    lookup: &Lookup,
+    get: Get,
+    limit: Option<Duration>,
+) -> Result<Resolution, Error> {
     let asked = ask_server(core, get);
     let reply = match limit.filter(|limit| limit.subsec_nanos() > 0) {
         Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit))),

@@ -24,6 +24,9 @@ impl Lookup {
         key: Option<KeyName>,
         directives: Directives,
     ) -> Result<Self, DirectiveError> {
+        if directives.is_empty() {
+            return Ok(Self::plain(proc, key));
+        }
         let directives = without_memory_notions(directives)?;
         let mut known = directives.clone();
         let optional = known.take_flag(&keys::OPTIONAL)?;
@@ -43,6 +46,20 @@ impl Lookup {
         known.take(&keys::TIMEOUT)?;
         let beyond = known.deny_unprocessed().err();
         Ok(Self { proc, key, directives, optional, refresh, session_info, scope, beyond })
+    }
+
+    /// Without directives, as most are.
+    const fn plain(proc: Option<ProcId>, key: Option<KeyName>) -> Self {
+        Self {
+            proc,
+            key,
+            directives: Directives::new(),
+            optional: false,
+            refresh: false,
+            session_info: false,
+            scope: None,
+            beyond: None,
+        }
     }
 
     pub(crate) const fn proc(&self) -> Option<&ProcId> {
