@@ -274,8 +274,25 @@ impl StandardHost {
     /// # Ok(()) }
     /// ```
     pub fn with_durable_store(self, path: impl AsRef<std::path::Path>) -> Result<Self, crate::DurableError> {
-        let (file, items) = crate::publish::open(path.as_ref())?;
-        self.0.published.keep_on(Arc::new(file), items);
+        let (file, records) = crate::publish::open(path.as_ref())?;
+        // all of them can be read
+        let _ = self.0.published.keep_on(Arc::new(file), &records);
+        Ok(self)
+    }
+
+    /// Has data that is published with [`Persistence::INDEF`](pmix_types::Persistence::INDEF) kept by a store of your own, as
+    /// [`with_durable_store`](Self::with_durable_store) does by a file: a publish with that persistence returns when the store has its
+    /// records. `records` is what the store has from an earlier host: it is published from the start. Call this on the node that keeps the data,
+    /// before its server starts. The first store counts.
+    ///
+    /// # Errors
+    /// [`UnreadableRecord`](crate::UnreadableRecord) names a record that cannot be read.
+    pub fn with_durable(
+        self,
+        store: impl crate::DurableStore,
+        records: &[crate::DurableRecord],
+    ) -> Result<Self, crate::UnreadableRecord> {
+        self.0.published.keep_on(Arc::new(store), records)?;
         Ok(self)
     }
 

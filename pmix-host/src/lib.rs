@@ -46,4 +46,5 @@ pub use pmix_server::Account;
 pub use pmix_topology as topology;
 #[cfg(feature = "durable")]
 pub use publish::DurableError;
+pub use publish::{DurableRecord, DurableStore, UnreadableRecord};
 pub use store::PublishLimits;

@@ -20,6 +20,9 @@ const FILES: [&str; 5] = [
 /// What servers of nodes do not serve, and therefore do not reflect.
 const BETWEEN_NODES: [&str; 1] = ["pmix/host/v1/nodes.proto"];
 
+/// What others serve.
+const OF_OTHERS: [&str; 1] = ["etcd/etcd.proto"];
+
 /// Cases of `Value` that are boxed in the domain type too, so that a value stays small.
 const BOXED: [&str; 13] = [
     "app",
@@ -56,7 +59,8 @@ pub(crate) fn generate(out_dir: &Path) -> Result<(), Box<dyn Error>> {
         builder = builder.boxed(format!(".pmix.v1.Value.kind.{case}"));
     }
     builder.clone().compile_fds(descriptors.clone())?;
-    builder.compile_fds(protox::compile(BETWEEN_NODES, [&root])?)?;
+    builder.clone().compile_fds(protox::compile(BETWEEN_NODES, [&root])?)?;
+    builder.build_server(false).compile_fds(protox::compile(OF_OTHERS, [&root])?)?;
 
     // Comments are for those who read the protobuf files; reflection does without.
     for file in &mut descriptors.file {

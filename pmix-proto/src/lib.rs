@@ -113,6 +113,24 @@ pub mod nodes {
     include!("gen/pmix.host.v1.rs");
 }
 
+/// Generated messages and clients of what the head of a DVM calls of etcd.
+#[cfg(feature = "etcd")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    elided_lifetimes_in_paths,
+    non_snake_case,
+    rustdoc::all,
+    clippy::all,
+    clippy::exhaustive_structs,
+    clippy::exhaustive_enums,
+    reason = "generated"
+)]
+pub mod etcd {
+    include!("gen/etcdserverpb.rs");
+}
+
 pub use assembler::{Assembler, Limits};
 pub use body::{
     ClientBody, EncodedBody, PART_BYTES, ServerBody, decode_client, decode_server, encode_hello,

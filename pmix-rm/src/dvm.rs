@@ -6,7 +6,7 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use pmix_host::{MemoryExchange, Records, StandardHost};
+use pmix_host::{DurableRecord, DurableStore, MemoryExchange, Records, StandardHost};
 use pmix_server::{Server, ServerStats};
 use pmix_types::Rank;
 
@@ -16,6 +16,22 @@ use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
 use crate::nodes::{Agent, How, Session};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
+
+/// What is to outlast the jobs.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    /// Where flight records go.
+    pub(crate) records: Records,
+    /// What keeps published data, if no file does.
+    pub(crate) durable: Option<Durable>,
+}
+
+/// What keeps published data, with what it has.
+#[derive(Debug)]
+pub(crate) struct Durable {
+    pub(crate) store: Arc<dyn DurableStore>,
+    pub(crate) records: Vec<DurableRecord>,
+}
 
 /// What jobs run on.
 pub(crate) struct Dvm {
@@ -36,7 +52,7 @@ impl Dvm {
     /// Node and reason; nothing is left running.
     pub(crate) async fn start(
         setup: &Setup,
-        records: Records,
+        keeping: Keeping,
         reader: Option<Rank>,
         console: &mut Console,
         interrupts: &mut Interrupts,
@@ -49,11 +65,11 @@ impl Dvm {
         let guardian = Arc::new(guardian);
         let session = match &setup.hosts {
             Some(hosts) => {
-                Some(Session::start(node, hosts, &how(setup, &records), console, interrupts).await?)
+                Some(Session::start(node, hosts, &how(setup, &keeping.records), console, interrupts).await?)
             }
             None => None,
         };
-        let started = Self::start_servers(setup, records, reader, guardian, session.as_ref()).await;
+        let started = Self::start_servers(setup, keeping, reader, guardian, session.as_ref()).await;
         match (started, session) {
             (Ok(dvm), session) => Ok(Self { session, ..dvm }),
             (Err(error), Some(session)) => {
@@ -66,7 +82,7 @@ impl Dvm {
 
     async fn start_servers(
         setup: &Setup,
-        records: Records,
+        Keeping { records, durable }: Keeping,
         reader: Option<Rank>,
         guardian: Arc<Guardian>,
         session: Option<&Session>,
@@ -92,6 +108,12 @@ impl Dvm {
             // the first node keeps the data published on all nodes
             let durable = host.clone().with_durable_store(file);
             *host = durable.map_err(|error| format!("{node}: --store {error}"))?;
+        }
+        if let (Some(Durable { store, records }), Some(host)) = (durable, hosts.first_mut()) {
+            *host = host
+                .clone()
+                .with_durable(store, &records)
+                .map_err(|error| format!("{node}: etcd: {error}"))?;
         }
         let mut servers = Vec::with_capacity(nodes.len());
         for (node, host) in nodes.iter().zip(&hosts) {

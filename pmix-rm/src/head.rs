@@ -5,9 +5,10 @@ use std::io;
 use pmix_host::{Records, StandardHost};
 use rustix::process::Signal;
 
+use crate::claim::Claim;
 use crate::cli::HeadPlan;
 use crate::console::Console;
-use crate::dvm::Dvm;
+use crate::dvm::{Dvm, Keeping};
 use crate::ending::Interrupts;
 use crate::exit_code::NOT_STARTED;
 use crate::pool::Pool;
@@ -41,8 +42,37 @@ async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrup
         Some(place) => report_pid(place, console)?,
         None => None,
     };
-    let records = plan.record.clone().map_or(Records::Session, Records::Directory);
-    let mut dvm = match Dvm::start(&plan.setup, records, None, console, interrupts).await {
+    let Some(mut claim) = claim(plan, console, interrupts).await? else { return Ok(()) };
+    let served = serve_as_head(plan, &mut claim, console, interrupts).await;
+    // another head waits until all that this one has started is gone
+    claim.end().await;
+    served
+}
+
+/// Makes this the head of the DVM; `None` if it was told to end before it was.
+async fn claim(
+    plan: &HeadPlan,
+    console: &mut Console,
+    interrupts: &mut Interrupts,
+) -> Result<Option<Claim>, String> {
+    let tell = |holder: &str| console.tell(format_args!("waiting: {holder} is the head of this DVM"));
+    tokio::select! {
+        claim = Claim::make(plan.etcd.as_ref(), tell) => claim.map(Some),
+        _ = interrupts.first("another head was there") => Ok(None),
+    }
+}
+
+async fn serve_as_head(
+    plan: &HeadPlan,
+    claim: &mut Claim,
+    console: &mut Console,
+    interrupts: &mut Interrupts,
+) -> Result<(), String> {
+    let keeping = Keeping {
+        records: plan.record.clone().map_or(Records::Session, Records::Directory),
+        durable: claim.durable().await?,
+    };
+    let mut dvm = match Dvm::start(&plan.setup, keeping, None, console, interrupts).await {
         Ok(dvm) => dvm,
         // it was told to end before it was ready
         Err(not_run) if not_run.by.is_some() => return Ok(()),
@@ -51,7 +81,7 @@ async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrup
     let told = ready(plan, &dvm, console);
     let result = match &told {
         Ok(_) => {
-            let why = until_told(&mut dvm, console, interrupts).await;
+            let why = until_told(&mut dvm, claim, console, interrupts).await;
             notify(&[sd_notify::NotifyState::Stopping]);
             console.tell(format_args!("ending: {why}"));
             end_jobs(&dvm.host, console, interrupts).await;
@@ -86,7 +116,12 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
 }
 
 /// Acts on what becomes known of nodes, until it is told to end; returns by what.
-async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Interrupts) -> String {
+async fn until_told(
+    dvm: &mut Dvm,
+    claim: &mut Claim,
+    console: &mut Console,
+    interrupts: &mut Interrupts,
+) -> String {
     let host = dvm.host.clone();
     let mut told = std::pin::pin!(host.told_to_end());
     let mut requests = host.node_requests();
@@ -99,6 +134,7 @@ async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Inter
                 // it has no processes of its own to pass it on to
                 Received::PassOn(_) => {}
             },
+            why = claim.lost() => return why,
             tool = &mut told => return format!("{tool} has requested it"),
             Some(request) = requests.recv() => pool.take(request, console).await,
             change = pool.next() => pool.act(change, console).await,

@@ -53,14 +53,18 @@ mod binding;
 mod causes;
 mod check;
 mod child;
+mod claim;
 mod cli;
 mod console;
 mod dvm;
 mod ending;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod exit_code;
 mod files;
 mod guardian;
 mod head;
+mod http2;
 mod in_dvm;
 mod input;
 mod job;

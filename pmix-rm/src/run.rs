@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::causes::with_causes;
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
-use crate::dvm::Dvm;
+use crate::dvm::{Dvm, Keeping};
 use crate::ending::{Ending, Interrupts, NotRun};
 use crate::exit_code::NO_READER;
 use crate::job::Job;
@@ -118,7 +118,8 @@ impl Run {
             _ => None,
         };
         // the session directories, where records would be otherwise, end with the job
-        let dvm = Dvm::start(&plan.setup, records.records(), reader, console, interrupts).await?;
+        let keeping = Keeping { records: records.records(), durable: None };
+        let dvm = Dvm::start(&plan.setup, keeping, reader, console, interrupts).await?;
         Ok(Self { dvm, records, starter })
     }
 

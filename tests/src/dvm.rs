@@ -51,6 +51,12 @@ impl TestDvm {
         Self::start(Place::Here(tempfile::tempdir().unwrap()), &[]).await
     }
 
+    /// On this node alone, with these options, as soon as it is the head of its DVM.
+    pub async fn alone_with(args: &[String]) -> Self {
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        Self::start(Place::Here(tempfile::tempdir().unwrap()), &args).await
+    }
+
     /// On hosts that are all this one, whose daemons this shell script starts; its first argument is the name of the host.
     pub async fn here(hosts: &str, script: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();

@@ -17,6 +17,7 @@
 mod cluster;
 pub mod coverage;
 mod dvm;
+mod etcd;
 mod hang;
 mod hosts;
 mod launcher;
@@ -39,6 +40,7 @@ mod wires;
 
 pub use cluster::TestCluster;
 pub use dvm::TestDvm;
+pub use etcd::TestEtcd;
 pub use hang::{Hang, Instead};
 pub use hosts::Hosts;
 pub use launcher::{Asked, TestLauncher};

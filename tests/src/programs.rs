@@ -37,7 +37,9 @@ pub fn phase_program() -> PathBuf {
 /// # Panics
 /// If it does not build.
 pub fn program(package: &str, name: &str) -> PathBuf {
-    build(&["--bins", "--package", package]);
+    // as the tests themselves are built
+    let features: &[&str] = if package == "pmix-rm" { &["--features", "etcd"] } else { &[] };
+    build(&[&["--bins", "--package", package], features].concat());
     built(name)
 }
 

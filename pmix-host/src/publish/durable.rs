@@ -7,17 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pmix_proto::v1;
-use pmix_types::{DataRange, Persistence, ProcId, Status};
-use prost::Message;
+use pmix_server::async_trait;
+use pmix_server::host::{HostError, HostResult};
+use pmix_types::Status;
 use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableHandle,
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
+    TableHandle,
 };
 use thiserror::Error;
 
-use super::Disk;
-use crate::store::{Access, Item, Requester};
-use crate::user::User;
+use super::record::{DurableRecord, DurableStore};
 
 /// Records by number.
 const ITEMS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pmix.published");
@@ -88,40 +87,55 @@ pmix_types::statuses! {
 }
 
 #[derive(Debug)]
-pub(crate) struct StoreFile(Database);
+pub(crate) struct StoreFile(Arc<Database>);
 
-impl Disk for StoreFile {
-    fn insert(&self, items: &[(u64, Item)]) -> Result<(), String> {
-        let write = || -> Result<(), redb::Error> {
-            let transaction = self.0.begin_write()?;
-            {
-                let mut table = transaction.open_table(ITEMS)?;
-                for (number, item) in items {
-                    table.insert(number, Record::from(item).encode_to_vec().as_slice())?;
-                }
-            }
+impl StoreFile {
+    /// Changes records; it is on disk when it returns.
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> + Send + 'static,
+    ) -> HostResult<()> {
+        let database = self.0.clone();
+        let write = move || -> Result<(), redb::Error> {
+            let transaction = database.begin_write()?;
+            change(&mut transaction.open_table(ITEMS)?)?;
             Ok(transaction.commit()?)
         };
-        write().map_err(|error| error.to_string())
+        let problem = match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(problem)) => problem.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("cannot write the store of published data: {problem}");
+        Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
+    }
+}
+
+#[async_trait]
+impl DurableStore for StoreFile {
+    async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()> {
+        self.change(move |table| {
+            for DurableRecord { number, data, .. } in records {
+                table.insert(number, &*data)?;
+            }
+            Ok(())
+        })
+        .await
     }
 
-    fn remove(&self, numbers: &[u64]) -> Result<(), String> {
-        let write = || -> Result<(), redb::Error> {
-            let transaction = self.0.begin_write()?;
-            {
-                let mut table = transaction.open_table(ITEMS)?;
-                for number in numbers {
-                    table.remove(number)?;
-                }
+    async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {
+        self.change(move |table| {
+            for number in numbers {
+                table.remove(number)?;
             }
-            Ok(transaction.commit()?)
-        };
-        write().map_err(|error| error.to_string())
+            Ok(())
+        })
+        .await
     }
 }
 
 /// Opens or makes a file, and reads what it holds.
-pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), DurableError> {
+pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<DurableRecord>), DurableError> {
     let io = |source| DurableError::Io { path: path.to_owned(), source };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = file.map_err(io)?;
@@ -136,10 +150,10 @@ pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<(u64, Item)>), Durable
     opened
 }
 
-fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<(u64, Item)>), DurableError> {
+fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<DurableRecord>), DurableError> {
     let mut database = Database::builder().create_file(file).map_err(|error| explain(path, error))?;
     match examine(path, &mut database) {
-        Ok(items) => Ok((StoreFile(database), items)),
+        Ok(records) => Ok((StoreFile(Arc::new(database)), records)),
         Err(error) => {
             if let DurableError::Damaged { .. } = error {
                 // when it is dropped it would write, which makes it worse or panics
@@ -151,7 +165,7 @@ fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<(u64, Item)>
 }
 
 /// Makes sure that a database is ours and whole, and reads it.
-fn examine(path: &Path, database: &mut Database) -> Result<Vec<(u64, Item)>, DurableError> {
+fn examine(path: &Path, database: &mut Database) -> Result<Vec<DurableRecord>, DurableError> {
     if is_new(database).map_err(|error| damaged(path, error))? {
         set(database, FORMAT, CURRENT).map_err(|error| damaged(path, error))?;
         return Ok(Vec::new());
@@ -199,22 +213,20 @@ fn set(database: &Database, fact: &str, value: u64) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-fn read(database: &Database, path: &Path) -> Result<Vec<(u64, Item)>, DurableError> {
-    let rows = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
+fn read(database: &Database, path: &Path) -> Result<Vec<DurableRecord>, DurableError> {
+    let rows = || -> Result<Vec<DurableRecord>, redb::Error> {
         let transaction = database.begin_read()?;
         let table = transaction.open_table(ITEMS)?;
         let row = |row: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>), StorageError>| {
-            row.map(|(number, record)| (number.value(), record.value().to_vec()))
+            row.map(|(number, data)| DurableRecord::new(number.value(), data.value().to_vec()))
         };
         Ok(table.iter()?.map(row).collect::<Result<_, _>>()?)
     };
-    let rows = rows().map_err(|error| damaged(path, error))?;
-    let item = |(number, record): (u64, Vec<u8>)| {
-        let item = Record::decode(record.as_slice()).ok().and_then(Record::into_item);
-        let item = item.ok_or_else(|| damaged(path, format!("record {number} cannot be read")))?;
-        Ok((number, item))
-    };
-    rows.into_iter().map(item).collect()
+    let records = rows().map_err(|error| damaged(path, error))?;
+    match records.iter().find_map(|record| record.item().err()) {
+        Some(unreadable) => Err(damaged(path, unreadable)),
+        None => Ok(records),
+    }
 }
 
 fn damaged(path: &Path, problem: impl ToString) -> DurableError {
@@ -235,74 +247,6 @@ fn explain(path: &Path, error: DatabaseError) -> DurableError {
             _ => DurableError::Io { path, source: error },
         },
         error => DurableError::Damaged { path, problem: error.to_string() },
-    }
-}
-
-/// An item on disk.
-#[derive(Clone, PartialEq, Message)]
-struct Record {
-    #[prost(message, optional, tag = "1")]
-    data: Option<v1::Pdata>,
-    #[prost(uint32, tag = "2")]
-    uid: u32,
-    #[prost(uint32, optional, tag = "3")]
-    gid: Option<u32>,
-    #[prost(string, tag = "4")]
-    node: String,
-    #[prost(uint32, optional, tag = "5")]
-    session: Option<u32>,
-    #[prost(uint32, tag = "6")]
-    range: u32,
-    #[prost(message, repeated, tag = "7")]
-    custom: Vec<v1::Proc>,
-    #[prost(message, optional, tag = "8")]
-    named: Option<Named>,
-}
-
-#[derive(Clone, PartialEq, Eq, Message)]
-struct Named {
-    #[prost(uint32, repeated, tag = "1")]
-    users: Vec<u32>,
-    #[prost(uint32, repeated, tag = "2")]
-    groups: Vec<u32>,
-}
-
-impl From<&Item> for Record {
-    fn from(item: &Item) -> Self {
-        let Item { publisher, data, access, .. } = item;
-        let named =
-            |(users, groups): &(Vec<u32>, Vec<u32>)| Named { users: users.clone(), groups: groups.clone() };
-        Self {
-            data: Some(data.into()),
-            uid: publisher.user.uid,
-            gid: publisher.user.gid,
-            node: publisher.node.clone(),
-            session: publisher.session,
-            range: access.range.to_raw().into(),
-            custom: access.custom.iter().map(v1::Proc::from).collect(),
-            named: access.named.as_ref().map(named),
-        }
-    }
-}
-
-impl Record {
-    /// `None` if it makes no sense.
-    fn into_item(self) -> Option<Item> {
-        let Self { data, uid, gid, node, session, range, custom, named } = self;
-        let data: pmix_types::Pdata = data?.try_into().ok()?;
-        let user = User { proc: data.proc.clone(), uid, gid };
-        let custom = custom.into_iter().map(ProcId::try_from).collect::<Result<_, _>>().ok()?;
-        let access = Access {
-            range: DataRange::from_raw(range.try_into().ok()?),
-            custom,
-            named: named.map(|Named { users, groups }| (users, groups)),
-        };
-        Some(Item {
-            publisher: Arc::new(Requester { user, node, session }),
-            data,
-            access: Arc::new(access),
-            persistence: Persistence::INDEF,
-        })
     }
 }
 

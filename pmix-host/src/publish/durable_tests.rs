@@ -1,9 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 
-use pmix_types::{Pdata, Value};
+use pmix_types::{DataRange, Pdata, Persistence, ProcId, Value};
 use tempfile::TempDir;
 
 use super::*;
+use crate::store::{Access, Item, Requester};
+use crate::user::User;
 
 fn item(key: &str, access: Access) -> Item {
     let proc = ProcId::new("job".parse().unwrap(), pmix_types::Rank::from_raw(3));
@@ -16,37 +18,45 @@ fn item(key: &str, access: Access) -> Item {
     }
 }
 
-fn items() -> Vec<(u64, Item)> {
+fn records() -> Vec<DurableRecord> {
     let peer = ProcId::new("peer".parse().unwrap(), pmix_types::Rank::WILDCARD);
     let plain = Access { range: DataRange::SESSION, custom: Vec::new(), named: None };
     let listed = Access { range: DataRange::CUSTOM, custom: vec![peer], named: Some((vec![1, 2], vec![])) };
-    vec![(3, item("plain", plain)), (9, item("listed", listed))]
+    let items = [(3, item("plain", plain)), (9, item("listed", listed))];
+    items
+        .iter()
+        .map(|(number, item)| {
+            let record = DurableRecord::of(*number, item);
+            assert_eq!(record.item().as_ref(), Ok(item));
+            record
+        })
+        .collect()
 }
 
 /// A file with the items, closed.
-fn filled() -> (TempDir, PathBuf) {
+async fn filled() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("published");
     let (file, old) = open(&path).unwrap();
     assert!(old.is_empty());
-    file.insert(&items()).unwrap();
+    file.insert(records()).await.unwrap();
     (dir, path)
 }
 
-#[test]
-fn pub_08_what_was_filed_is_read_back_as_it_was() {
-    let (_dir, path) = filled();
+#[tokio::test]
+async fn pub_08_what_was_filed_is_read_back_as_it_was() {
+    let (_dir, path) = filled().await;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let (file, old) = open(&path).unwrap();
-    assert_eq!(old, items());
-    file.remove(&[3, 4]).unwrap();
+    assert_eq!(old, records());
+    file.remove(vec![3, 4]).await.unwrap();
     drop(file);
-    assert_eq!(open(&path).unwrap().1, items()[1..]);
+    assert_eq!(open(&path).unwrap().1, records()[1..]);
 }
 
-#[test]
-fn a_file_in_use_is_refused() {
-    let (_dir, path) = filled();
+#[tokio::test]
+async fn a_file_in_use_is_refused() {
+    let (_dir, path) = filled().await;
     let _file = open(&path).unwrap();
     assert!(matches!(open(&path), Err(DurableError::InUse { .. })));
 }
@@ -72,9 +82,9 @@ fn files_of_others_are_refused_and_left_as_they_are() {
     assert!(matches!(open(dir.path()), Err(DurableError::Io { .. })));
 }
 
-#[test]
-fn another_format_is_refused() {
-    let (_dir, path) = filled();
+#[tokio::test]
+async fn another_format_is_refused() {
+    let (_dir, path) = filled().await;
     let (file, _) = open(&path).unwrap();
     set(&file.0, FORMAT, 2).unwrap();
     drop(file);
@@ -82,11 +92,11 @@ fn another_format_is_refused() {
     assert!(error.to_string().ends_with("has format 2, and this server knows format 1 only"), "{error}");
 }
 
-#[test]
-fn damage_is_an_error_each_time_and_never_the_loss_of_data() {
-    let (dir, path) = filled();
+#[tokio::test]
+async fn damage_is_an_error_each_time_and_never_the_loss_of_data() {
+    let (dir, path) = filled().await;
     let good = std::fs::read(&path).unwrap();
-    let whole = items();
+    let whole = records();
     let mut refused = 0;
     // every part of the file in turn
     for at in (0..good.len()).step_by(good.len() / 60) {
@@ -97,7 +107,7 @@ fn damage_is_an_error_each_time_and_never_the_loss_of_data() {
         for _ in 0..2 {
             match open(&bad) {
                 // a part that holds nothing
-                Ok((_, items)) => assert_eq!(items, whole, "byte {at}"),
+                Ok((_, records)) => assert_eq!(records, whole, "byte {at}"),
                 Err(_) => refused += 1,
             }
         }

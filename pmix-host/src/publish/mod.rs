@@ -3,9 +3,9 @@
 #[cfg(feature = "durable")]
 mod durable;
 mod outbox;
+mod record;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -19,6 +19,7 @@ pub use self::durable::DurableError;
 #[cfg(feature = "durable")]
 pub(crate) use self::durable::open;
 use self::outbox::Outbox;
+pub use self::record::{DurableRecord, DurableStore, UnreadableRecord};
 use crate::ExchangeError;
 use crate::internode::{PeerReply, PeerRequest, Site, unreadable};
 use crate::jobs::JobTable;
@@ -37,7 +38,7 @@ pub(crate) struct Publishing {
     site: Arc<Site>,
     jobs: Arc<JobTable>,
     store: Mutex<Store>,
-    disk: OnceLock<Arc<dyn Disk>>,
+    durable: OnceLock<Arc<dyn DurableStore>>,
     /// The node that keeps the data of all.
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
@@ -50,15 +51,6 @@ pub(crate) struct Publishing {
 
 /// A request of another node.
 type Ticket = (String, u64);
-
-/// What lasts longer than the host.
-pub(crate) trait Disk: fmt::Debug + Send + Sync {
-    /// Files items under their numbers; they are on disk when it returns.
-    fn insert(&self, items: &[(u64, Item)]) -> Result<(), String>;
-
-    /// Removes items by their numbers.
-    fn remove(&self, numbers: &[u64]) -> Result<(), String>;
-}
 
 /// What is known of a namespace whose processes have requested something.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +66,7 @@ impl Publishing {
             site,
             jobs,
             store: Mutex::default(),
-            disk: OnceLock::new(),
+            durable: OnceLock::new(),
             places: Mutex::default(),
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
@@ -151,15 +143,22 @@ impl Publishing {
         lock(&self.store)
     }
 
-    /// Has INDEF data kept by a disk too, whose items are published from the start.
-    #[cfg(feature = "durable")]
-    pub(crate) fn keep_on(&self, disk: Arc<dyn Disk>, items: Vec<(u64, Item)>) {
+    /// Has INDEF data kept by a store too, whose records are published from the start. The first one counts.
+    ///
+    /// # Errors
+    /// A record cannot be read; nothing has changed.
+    pub(crate) fn keep_on(
+        &self,
+        durable: Arc<dyn DurableStore>,
+        records: &[DurableRecord],
+    ) -> Result<(), UnreadableRecord> {
+        let item = |record: &DurableRecord| Ok((record.number, record.item()?));
+        let items = records.iter().map(item).collect::<Result<Vec<_>, _>>()?;
         let mut store = self.store();
-        if self.disk.set(disk).is_ok() {
-            for (number, item) in items {
-                store.restore(number, item);
-            }
+        if self.durable.set(durable).is_ok() {
+            items.into_iter().for_each(|(number, item)| store.restore(number, item));
         }
+        Ok(())
     }
 
     fn keeper(&self) -> &str {
@@ -264,25 +263,23 @@ impl Publishing {
             let mut store = self.store();
             let numbers = store.admit(requester, data, directives)?;
             let is_lasting = |(_, item): &(u64, &Item)| item.persistence == Persistence::INDEF;
-            let lasting =
-                store.items(&numbers).filter(is_lasting).map(|(number, item)| (number, item.clone()));
-            let lasting: Vec<_> = lasting.collect();
+            let lasting = store.items(&numbers).filter(is_lasting);
+            let lasting: Vec<_> = lasting.map(|(number, item)| DurableRecord::of(number, item)).collect();
             (numbers, lasting)
         };
-        let Some(disk) = self.disk().filter(|_| !lasting.is_empty()) else {
+        let Some(durable) = self.durable().filter(|_| !lasting.is_empty()) else {
             self.store().show(&numbers);
             return Ok(());
         };
         let published = self.clone();
-        // runs to its end even when nobody waits for it any longer
-        on_disk(move || {
-            let filed = disk.insert(&lasting);
+        to_its_end(async move {
+            let kept = durable.insert(lasting).await;
             let mut store = published.store();
-            match filed {
+            match kept {
                 Ok(()) => store.show(&numbers),
                 Err(_) => store.withdraw(&numbers),
             }
-            filed
+            kept
         })
         .await
     }
@@ -294,8 +291,8 @@ impl Publishing {
         directives: Directives,
     ) -> HostResult<()> {
         let lasting = self.store().take_back(requester, keys, directives)?;
-        match self.disk().filter(|_| !lasting.is_empty()) {
-            Some(disk) => on_disk(move || disk.remove(&lasting)).await,
+        match self.durable().filter(|_| !lasting.is_empty()) {
+            Some(durable) => to_its_end(async move { durable.remove(lasting).await }).await,
             None => Ok(()),
         }
     }
@@ -324,8 +321,8 @@ impl Publishing {
         }
     }
 
-    fn disk(&self) -> Option<Arc<dyn Disk>> {
-        self.disk.get().cloned()
+    fn durable(&self) -> Option<Arc<dyn DurableStore>> {
+        self.durable.get().cloned()
     }
 
     /// The caller, with all that decides what it can find.
@@ -431,15 +428,10 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// Does slow work elsewhere, to its end also when the future is dropped.
-async fn on_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> HostResult<()> {
-    let problem = match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(problem)) => problem,
-        Err(error) => error.to_string(),
-    };
-    let message = format!("cannot write the store of published data: {problem}");
-    Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
+/// Does something to its end also when nobody waits for it any longer.
+async fn to_its_end(work: impl Future<Output = HostResult<()>> + Send + 'static) -> HostResult<()> {
+    let panicked = |error: tokio::task::JoinError| HostError::new(Status::ERROR, error.to_string());
+    tokio::spawn(work).await.map_err(panicked)?
 }
 
 #[cfg(test)]

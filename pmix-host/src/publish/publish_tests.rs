@@ -263,12 +263,14 @@ fn ranks_that_end_wait_together_for_the_keeper_to_be_told() {
 #[derive(Debug, Default)]
 struct Full(std::sync::atomic::AtomicBool);
 
-impl Disk for Full {
-    fn insert(&self, _: &[(u64, Item)]) -> Result<(), String> {
-        if self.0.load(Ordering::SeqCst) { Err("no space left".into()) } else { Ok(()) }
+#[pmix_server::async_trait]
+impl DurableStore for Full {
+    async fn insert(&self, _: Vec<DurableRecord>) -> HostResult<()> {
+        let full = HostError::new(Status::ERR_FILE_WRITE_FAILURE, "no space left");
+        if self.0.load(Ordering::SeqCst) { Err(full) } else { Ok(()) }
     }
 
-    fn remove(&self, _: &[u64]) -> Result<(), String> {
+    async fn remove(&self, _: Vec<u64>) -> HostResult<()> {
         Ok(())
     }
 }
@@ -277,7 +279,7 @@ impl Disk for Full {
 async fn pub_03_pub_04_what_cannot_be_kept_for_good_is_not_published_and_its_key_free() {
     let [host, _] = hosts();
     let disk = Arc::new(Full(true.into()));
-    host.0.published.disk.set(disk.clone()).unwrap();
+    host.0.published.durable.set(disk.clone()).unwrap();
     let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
     let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_FILE_WRITE_FAILURE, "{error}");

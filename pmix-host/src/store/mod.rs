@@ -172,7 +172,6 @@ impl Store {
     }
 
     /// What was read back from the disk; found at once.
-    #[cfg(feature = "durable")]
     pub(crate) fn restore(&mut self, number: u64, item: Item) {
         self.last_item = self.last_item.max(number);
         let bytes = item.bytes();

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
+use super::etcd::{EtcdArgs, EtcdPlace};
 use super::options::{NodeArgs, Serving, parse_seconds};
 use super::setup::Setup;
 use super::{Talk, read_as};
@@ -25,6 +27,7 @@ pub(crate) enum Pmixd {
 #[derive(Debug)]
 pub(crate) struct HeadPlan {
     pub(crate) setup: Setup,
+    pub(crate) etcd: Option<EtcdPlace>,
     /// Directory for what the servers have on record when a job fails.
     pub(crate) record: Option<PathBuf>,
     /// Destination for the address of the server.
@@ -65,6 +68,9 @@ pub(super) struct Head {
 
     #[command(flatten)]
     serving: Serving,
+
+    #[command(flatten)]
+    etcd: EtcdArgs,
 
     /// Seconds that processes have to end after they were asked to before they are killed
     #[arg(
@@ -119,10 +125,11 @@ pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, c
 
 fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
     let (given, typed) = read_as::<Head>(Head::command(), Head::command(), args)?;
-    let Head { nodes, serving, grace, record, report_uri, report_pid, quiet, verbose } = given;
+    let Head { nodes, serving, etcd, grace, record, report_uri, report_pid, quiet, verbose } = given;
     let setup = Setup::new(nodes, serving, grace, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
-    Ok(HeadPlan { setup, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
+    let etcd = etcd.place().map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
+    Ok(HeadPlan { setup, etcd, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line of `pmixrun`: parses arguments into a [`Plan`].
 
 mod appfile;
+mod etcd;
 mod head;
 mod options;
 mod output;
@@ -16,6 +17,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_tool::submit::variable;
 use pmix_types::{App, Directives};
 
+pub(crate) use etcd::EtcdPlace;
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 pub(crate) use options::{DvmPlace, Stdin};

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
-use hyper::client::conn::http2::SendRequest;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pmix_proto::nodes::nodes_client::NodesClient;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -16,7 +14,8 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::port::GONE;
-use super::{MAX_FRAME, WINDOW, bound_silence, ping_every};
+use super::{MAX_FRAME, bound_silence};
+use crate::http2::Channel;
 
 /// How long a connection may take before another address is tried beside it.
 const SLOW: Duration = Duration::from_millis(300);
@@ -24,24 +23,6 @@ const SLOW: Duration = Duration::from_millis(300);
 const AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Client = NodesClient<Channel>;
-
-/// A connection of HTTP/2 as a service.
-#[derive(Clone)]
-pub(super) struct Channel(SendRequest<tonic::body::Body>);
-
-impl tower::Service<http::Request<tonic::body::Body>> for Channel {
-    type Response = http::Response<hyper::body::Incoming>;
-    type Error = hyper::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = hyper::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<hyper::Result<()>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
-    }
-}
 
 /// No address was reached.
 struct Unreached {
@@ -132,22 +113,9 @@ impl Dial {
         let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
         let silent = |_| format!("it has said nothing for {} s", self.silence.as_secs_f64());
         let stream = tokio::time::timeout(self.silence, handshake).await.map_err(silent)??;
-        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .keep_alive_interval(ping_every(self.silence))
-            .keep_alive_timeout(self.silence)
-            .keep_alive_while_idle(true)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%address, %error, "a connection has ended");
-            }
-        });
+        let channel = Channel::begin(stream, self.silence).await?;
         let origin = Uri::try_from(format!("https://{}", self.name))?;
-        let client = NodesClient::with_origin(Channel(sender), origin);
+        let client = NodesClient::with_origin(channel, origin);
         Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))
     }
 }

@@ -53,8 +53,6 @@ pub(crate) use start::{Agent, By};
 const MAX_FRAME: usize = 256 << 20;
 /// Addresses at which a daemon may be reached.
 const MAX_ADDRESSES: usize = 64;
-/// Bytes that may be on their way on a connection.
-const WINDOW: u32 = 4 << 20;
 
 /// How long daemons may take to end, beyond the grace of their processes.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -62,11 +60,6 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// Locks a table. A panic elsewhere leaves these tables whole: each lock holds one change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How often a silent side is asked whether it is there, if it may be silent for so long.
-fn ping_every(silence: Duration) -> Duration {
-    Duration::from_secs(5).min(silence / 4)
 }
 
 /// Ends a connection whose other side has not acknowledged anything for so long.

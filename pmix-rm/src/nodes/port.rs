@@ -17,7 +17,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::Status;
 
-use super::{MAX_FRAME, WINDOW, bound_silence, lock, ping_every};
+use super::{MAX_FRAME, bound_silence, lock};
+use crate::http2::{WINDOW, ping_every};
 
 /// How long a connection may take to prove its identity.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@
 mod direct;
 mod door;
 mod dvm;
+mod etcd;
 mod faults;
 mod hosts;
 mod jobs;

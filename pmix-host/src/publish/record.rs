@@ -1,0 +1,153 @@
+//! Data that is to outlast the host, as it is kept elsewhere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pmix_proto::v1;
+use pmix_server::async_trait;
+use pmix_server::host::HostResult;
+use pmix_types::{DataRange, Persistence, ProcId, Status};
+use prost::Message;
+
+use crate::store::{Access, Item, Requester};
+use crate::user::User;
+
+/// What keeps data that is published with [`Persistence::INDEF`], so that it outlasts the host:
+/// [`StandardHost::with_durable`](crate::StandardHost::with_durable).
+#[async_trait]
+pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
+    /// Keeps records under their numbers, all or none. They are safe when it returns.
+    ///
+    /// # Errors
+    /// They are not kept: the publish fails with this status, and publishes nothing.
+    async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()>;
+
+    /// Forgets records; those that are not there are no error.
+    ///
+    /// # Errors
+    /// They may still be there: the unpublish fails with this status.
+    async fn remove(&self, numbers: Vec<u64>) -> HostResult<()>;
+}
+
+#[async_trait]
+impl<T: DurableStore + ?Sized> DurableStore for Arc<T> {
+    async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()> {
+        (**self).insert(records).await
+    }
+
+    async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {
+        (**self).remove(numbers).await
+    }
+}
+
+/// A value that is to outlast the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DurableRecord {
+    /// Its number, which no other has. Values are found in the order of their numbers.
+    pub number: u64,
+    /// Value, publisher and access, in the protobuf format of this crate.
+    pub data: Bytes,
+}
+
+/// A record that makes no sense: another program has changed it, or a later release has written it.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("record {number} of the store of published data cannot be read")]
+#[non_exhaustive]
+pub struct UnreadableRecord {
+    /// Its number.
+    pub number: u64,
+}
+
+pmix_types::statuses! {
+    UnreadableRecord,
+    "`ERR_FILE_READ_FAILURE`",
+    |_this| Status::ERR_FILE_READ_FAILURE;
+}
+
+pmix_types::message_first!(UnreadableRecord);
+
+impl DurableRecord {
+    /// A record as it was kept.
+    pub fn new(number: u64, data: impl Into<Bytes>) -> Self {
+        Self { number, data: data.into() }
+    }
+
+    pub(crate) fn of(number: u64, item: &Item) -> Self {
+        Self::new(number, Record::from(item).encode_to_vec())
+    }
+
+    pub(crate) fn item(&self) -> Result<Item, UnreadableRecord> {
+        let record = Record::decode(self.data.clone()).ok();
+        record.and_then(Record::into_item).ok_or(UnreadableRecord { number: self.number })
+    }
+}
+
+/// An item as it is kept.
+#[derive(Clone, PartialEq, Message)]
+struct Record {
+    #[prost(message, optional, tag = "1")]
+    data: Option<v1::Pdata>,
+    #[prost(uint32, tag = "2")]
+    uid: u32,
+    #[prost(uint32, optional, tag = "3")]
+    gid: Option<u32>,
+    #[prost(string, tag = "4")]
+    node: String,
+    #[prost(uint32, optional, tag = "5")]
+    session: Option<u32>,
+    #[prost(uint32, tag = "6")]
+    range: u32,
+    #[prost(message, repeated, tag = "7")]
+    custom: Vec<v1::Proc>,
+    #[prost(message, optional, tag = "8")]
+    named: Option<Named>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Named {
+    #[prost(uint32, repeated, tag = "1")]
+    users: Vec<u32>,
+    #[prost(uint32, repeated, tag = "2")]
+    groups: Vec<u32>,
+}
+
+impl From<&Item> for Record {
+    fn from(item: &Item) -> Self {
+        let Item { publisher, data, access, .. } = item;
+        let named =
+            |(users, groups): &(Vec<u32>, Vec<u32>)| Named { users: users.clone(), groups: groups.clone() };
+        Self {
+            data: Some(data.into()),
+            uid: publisher.user.uid,
+            gid: publisher.user.gid,
+            node: publisher.node.clone(),
+            session: publisher.session,
+            range: access.range.to_raw().into(),
+            custom: access.custom.iter().map(v1::Proc::from).collect(),
+            named: access.named.as_ref().map(named),
+        }
+    }
+}
+
+impl Record {
+    /// `None` if it makes no sense.
+    fn into_item(self) -> Option<Item> {
+        let Self { data, uid, gid, node, session, range, custom, named } = self;
+        let data: pmix_types::Pdata = data?.try_into().ok()?;
+        let user = User { proc: data.proc.clone(), uid, gid };
+        let custom = custom.into_iter().map(ProcId::try_from).collect::<Result<_, _>>().ok()?;
+        let access = Access {
+            range: DataRange::from_raw(range.try_into().ok()?),
+            custom,
+            named: named.map(|Named { users, groups }| (users, groups)),
+        };
+        Some(Item {
+            publisher: Arc::new(Requester { user, node, session }),
+            data,
+            access: Arc::new(access),
+            persistence: Persistence::INDEF,
+        })
+    }
+}

@@ -1,0 +1,364 @@
+//! Calls of etcd, at whichever of its members answers.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use pmix_proto::etcd::kv_client::KvClient;
+use pmix_proto::etcd::lease_client::LeaseClient;
+use pmix_proto::etcd::{
+    Compare, KeyValue, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, RangeRequest, RequestOp,
+    TxnRequest, TxnResponse,
+};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::{Error as PemError, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tonic::{Code, Status};
+
+use crate::cli::EtcdPlace;
+use crate::http2::Channel;
+
+/// How long a call may take, at however many members.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long one member may take: the others may be reached.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait before all members are tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Keys that are read at a time.
+const PAGE: i64 = 500;
+/// etcd's usual port.
+const PORT: u16 = 2379;
+
+/// Why etcd is of no use.
+#[derive(Debug, Error)]
+pub(crate) enum EtcdError {
+    #[error("{member} is no address of etcd: {problem}")]
+    Address { member: String, problem: &'static str },
+    #[error("{}: {problem}", .file.display())]
+    File { file: PathBuf, problem: PemError },
+    #[error("{} has no certificates", .0.display())]
+    Empty(PathBuf),
+    #[error("cannot set up TLS for etcd: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    #[error("etcd does not answer: {0}")]
+    Silent(String),
+    #[error("etcd refuses: {}", .0.message())]
+    Refused(Status),
+    #[error("etcd has sent what makes no sense")]
+    Unreadable,
+}
+
+/// A client of etcd.
+#[derive(Debug)]
+pub(crate) struct Etcd {
+    members: Vec<Member>,
+    tls: Option<TlsConfig>,
+    prefix: String,
+    /// The connection in use, and the number of its member.
+    channel: Mutex<Option<(usize, Channel)>>,
+}
+
+#[derive(Clone)]
+struct TlsConfig(Arc<ClientConfig>);
+
+impl std::fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsConfig")
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    origin: Uri,
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+impl Etcd {
+    /// A client that has not connected yet.
+    ///
+    /// # Errors
+    /// An address makes no sense, or a file cannot be used.
+    pub(crate) fn new(place: &EtcdPlace) -> Result<Self, EtcdError> {
+        let members = place.members.iter().map(|member| Member::of(member, place.is_insecure));
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let tls =
+            if members.iter().any(|member| member.is_tls) { Some(TlsConfig(tls(place)?)) } else { None };
+        Ok(Self { members, tls, prefix: place.prefix.clone(), channel: Mutex::default() })
+    }
+
+    /// The key of this name among those of the DVM.
+    pub(crate) fn key(&self, name: &str) -> Bytes {
+        format!("{}/{name}", self.prefix).into()
+    }
+
+    /// All keys that begin like this.
+    pub(crate) async fn below(&self, prefix: &[u8]) -> Result<Vec<KeyValue>, EtcdError> {
+        let mut all = Vec::new();
+        let mut key = Bytes::copy_from_slice(prefix);
+        let range_end = after(prefix);
+        loop {
+            let request = RangeRequest { key, range_end: range_end.clone(), limit: PAGE };
+            let page = self
+                .call(move |channel, origin| {
+                    let request = request.clone();
+                    async move { KvClient::with_origin(channel, origin).range(request).await }
+                })
+                .await?;
+            let last = page.kvs.last().map(|last| last.key.clone());
+            all.extend(page.kvs);
+            let Some(last) = last.filter(|_| page.more) else { return Ok(all) };
+            // the first key after it
+            key = [&last[..], &[0]].concat().into();
+        }
+    }
+
+    /// Does one thing if all of these hold, and otherwise another. May be done twice if a connection breaks.
+    pub(crate) async fn transaction(
+        &self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+    ) -> Result<TxnResponse, EtcdError> {
+        let request = TxnRequest { compare, success, failure };
+        self.call(move |channel, origin| {
+            let request = request.clone();
+            async move { KvClient::with_origin(channel, origin).txn(request).await }
+        })
+        .await
+    }
+
+    /// A lease of so long.
+    pub(crate) async fn lease(&self, ttl: Duration) -> Result<i64, EtcdError> {
+        let request = LeaseGrantRequest { ttl: i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX) };
+        let granted = self.call(move |channel, origin| async move {
+            LeaseClient::with_origin(channel, origin).lease_grant(request).await
+        });
+        Ok(granted.await?.id)
+    }
+
+    /// Renews a lease; false if it is over.
+    pub(crate) async fn renew(&self, id: i64) -> Result<bool, EtcdError> {
+        let renewed = self.call(move |channel, origin| async move {
+            let requests = futures::stream::iter([LeaseKeepAliveRequest { id }]);
+            let mut answers =
+                LeaseClient::with_origin(channel, origin).lease_keep_alive(requests).await?.into_inner();
+            let answer =
+                answers.message().await?.ok_or_else(|| Status::unavailable("it has not answered"))?;
+            Ok(tonic::Response::new(answer))
+        });
+        Ok(renewed.await?.ttl > 0)
+    }
+
+    /// Ends a lease, and what belongs to it.
+    pub(crate) async fn revoke(&self, id: i64) -> Result<(), EtcdError> {
+        let revoked = self.call(move |channel, origin| async move {
+            LeaseClient::with_origin(channel, origin).lease_revoke(LeaseRevokeRequest { id }).await
+        });
+        revoked.await.map(drop)
+    }
+
+    /// Calls one member, and another if that does not answer.
+    async fn call<T, F, C>(&self, call: F) -> Result<T, EtcdError>
+    where
+        F: Fn(Channel, Uri) -> C + Send + Sync,
+        C: Future<Output = Result<tonic::Response<T>, Status>> + Send,
+    {
+        let deadline = Instant::now() + LIMIT;
+        let mut next = None;
+        let mut problem = "no member was reached in time".to_owned();
+        loop {
+            let patience = deadline.min(Instant::now() + PATIENCE);
+            let number = match timeout_at(patience, self.channel(next)).await {
+                Ok(Ok((number, channel))) => {
+                    let origin = self.members.get(number).map(|member| member.origin.clone());
+                    match timeout_at(patience, call(channel, origin.unwrap_or_default())).await {
+                        Ok(Ok(answer)) => return Ok(answer.into_inner()),
+                        Ok(Err(status)) if !is_of_this_member(&status) => {
+                            return Err(EtcdError::Refused(status));
+                        }
+                        Ok(Err(status)) => problem = format!("{}: {}", self.name(number), status.message()),
+                        Err(_) => problem = format!("{}: no answer", self.name(number)),
+                    }
+                    *self.channel.lock().await = None;
+                    number
+                }
+                Ok(Err((number, error))) => {
+                    problem = format!("{}: {error}", self.name(number));
+                    number
+                }
+                Err(_) => next.unwrap_or_default(),
+            };
+            next = Some((number + 1) % self.members.len().max(1));
+            if Instant::now() + AGAIN >= deadline {
+                return Err(EtcdError::Silent(problem));
+            }
+            if next == Some(0) {
+                tokio::time::sleep_until(Instant::now() + AGAIN).await;
+            }
+        }
+    }
+
+    fn name(&self, number: usize) -> String {
+        self.members.get(number).map(|member| format!("{}:{}", member.host, member.port)).unwrap_or_default()
+    }
+
+    /// The connection in use, or a new one with this member.
+    async fn channel(&self, next: Option<usize>) -> Result<(usize, Channel), (usize, io::Error)> {
+        let mut channel = self.channel.lock().await;
+        if let Some(channel) = &*channel {
+            return Ok(channel.clone());
+        }
+        let number = next.unwrap_or_default();
+        let Some(member) = self.members.get(number) else {
+            return Err((number, io::Error::other("there is no member")));
+        };
+        let connected = member.connect(self.tls.as_ref()).await.map_err(|error| (number, error))?;
+        Ok(channel.insert((number, connected)).clone())
+    }
+}
+
+/// Whether another member may answer otherwise.
+fn is_of_this_member(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Internal
+    )
+}
+
+impl Member {
+    fn of(text: &str, is_insecure: bool) -> Result<Self, EtcdError> {
+        let wrong = |problem| EtcdError::Address { member: pmix_types::escaped(text).to_string(), problem };
+        let origin: Uri = text.parse().map_err(|_| wrong("it is no URL"))?;
+        let is_tls = match origin.scheme_str() {
+            Some("https") => true,
+            Some("http") if is_insecure => false,
+            Some("http") => {
+                return Err(wrong("it is not protected: use https, or allow this with --etcd-insecure"));
+            }
+            _ => return Err(wrong("it begins with https://")),
+        };
+        if !matches!(origin.path(), "" | "/") {
+            return Err(wrong("it has a path"));
+        }
+        let host =
+            origin.host().ok_or_else(|| wrong("it names no host"))?.trim_matches(['[', ']']).to_owned();
+        let port = origin.port_u16().unwrap_or(PORT);
+        Ok(Self { origin, host, port, is_tls })
+    }
+
+    async fn connect(&self, tls: Option<&TlsConfig>) -> io::Result<Channel> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        let begun = match tls.filter(|_| self.is_tls) {
+            Some(TlsConfig(config)) => {
+                let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
+                let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
+                Channel::begin(stream, LIMIT).await
+            }
+            None => Channel::begin(stream, LIMIT).await,
+        };
+        begun.map_err(io::Error::other)
+    }
+}
+
+fn tls(place: &EtcdPlace) -> Result<Arc<ClientConfig>, EtcdError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(file) = &place.authority {
+        for certificate in certificates(file)? {
+            roots.add(certificate)?;
+        }
+    }
+    let provider: Arc<CryptoProvider> = ring::default_provider().into();
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_root_certificates(roots);
+    let mut config = match &place.identity {
+        Some((certificate, key)) => {
+            let problem = |problem| EtcdError::File { file: key.clone(), problem };
+            let key = PrivateKeyDer::from_pem_file(key).map_err(problem)?;
+            config.with_client_auth_cert(certificates(certificate)?, key)?
+        }
+        None => config.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config.into())
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, EtcdError> {
+    let problem = |problem| EtcdError::File { file: file.to_owned(), problem };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(problem)?;
+    let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(problem)?;
+    if certificates.is_empty() {
+        return Err(EtcdError::Empty(file.to_owned()));
+    }
+    Ok(certificates)
+}
+
+/// The first key after all that begin like this.
+fn after(prefix: &[u8]) -> Bytes {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(next) = last.checked_add(1) {
+            end.push(next);
+            return end.into();
+        }
+    }
+    // all keys
+    Bytes::from_static(&[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_reached_by_https_unless_that_is_waived() {
+        let member = |text, is_insecure| Member::of(text, is_insecure).map_err(|error| error.to_string());
+        let one = member("https://n0:4001", false).unwrap();
+        assert_eq!((one.host.as_str(), one.port, one.is_tls), ("n0", 4001, true));
+        assert_eq!(member("https://[::1]", false).unwrap().host, "::1");
+        assert_eq!(member("http://n0", true).unwrap().port, 2379);
+        for (text, words) in [
+            ("http://n0:2379", "it is not protected: use https"),
+            ("n0:2379", "it begins with https://"),
+            ("https://n0/v3", "it has a path"),
+            ("https://", "it is no URL"),
+        ] {
+            let problem = member(text, false).unwrap_err();
+            assert!(problem.contains(words), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_range_ends_after_all_keys_that_begin_like_its_first() {
+        assert_eq!(after(b"a/b"), b"a/c");
+        assert_eq!(after(b"a\xff"), b"b");
+        assert_eq!(after(b"\xff\xff"), b"\0");
+    }
+
+    #[tokio::test]
+    async fn an_etcd_that_is_not_there_is_given_up() {
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        let place = EtcdPlace {
+            members: vec![format!("http://{address}")],
+            authority: None,
+            identity: None,
+            is_insecure: true,
+            prefix: "/pmix".into(),
+        };
+        let error = Etcd::new(&place).unwrap().lease(Duration::from_secs(1)).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("etcd does not answer: {address}: ")), "{error}");
+    }
+}

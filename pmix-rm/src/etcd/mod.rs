@@ -1,0 +1,12 @@
+//! etcd, for a DVM whose published data outlasts the host of its head.
+//!
+//! `client.rs` calls it, `mandate.rs` makes one head at a time the head of the DVM, and `store.rs` keeps what is published,
+//! which none but that head may change.
+
+mod client;
+mod mandate;
+mod store;
+
+pub(crate) use client::{Etcd, EtcdError};
+pub(crate) use mandate::Mandate;
+pub(crate) use store::EtcdStore;

@@ -1,0 +1,136 @@
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::peers::on_path;
+use crate::runtime::DEADLINE;
+
+/// An etcd of one member on loopback, for the time of a test.
+#[derive(Debug)]
+pub struct TestEtcd {
+    daemon: Child,
+    dir: TempDir,
+    url: String,
+    is_tls: bool,
+}
+
+impl TestEtcd {
+    /// One that everybody may use; `None`, with a line on standard error, if etcd is not installed.
+    ///
+    /// # Panics
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
+    pub fn plain() -> Option<Self> {
+        Self::start(false)
+    }
+
+    /// One that speaks TLS, and only to those who have a certificate of its authority.
+    ///
+    /// # Panics
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
+    pub fn tls() -> Option<Self> {
+        Self::start(true)
+    }
+
+    fn start(is_tls: bool) -> Option<Self> {
+        let etcd = on_path("etcd", "apt-get install etcd-server")?;
+        let dir = tempfile::tempdir().unwrap();
+        let [clients, peers] = free_ports();
+        let url = format!("http{}://127.0.0.1:{clients}", if is_tls { "s" } else { "" });
+        let peer = format!("http://127.0.0.1:{peers}");
+        let mut command = Command::new(etcd);
+        command.args(["--name", "e", "--log-level", "error", "--initial-cluster", &format!("e={peer}")]);
+        command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.arg("--data-dir").arg(dir.path().join("data"));
+        if is_tls {
+            make_certificates(dir.path());
+            command.arg("--client-cert-auth");
+            for (option, name) in
+                [("--cert-file", "server"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca")]
+            {
+                command.arg(option).arg(dir.path().join(name));
+            }
+        }
+        let mut daemon =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", clients)).is_err() {
+            assert_eq!(daemon.try_wait().unwrap(), None, "etcd has ended");
+            assert!(began.elapsed() < DEADLINE, "etcd does not open its port");
+            std::thread::yield_now();
+        }
+        Some(Self { daemon, dir, url, is_tls })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The options of `pmixd --head` that name it.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = vec!["--etcd".to_owned(), self.url.clone()];
+        if !self.is_tls {
+            options.push("--etcd-insecure".to_owned());
+            return options;
+        }
+        for (option, name) in [("--etcd-ca", "ca"), ("--etcd-cert", "client"), ("--etcd-key", "client.key")] {
+            options.extend([option.to_owned(), self.file(name).to_str().unwrap().to_owned()]);
+        }
+        options
+    }
+
+    /// `ca`, the certificate of its authority; `client` and `client.key`, those of a client.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// It answers nobody until [`go_on`](Self::go_on).
+    pub fn hold(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It answers again.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.daemon.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for TestEtcd {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// Ports that nobody listened at a moment ago.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// An authority, and what it has signed for etcd and for a client.
+fn make_certificates(dir: &Path) {
+    let write = |name: &str, text: String| std::fs::write(dir.join(name), text).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    write("ca", params.self_signed(&key).unwrap().pem());
+    let authority = Issuer::new(params, key);
+    for name in ["server", "client"] {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        write(name, params.signed_by(&key, &authority).unwrap().pem());
+        write(&format!("{name}.key"), key.serialize_pem());
+    }
+}

@@ -1,0 +1,131 @@
+//! A DVM whose published data is in etcd, and which several heads could serve, one at a time.
+
+use pmix_client::types::{DataRange, Persistence};
+use pmix_client::{Client, Status};
+use pmix_tests::{Running, TestDvm, TestEtcd, program, run, within};
+use pmix_tool::Tool;
+use rustix::process::Signal;
+
+async fn attach(dvm: &TestDvm) -> Client {
+    within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap().client()
+}
+
+/// Publishes a value that is to last.
+async fn publish(client: &Client, key: &str) -> Result<(), Status> {
+    let publish = client.publish().data(key, format!("the value of {key}"));
+    let published = publish.range(DataRange::SESSION).persistence(Persistence::INDEF).await;
+    published.map_err(|error| error.status())
+}
+
+async fn look_up(client: &Client, key: &str) -> Option<String> {
+    let found = within(client.lookup([key]).range(DataRange::SESSION)).await.ok()?;
+    found.get(key).unwrap()
+}
+
+/// What a head says that does not become one.
+fn refused(options: &[String]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(program("pmix-rm", "pmixd"));
+    command.arg("--head").args(options).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    err
+}
+
+#[tokio::test]
+async fn pub_08_published_data_outlasts_a_killed_head_and_the_next_one_has_waited_for_its_end() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let first = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&first).await;
+    for key in ["kept", "taken.back"] {
+        publish(&tool, key).await.unwrap();
+    }
+    tool.unpublish(["taken.back"]).range(DataRange::SESSION).await.unwrap();
+    // another one of the same name waits, one of another name does not
+    let options = [etcd.options(), ["--etcd-prefix", "/other"].map(str::to_owned).into()].concat();
+    let other = TestDvm::alone_with(&options).await;
+    assert_eq!(look_up(&attach(&other).await, "kept").await, None);
+    let options = etcd.options();
+    let job = async {
+        let job = Running::start(first.submit(&["true"])).end().await;
+        assert!(job.0.success(), "{job:?}");
+        first.head().signal(Signal::KILL);
+    };
+    // it starts while the first one is there
+    let (next, ()) = tokio::join!(TestDvm::alone_with(&options), job);
+    let tool = attach(&next).await;
+    assert_eq!(look_up(&tool, "kept").await, Some("the value of kept".to_owned()));
+    assert_eq!(look_up(&tool, "taken.back").await, None);
+    publish(&tool, "more").await.unwrap();
+    let said = next.stop(|_, _| ()).await;
+    assert!(said.contains("waiting: process ") && said.contains(" is the head of this DVM"), "{said}");
+    // one that was told to end keeps nobody waiting
+    let began = std::time::Instant::now();
+    let last = TestDvm::alone_with(&options).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
+    let tool = attach(&last).await;
+    for key in ["kept", "more"] {
+        assert!(look_up(&tool, key).await.is_some(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_another_has_superseded_changes_nothing_and_ends() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let first = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&first).await;
+    publish(&tool, "of.the.first").await.unwrap();
+    let job = Running::start(first.submit(&["sleep", "600"]));
+    first.head().stop().await;
+    let next = TestDvm::alone_with(&etcd.options()).await;
+    let next_tool = attach(&next).await;
+    publish(&next_tool, "of.the.next").await.unwrap();
+    first.head().signal(Signal::CONT);
+    let late = within(publish(&tool, "too.late")).await;
+    assert!(late.is_err());
+    let said = first.ended(|_, _| ()).await;
+    assert!(said.contains("ending: process ") && said.contains(" is the head of this DVM now"), "{said}");
+    let (status, ..) = job.end().await;
+    assert!(!status.success());
+    for (key, is_there) in [("of.the.first", true), ("of.the.next", true), ("too.late", false)] {
+        assert_eq!(look_up(&next_tool, key).await.is_some(), is_there, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let dvm = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&dvm).await;
+    publish(&tool, "before").await.unwrap();
+    etcd.hold();
+    let refused = within(tool.publish().data("meanwhile", 1_u32).persistence(Persistence::INDEF)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_UNREACH);
+    assert!(refused.to_string().contains("etcd does not answer"), "{refused}");
+    within(tool.publish().data("passing", 1_u32)).await.unwrap();
+    assert!(look_up(&tool, "before").await.is_some());
+    assert_eq!(run(dvm.submit(&["echo", "works"])), (Some(0), "works\n".to_owned(), String::new()));
+    etcd.go_on();
+    within(async { while publish(&tool, "after").await.is_err() {} }).await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn etcd_is_reached_by_https_with_certificates_on_both_sides() {
+    let Some(etcd) = TestEtcd::tls() else { return };
+    let dvm = TestDvm::alone_with(&etcd.options()).await;
+    publish(&attach(&dvm).await, "key").await.unwrap();
+    dvm.stop(|_, _| ()).await;
+    let file = |name: &str| etcd.file(name).to_str().unwrap().to_owned();
+    let url = || ["--etcd".to_owned(), etcd.url().to_owned()];
+    let without = refused(&[url().as_slice(), &["--etcd-ca".into(), file("ca")]].concat());
+    assert!(without.contains("etcd does not answer"), "a client without a certificate: {without}");
+    let stranger = refused(&url());
+    assert!(stranger.contains("etcd does not answer") && stranger.contains("certificate"), "{stranger}");
+    let plain = etcd.url().replace("https", "http");
+    let plain = refused(&["--etcd".into(), plain]);
+    assert!(plain.contains("it is not protected: use https"), "{plain}");
+    let missing = refused(&[url().as_slice(), &["--etcd-ca".into(), "/none".into()]].concat());
+    assert!(missing.contains("/none: "), "{missing}");
+}
