@@ -100,8 +100,8 @@ async fn until_told(dvm: &mut Dvm, console: &mut Console, interrupts: &mut Inter
                 Received::PassOn(_) => {}
             },
             tool = &mut told => return format!("{tool} has requested it"),
-            Some(request) = requests.recv() => pool.take(request, console).await,
-            change = pool.next() => pool.act(change, console).await,
+            Some(request) = requests.recv() => pool.take(request, console),
+            change = pool.next() => pool.act(change, console),
             _ = console.advance() => {}
         }
     }
