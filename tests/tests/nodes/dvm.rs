@@ -1,5 +1,6 @@
 //! A DVM: `pmixd --head` on hosts that are reached by ssh, and on this one.
 
+use pmix_client::types::{App, Directives, IofChannels};
 use pmix_client::{ProcId, Status};
 use pmix_tests::{DEADLINE, Hosts, Running, TestDvm, example, on_path, program, run, within};
 use pmix_tool::Tool;
@@ -93,9 +94,8 @@ async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitt
     assert!(err.contains("/no/such/program does not exist"), "{err}");
     assert!(other.is_running());
     // two signals: what is left is killed
-    let mut stubborn = dvm.pmixrun(&["--grace", "60", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"]);
-    stubborn.env("PMIX_STUBBORN", "1");
-    let mut stubborn = Running::start(stubborn);
+    let stubborn = ["--grace", "60", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"];
+    let mut stubborn = Running::start(dvm.pmixrun(&stubborn));
     stubborn.line().await.unwrap();
     stubborn.signal(Signal::INT);
     within(async {
@@ -168,6 +168,34 @@ async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() 
     })
     .await;
     assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
+    stop(dvm).await;
+}
+
+#[tokio::test]
+async fn a_submitter_that_is_lost_in_the_middle_of_a_start_leaves_nothing() {
+    let dvm = TestDvm::here("a:100,b:100", STARTS, &[]).await;
+    let two = || vec![App::new("sleep", 2).args(["600"])];
+    for moment in 0..60 {
+        let tool = within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap();
+        let submitter = within(tool.submitter()).await.unwrap();
+        let starts = tokio::spawn({
+            let (submitter, apps) = (submitter.clone(), two());
+            async move { submitter.submit(apps, Directives::new(), IofChannels::NONE).await.map(drop) }
+        });
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        starts.abort();
+        drop(starts.await);
+        // the last of it: the connection ends
+        drop((submitter, tool));
+    }
+    within(async {
+        while run(dvm.pmix(&["ps"], &[])).1.lines().count() > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     stop(dvm).await;
 }
 
@@ -290,9 +318,7 @@ async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
     let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
     // outlasts the loss of the node
     let stubborn = "trap '' TERM INT; echo; exec sleep 600";
-    let mut job = dvm.submit(&["-n", "2", "sh", "-c", stubborn]);
-    job.env("PMIX_STUBBORN", "1");
-    let mut job = Running::start(job);
+    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", stubborn]));
     for _ in 0..2 {
         job.line().await.unwrap();
     }
