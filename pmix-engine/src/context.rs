@@ -123,6 +123,11 @@ impl Context {
         }
     }
 
+    /// Nobody wants what this upcall does any more. Its answer is still awaited: it tells that the host has stopped.
+    pub(crate) fn call_off(&mut self, id: UpcallId) {
+        self.out.push(Command::CancelUpcall(id));
+    }
+
     /// A wait on this node that began at a time.
     pub(crate) fn wait(&self, id: u64, operation: impl Into<String>, since: Option<Instant>) -> Wait {
         let waited = self.now.zip(since).map(|(now, since)| now.saturating_duration_since(since));

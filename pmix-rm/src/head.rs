@@ -136,8 +136,8 @@ async fn until_told(
             },
             why = claim.lost() => return why,
             tool = &mut told => return format!("{tool} has requested it"),
-            Some(request) = requests.recv() => pool.take(request, console).await,
-            change = pool.next() => pool.act(change, console).await,
+            Some(request) = requests.recv() => pool.take(request, console),
+            change = pool.next() => pool.act(change, console),
             _ = console.advance() => {}
         }
     }

@@ -56,7 +56,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Begins what a tool wants.
-    pub(crate) async fn take(&mut self, request: NodeRequest, console: &mut Console) {
+    pub(crate) fn take(&mut self, request: NodeRequest, console: &mut Console) {
         if self.session.is_none() {
             let why = "this DVM has one node: start it with pmixd --head --host to have several".to_owned();
             return request.answer(Err(why));
@@ -64,7 +64,7 @@ impl<'a> Pool<'a> {
         match request.wanted() {
             // the same names as on the command line
             NodesWanted::Add(hosts) => match HostList::of(hosts.clone()) {
-                Ok(hosts) => self.add(&hosts, request, console).await,
+                Ok(hosts) => self.add(&hosts, request, console),
                 Err(why) => request.answer(Err(why)),
             },
             NodesWanted::Leave(nodes) => {
@@ -75,11 +75,11 @@ impl<'a> Pool<'a> {
         }
     }
 
-    async fn add(&mut self, hosts: &HostList, request: NodeRequest, console: &mut Console) {
+    fn add(&mut self, hosts: &HostList, request: NodeRequest, console: &mut Console) {
         let mut awaited = Awaited { request, nodes: BTreeSet::new(), problems: Vec::new() };
         for host in hosts.hosts() {
             let Some(session) = &mut self.session else { return };
-            match session.add(host.clone()).await {
+            match session.add(host.clone()) {
                 Ok(()) => {
                     session.to_do_for(&host.name).iter().for_each(|what| console.say(what));
                     awaited.nodes.insert(host.name.clone());
@@ -130,13 +130,15 @@ impl<'a> Pool<'a> {
     }
 
     /// Acts on it.
-    pub(crate) async fn act(&mut self, change: Change, console: &mut Console) {
+    pub(crate) fn act(&mut self, change: Change, console: &mut Console) {
         let event = match (change, &mut self.session) {
             (Change::Event(event), _) => event,
             (Change::Free(node), session) => {
-                self.leaving.remove(&node);
-                if let Some(session) = session {
-                    session.dismiss(&node).await;
+                // not one that was lost, and has come back
+                if self.leaving.remove(&node)
+                    && let Some(session) = session
+                {
+                    session.dismiss(&node);
                 }
                 return;
             }
@@ -147,6 +149,7 @@ impl<'a> Pool<'a> {
             Event::Lost { node, reason } => {
                 console.tell(format_args!("node {node} is lost: {reason}"));
                 self.host.node_lost(&node, &reason);
+                self.leaving.remove(&node);
                 self.lost.insert(node);
             }
             Event::Added(member) => {

@@ -89,12 +89,12 @@ impl Report {
         self.ended_by = ended_by;
     }
 
-    /// Notes the end of the job; `exit_code` is that of `pmixrun`.
     /// The job has another name.
     pub(crate) fn names(&mut self, nspace: &Nspace) {
         nspace.as_str().clone_into(&mut self.nspace);
     }
 
+    /// Notes the end of the job; `exit_code` is that of `pmixrun`.
     pub(crate) fn ended(&mut self, outcome: &JobOutcome, exit_code: i32, ended_by: Option<&'static str>) {
         self.exit_code = exit_code;
         self.ok = exit_code == 0;

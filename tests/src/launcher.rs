@@ -28,6 +28,8 @@ struct Shared {
     /// Those that have ended unseen.
     dead: Mutex<BTreeSet<ProcId>>,
     fails_next: AtomicBool,
+    /// The node that is to leave as soon as a job was told that it is not.
+    leaves: Mutex<Option<(String, bool)>>,
     asked: watch::Sender<Vec<Asked>>,
 }
 
@@ -61,6 +63,7 @@ impl TestLauncher {
             running: Mutex::default(),
             dead: Mutex::default(),
             fails_next: AtomicBool::new(false),
+            leaves: Mutex::default(),
             asked: watch::Sender::new(Vec::new()),
         };
         Self(Arc::new(shared))
@@ -69,6 +72,11 @@ impl TestLauncher {
     /// Has it fail to launch the next job.
     pub fn fail_next(&self) {
         self.0.fails_next.store(true, Ordering::Relaxed);
+    }
+
+    /// Has this node take no jobs once somebody has heard that it does.
+    pub fn leaves_meanwhile(&self, node: &str) {
+        *self.0.leaves.lock().unwrap() = Some((node.to_owned(), false));
     }
 
     /// Ends a process without a word; [`end`](Self::end) reports it.
@@ -123,6 +131,13 @@ impl Launcher for TestLauncher {
 
     fn machine(&self, node: &str) -> Option<Machine> {
         self.0.machines.get(node).cloned()
+    }
+
+    fn drains(&self, node: &str) -> bool {
+        match &mut *self.0.leaves.lock().unwrap() {
+            Some((leaves, is_leaving)) if *leaves == node => std::mem::replace(is_leaving, true),
+            _ => false,
+        }
     }
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {

@@ -263,8 +263,14 @@ impl Forwards {
         }
     }
 
-    /// A connection is gone. Nobody waits for its lookups, which are returned to be cancelled; all else is still at the host.
-    pub(crate) fn conn_gone(&mut self, conn: ConnId, uid: u32, cx: &mut Context) -> BTreeSet<UpcallId> {
+    /// A connection is gone. Nobody waits for its lookups, which are returned to be cancelled; all else is still at the host. The
+    /// spawns of a tool are called off: nobody learns the names of their jobs, nor when to end them.
+    pub(crate) fn conn_gone(
+        &mut self,
+        conn: ConnId,
+        (kind, uid): (Kind, u32),
+        cx: &mut Context,
+    ) -> BTreeSet<UpcallId> {
         let (left, mut lookups) = (&mut self.left, BTreeSet::new());
         self.pending.retain(|upcall, held| {
             if held.to.conn != conn {
@@ -274,6 +280,9 @@ impl Forwards {
                 cx.timers.clear(held.deadline, Timer::Upcall(*upcall));
                 lookups.insert(*upcall);
                 return false;
+            }
+            if kind == Kind::Tool && matches!(held.form, Form::Spawned) {
+                cx.call_off(*upcall);
             }
             left.add(*upcall, uid, held.bytes);
             true

@@ -1,7 +1,7 @@
 //! Tools that attach again: the wire of the C library opens one more connection then.
 
-use pmix_types::message::{Identity, RegisterEvents, Reply, Request};
-use pmix_types::{DataRange, Directives, Event, ProcId, Query, Status, keys};
+use pmix_types::message::{Identity, RegisterEvents, Reply, Request, Spawn};
+use pmix_types::{App, DataRange, Directives, Event, ProcId, Query, Status, keys};
 
 use super::super::upcall::{QueryResults, Upcall};
 use super::super::{Answer, Command, ConnId, HostCall, PeerCred};
@@ -93,6 +93,30 @@ fn tol_17_the_host_hears_of_a_tool_that_is_lost_with_its_last_connection_and_of_
     t.lose_conn(conn);
     t.cancelled(id);
     t.answer(id, Ok(Answer::Identity(tool())));
+    t.finish();
+}
+
+#[test]
+fn a_spawn_of_a_tool_that_is_lost_is_called_off_and_that_of_a_client_goes_on() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolLost, Upcall::Spawn]);
+    t.job("job", "0");
+    let client = t.connect(&proc("job", 0));
+    let lost = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
+    let spawn = || Request::Spawn(Spawn::new(vec![App::new("prog", 1)]));
+    t.ask(&client, spawn());
+    let (of_client, ..) = t.upcall();
+    t.ask(&lost, spawn());
+    let (of_tool, ..) = t.upcall();
+    t.lose(&lost);
+    // before it hears of the loss: it may not have begun
+    t.cancelled(of_tool);
+    let (id, _, request) = t.upcall();
+    assert!(matches!(request, UpcallRequest::ToolLost(_)), "{request:?}");
+    t.answer(id, Ok(Answer::Done));
+    t.answer(of_tool, Err(Status::ERR_JOB_CANCELED.into()));
+    t.lose(&client);
+    t.quiet();
+    t.answer(of_client, Ok(Answer::Spawned(nspace("child"))));
     t.finish();
 }
 

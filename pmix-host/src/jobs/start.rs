@@ -122,7 +122,7 @@ impl Jobs {
                 allocation.as_ref().map(|id| allocations.enter(id, &nspace, plan.slots())).transpose()?;
             let entered =
                 self.enter(&nspace, plan.slots(), (&room, whose), |neighbours| entry(&plan, neighbours))?;
-            // or else another job has just taken slots
+            // or else another job has just taken slots, or a node is just to leave
             if let Some(neighbours) = entered {
                 break (plan, place, neighbours);
             }
@@ -198,13 +198,19 @@ impl Jobs {
         let room = |name: &String| Room {
             slots: launcher.slots(name),
             taken: is_beside_others.then(|| taken.get(name).copied().unwrap_or_default()),
-            closed: match launcher.loss(name) {
-                Some(why) => Some(format!("it is lost: {why}")),
-                None => launcher.drains(name).then(|| "it is to leave the DVM".to_owned()),
-            },
+            closed: self.why_closed(name),
             name: name.clone(),
         };
         names.iter().map(room).collect()
+    }
+
+    /// Why a node takes no jobs.
+    fn why_closed(&self, node: &str) -> Option<String> {
+        let launcher = &self.cluster.launcher;
+        match launcher.loss(node) {
+            Some(why) => Some(format!("it is lost: {why}")),
+            None => launcher.drains(node).then(|| "it is to leave the DVM".to_owned()),
+        }
     }
 
     /// Refuses further jobs, ends all, and waits for their ends.
@@ -245,14 +251,15 @@ impl Jobs {
         }
         let running = entries.values().map(|job| (job.owner, job.table.len()));
         check_room(nspace, uid, slots.values().sum(), running)?;
-        if room.iter().any(|room| room.taken.is_some()) {
-            let now = on_nodes(&entries);
-            let has_grown = |room: &Room| {
-                room.taken.is_some_and(|then| now.get(&room.name).is_some_and(|now| *now > then))
-            };
-            if room.iter().any(|room| slots.contains_key(&room.name) && has_grown(room)) {
-                return Ok(None);
-            }
+        let is_beside_others = room.iter().any(|room| room.taken.is_some());
+        let now = if is_beside_others { on_nodes(&entries) } else { BTreeMap::new() };
+        let has_grown =
+            |room: &Room| room.taken.is_some_and(|then| now.get(&room.name).is_some_and(|now| *now > then));
+        // a node leaves as soon as it is seen without jobs
+        let has_closed = |room: &Room| room.closed.is_none() && self.why_closed(&room.name).is_some();
+        let mut used = room.iter().filter(|room| slots.contains_key(&room.name));
+        if used.any(|room| has_grown(room) || has_closed(room)) {
+            return Ok(None);
         }
         let neighbours = Neighbours::new(entries.values(), slots, uid);
         match entries.entry(nspace.clone()) {

@@ -353,8 +353,9 @@ impl Launcher for NodesLauncher {
         lock(&self.lost).get(node).cloned()
     }
 
+    /// One that has left takes none either.
     fn drains(&self, node: &str) -> bool {
-        lock(&self.draining).contains(node)
+        lock(&self.draining).contains(node) || self.member(node).is_none()
     }
 
     /// Each node chooses for its own processes.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use pmix_tool::submit::seconds;
 
 use super::etcd::{EtcdArgs, EtcdPlace};
-use super::options::{NodeArgs, Serving, parse_seconds};
+use super::options::{NodeArgs, Serving};
 use super::setup::Setup;
 use super::{Talk, read_as};
 
@@ -74,7 +75,7 @@ pub(super) struct Head {
 
     /// Seconds that processes have to end after they were asked to before they are killed
     #[arg(
-        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
     )]
     grace: Duration,
 

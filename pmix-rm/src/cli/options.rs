@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
+use pmix_tool::submit::seconds;
 use pmix_types::{Directives, Info, Nspace, Rank, keys};
 
 use super::output::Directive;
@@ -130,13 +131,13 @@ pub(super) struct End {
 
     /// Seconds that ranks have to react to the failure of one of them before they are asked to end
     #[arg(
-        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "0.3", value_parser = parse_seconds
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "0.3", value_parser = seconds
     )]
     pub(super) reaction: Duration,
 
     /// Seconds that ranks have to end after they were asked to, or after a signal, before they are killed
     #[arg(
-        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = parse_seconds
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
     )]
     pub(super) grace: Duration,
 
@@ -521,20 +522,8 @@ fn parse_vnodes(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Longest time accepted, so that clocks do not overflow.
-const MAX_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| String::from("not a number of seconds"))?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time <= MAX_TIME => Ok(time),
-        Ok(_) => Err("longer than a century".into()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    match parse_seconds(text)? {
+    match seconds(text)? {
         Duration::ZERO => Err("it must be greater than 0".into()),
         time => Ok(time),
     }

@@ -14,6 +14,9 @@ use super::start::Said;
 use super::tree::Place;
 use crate::ending::until;
 
+/// What a daemon is told that comes too late.
+const NOT_WANTED: &str = "its head waits for it no more";
+
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Changes {
@@ -36,7 +39,12 @@ impl Session {
     ///
     /// # Errors
     /// It is there already, or nothing can be started.
-    pub(crate) async fn add(&mut self, Host { name, slots }: Host) -> Result<(), String> {
+    pub(crate) fn add(&mut self, Host { name, slots }: Host) -> Result<(), String> {
+        if self.net.place(&name) == Some(self.net.me()) {
+            return Err(format!(
+                "node {name} is that of the head: to have jobs there, name it in --host when the head is started"
+            ));
+        }
         let is_coming = self.changes.coming.contains_key(&name);
         if is_coming || self.members.iter().any(|member| member.name == name) {
             return Err(format!("node {name} belongs to the DVM already"));
@@ -44,12 +52,14 @@ impl Session {
         if self.members.len() + self.changes.coming.len() >= MAX_HOSTS {
             return Err(format!("node {name}: a DVM has at most {MAX_HOSTS} nodes"));
         }
-        let place = self.net.add(&name).await;
+        // what has started an earlier daemon may end any time
+        self.starters.retain(|(nodes, _)| *nodes != [name.as_str()]);
+        let place = self.net.add(&name);
         let nodes = vec![name.clone()];
         let how = &self.start.how;
         let line = self.start.of(&nodes, &self.net)?;
         let started = how.agent.start(nodes.clone(), line, how.within, self.said.0.clone());
-        let starting = started.inspect_err(|_| self.net.forget(place))?;
+        let starting = started.inspect_err(|_| self.net.dismiss(place, NOT_WANTED))?;
         let deadline = Instant::now() + how.within;
         self.lost.remove(&name);
         self.changes.leaving.remove(&name);
@@ -64,12 +74,12 @@ impl Session {
     }
 
     /// Has the daemon of a node leave, where no process runs any more. That it has left is an event. Does nothing if the node is lost.
-    pub(crate) async fn dismiss(&mut self, node: &str) {
+    pub(crate) fn dismiss(&mut self, node: &str) {
         let is_there = self.members.iter().any(|member| member.name == node);
         let Some(place) = self.net.place(node).filter(|_| is_there) else { return };
         self.changes.leaving.insert(node.to_owned());
         let leave = Leave { reason: "the node leaves the DVM".to_owned(), lost: Vec::new() };
-        self.net.send(place, Content::Leave(leave)).await;
+        self.net.begin_to_tell(vec![place], &Content::Leave(leave));
     }
 
     /// The next event. Cancel-safe.
@@ -142,7 +152,7 @@ impl Session {
     /// A node does not come, if it was on its way.
     fn not_added(&mut self, node: &str, what: &str) -> Option<Event> {
         let Coming { place, .. } = self.changes.coming.remove(node)?;
-        self.net.forget(place);
+        self.net.dismiss(place, NOT_WANTED);
         self.lost.insert(node.to_owned());
         let reason = self.changes.last.with(&[node.to_owned()], what);
         // ends what was to start it

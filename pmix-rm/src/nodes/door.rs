@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pmix_host::{Exchange, Machine};
+use pmix_host::Machine;
 use pmix_proto::nodes::nodes_server::Nodes;
 use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Hello, There, Welcome, frame::Content};
 use tokio::sync::mpsc;
@@ -150,11 +150,11 @@ impl Nodes for Service {
         };
         let place = *place;
         let (link, waiting) = Link::new(self.shared.silence);
-        let names = self.shared.net.nodes();
-        let head = names.first().cloned().unwrap_or_default();
-        let welcome = Content::Welcome(Welcome { version, nodes: names, head });
-        let _ = link.send(Frame { content: Some(welcome) }).await;
-        if !self.shared.net.connect(place, link) {
+        let welcome = |nodes: Vec<String>| {
+            let head = nodes.first().cloned().unwrap_or_default();
+            Some(Content::Welcome(Welcome { version, nodes, head }))
+        };
+        if !self.shared.net.connect_with(place, link, welcome) {
             return Err(self.visitor.refuse(
                 node,
                 Status::already_exists,
@@ -177,6 +177,10 @@ async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Strea
         match frames.message().await {
             Ok(Some(Frame { content: Some(Content::Ready(_)) })) => {
                 let Some(machine) = lock(&shared.machines).remove(&place) else { continue };
+                // one that was dismissed does not speak for another daemon of its node
+                if !shared.net.is_connected(place) {
+                    continue;
+                }
                 let _ = shared.arrivals.send(Arrival::Ready { node: node.clone(), machine });
             }
             Ok(Some(Frame { content: Some(Content::Where(asked)) })) => {

@@ -100,21 +100,36 @@ impl Net {
     }
 
     /// The head lets another node connect, and tells all others of it; returns its place.
-    pub(super) async fn add(&self, name: &str) -> Place {
+    pub(super) fn add(&self, name: &str) -> Place {
+        // whoever connects meanwhile is welcomed with this name, or is told it now
+        let links = lock(&self.0.links);
         let place = self.0.names.add(name);
         if let Some(expected) = lock(&self.0.expected).as_mut() {
             expected.insert(place);
         }
+        let others: Vec<_> = links.keys().copied().collect();
+        drop(links);
         let added = nodes::Added { node: name.to_owned(), place: u32::try_from(place).unwrap_or(u32::MAX) };
-        self.send_all(Content::Added(added)).await;
+        self.begin_to_tell(others, &Content::Added(added));
         place
     }
 
-    /// Lets a node that has not connected do so no more.
-    pub(super) fn forget(&self, place: Place) {
+    /// Lets a node that was expected connect no more. If it has connected, its daemon is told to leave; that is no loss.
+    pub(super) fn dismiss(&self, place: Place, reason: &str) {
         if let Some(expected) = lock(&self.0.expected).as_mut() {
             expected.remove(&place);
         }
+        if let Some(link) = lock(&self.0.links).remove(&place) {
+            let leave = nodes::Leave { reason: reason.to_owned(), lost: Vec::new() };
+            begin(async move {
+                let _ = link.send(Frame { content: Some(Content::Leave(leave)) }).await;
+            });
+        }
+    }
+
+    /// Whether there is a connection to a node.
+    pub(super) fn is_connected(&self, place: Place) -> bool {
+        lock(&self.0.links).contains_key(&place)
     }
 
     /// Takes note of a node that the head has added.
@@ -127,12 +142,30 @@ impl Net {
 
     /// Takes the connection to a node, unless there has been one, or the session is over.
     pub(super) fn connect(&self, place: Place, link: Link) -> bool {
+        self.connect_with(place, link, |_| None)
+    }
+
+    /// The same; the node is welcomed with the names of all nodes. It is told of each that is added afterwards.
+    pub(super) fn connect_with(
+        &self,
+        place: Place,
+        link: Link,
+        welcome: impl FnOnce(Vec<String>) -> Option<Content>,
+    ) -> bool {
         let mut links = lock(&self.0.links);
         let is_expected = lock(&self.0.expected).as_mut().is_some_and(|expected| expected.remove(&place));
-        if is_expected {
-            links.insert(place, link);
+        if !is_expected {
+            return false;
         }
-        is_expected
+        if let Some(content) = welcome(self.0.names.all()) {
+            let link = link.clone();
+            // nothing waits before it
+            begin(async move {
+                let _ = link.send(Frame { content: Some(content) }).await;
+            });
+        }
+        links.insert(place, link);
+        true
     }
 
     /// Lets no other node connect: the session is over.
@@ -177,12 +210,18 @@ impl Net {
         if lock(&self.0.expected).is_none() {
             return;
         }
-        let others: Vec<_> = lock(&self.0.links).keys().copied().collect();
-        for other in others {
-            let lost = nodes::Lost { node: self.name(place).to_string(), reason: reason.to_owned() };
-            let net = self.clone();
+        let others = lock(&self.0.links).keys().copied().collect();
+        let lost = nodes::Lost { node: self.name(place).to_string(), reason: reason.to_owned() };
+        self.begin_to_tell(others, &Content::Lost(lost));
+    }
+
+    /// Sends a frame to nodes, and waits for none of them: one that does not read is lost some time. Each gets its frames in
+    /// order.
+    pub(super) fn begin_to_tell(&self, places: Vec<Place>, content: &Content) {
+        for place in places {
+            let (net, content) = (self.clone(), content.clone());
             begin(async move {
-                net.send(other, Content::Lost(lost)).await;
+                net.send(place, content).await;
             });
         }
     }

@@ -230,9 +230,48 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
         ((), gathered) = async { tokio::join!(heard, gather) } => assert_eq!(gathered.unwrap(), ["h", "a", "b"]),
         () = async { parts.await; std::future::pending().await } => {}
     }
+    // nor does the head wait to tell it of others
+    let place = head.add("c");
+    let added = Content::Added(nodes::Added { node: "c".into(), place: 3 });
+    assert_eq!((place, read.next().await.unwrap().content), (3, Some(added)));
     assert_eq!(began.elapsed(), Duration::ZERO);
     tokio::time::timeout(Duration::from_secs(21), head.send_all(leave(0).content.unwrap())).await.unwrap();
     assert!(matches!(read.next().await.unwrap().content, Some(Content::Leave(_))));
+}
+
+#[tokio::test]
+async fn the_daemon_of_a_node_that_is_awaited_no_more_leaves_and_is_no_loss() {
+    let (ends, mut losses) = connected();
+    let place = ends[0].add("c");
+    let (link, mut frames) = Link::new(Duration::from_secs(20));
+    assert!(ends[0].connect(place, link.clone()));
+    ends[0].dismiss(place, "it is late");
+    assert!(!ends[0].is_connected(place) && !ends[0].connect(place, link.clone()));
+    let told = frames.next().await.unwrap().content;
+    assert!(matches!(&told, Some(Content::Leave(leave)) if leave.reason == "it is late"), "{told:?}");
+    drop(link);
+    assert_eq!(frames.next().await, None, "its connection ends");
+    ends[0].lose(place, "its connection has ended");
+    assert!(losses.try_recv().is_err());
+    // one that has not come cannot come any more
+    let place = ends[0].add("c");
+    ends[0].dismiss(place, "it is late");
+    assert!(!ends[0].connect(place, Link::new(Duration::from_secs(20)).0));
+}
+
+#[tokio::test]
+async fn a_node_is_welcomed_with_all_names_and_told_of_those_that_are_added_later() {
+    let (head, _losses) = Net::new(0, names(&["h", "a"]));
+    head.add("b");
+    let (link, mut frames) = Link::new(Duration::from_secs(20));
+    let welcome = |nodes| Some(Content::Welcome(nodes::Welcome { nodes, ..nodes::Welcome::default() }));
+    assert!(head.connect_with(1, link, welcome));
+    head.add("c");
+    let nodes = names(&["h", "a", "b"]);
+    let told = frames.next().await.unwrap().content;
+    assert_eq!(told, Some(Content::Welcome(nodes::Welcome { nodes, ..nodes::Welcome::default() })));
+    let told = frames.next().await.unwrap().content;
+    assert_eq!(told, Some(Content::Added(nodes::Added { node: "c".into(), place: 3 })));
 }
 
 fn leave(bytes: usize) -> Frame {

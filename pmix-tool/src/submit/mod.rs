@@ -441,6 +441,30 @@ pub fn variable(entry: &str) -> Result<String, String> {
     }
 }
 
+/// The longest time that is taken for one: a century.
+const MAX_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A time in seconds, which need not be whole, as options of launchers take it.
+///
+/// # Errors
+/// What is wrong with it, for people.
+///
+/// # Examples
+/// ```
+/// use pmix_tool::submit::seconds;
+///
+/// assert_eq!(seconds("1.5"), Ok(std::time::Duration::from_millis(1500)));
+/// assert!(["-1", "1e12", "inf", "soon"].iter().all(|text| seconds(text).is_err()));
+/// ```
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| String::from("not a number of seconds"))?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time <= MAX_TIME => Ok(time),
+        Ok(_) => Err("longer than a century".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -208,6 +208,23 @@ async fn a_job_is_told_of_machines_with_more_processes_than_processors() {
 }
 
 #[tokio::test]
+async fn a_job_has_no_processes_on_a_node_that_is_to_leave_since_they_were_placed() {
+    let names = ["n0", "n1"];
+    let launcher = TestLauncher::on(names);
+    let hosts = StandardHost::cluster(launcher.clone(), MemoryExchange::cluster(names));
+    let mut nodes = Vec::new();
+    for (host, node) in hosts.iter().zip(names) {
+        let node = TestNode::builder(0).nspace("registered").hostname(node).host(host.clone());
+        nodes.push(node.start().await);
+    }
+    launcher.leaves_meanwhile("n1");
+    let job = launcher.start(&hosts[0], "job", 2).await;
+    let places: Vec<_> =
+        hosts[0].process_table(job.nspace()).into_iter().filter_map(|row| row.hostname).collect();
+    assert_eq!(places, ["n0", "n0"]);
+}
+
+#[tokio::test]
 async fn gen_01_a_namespace_that_makes_keys_look_reserved_is_warned_of() {
     let logs = Logs::start();
     let node = TestNode::builder(1).nspace("pmixed.job").start().await;

@@ -1,5 +1,6 @@
 //! A DVM: `pmixd --head` on hosts that are reached by ssh, and on this one.
 
+use pmix_client::types::{App, Directives, IofChannels};
 use pmix_client::{ProcId, Status};
 use pmix_tests::{DEADLINE, Hosts, Running, TestDvm, example, on_path, program, run, within};
 use pmix_tool::Tool;
@@ -93,9 +94,8 @@ async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitt
     assert!(err.contains("/no/such/program does not exist"), "{err}");
     assert!(other.is_running());
     // two signals: what is left is killed
-    let mut stubborn = dvm.pmixrun(&["--grace", "60", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"]);
-    stubborn.env("PMIX_STUBBORN", "1");
-    let mut stubborn = Running::start(stubborn);
+    let stubborn = ["--grace", "60", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"];
+    let mut stubborn = Running::start(dvm.pmixrun(&stubborn));
     stubborn.line().await.unwrap();
     stubborn.signal(Signal::INT);
     within(async {
@@ -168,6 +168,34 @@ async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() 
     })
     .await;
     assert!(ps(&dvm).contains(detached.trim()), "{}", ps(&dvm));
+    stop(dvm).await;
+}
+
+#[tokio::test]
+async fn a_submitter_that_is_lost_in_the_middle_of_a_start_leaves_nothing() {
+    let dvm = TestDvm::here("a:100,b:100", STARTS, &[]).await;
+    let two = || vec![App::new("sleep", 2).args(["600"])];
+    for moment in 0..60 {
+        let tool = within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap();
+        let submitter = within(tool.submitter()).await.unwrap();
+        let starts = tokio::spawn({
+            let (submitter, apps) = (submitter.clone(), two());
+            async move { submitter.submit(apps, Directives::new(), IofChannels::NONE).await.map(drop) }
+        });
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        starts.abort();
+        drop(starts.await);
+        // the last of it: the connection ends
+        drop((submitter, tool));
+    }
+    within(async {
+        while run(dvm.pmix(&["ps"], &[])).1.lines().count() > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     stop(dvm).await;
 }
 
@@ -264,6 +292,83 @@ async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
     assert!(err.contains("node bad: ") && err.contains("its last line: no route to host"), "{err}");
     // the other one has come
     assert_eq!(dvm.nodes().len(), 3);
+    // its name would lead to two nodes
+    let head = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &[&head]));
+    assert_eq!(code, Some(1));
+    assert!(err.contains(&format!("node {head} is that of the head")), "{err}");
+    let (code, out, err) = run(dvm.submit(&["-n", "3", "sh", "-c", TELL]));
+    assert_eq!((code, sorted(&out)), (Some(0), ["0 a", "1 b", "2 c"].into()), "{err}");
+    stop(dvm).await;
+}
+
+/// Starts daemons, and keeps their numbers in files.
+const NUMBERS: &str = "echo $$ > \"$TMPDIR/daemon.$host\"; exec \"$@\"";
+
+/// Kills the daemon of a node, and waits until the head knows.
+async fn lose(dvm: &TestDvm, node: &str) {
+    let pid = std::fs::read_to_string(dvm.dir().join(format!("daemon.{node}"))).unwrap();
+    kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let is_lost = |line: &String| line.starts_with(&format!("{node} ")) && line.ends_with(" lost");
+    dvm.until_nodes(|nodes| nodes.iter().any(is_lost)).await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
+    let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
+    // outlasts the loss of the node
+    let stubborn = "trap '' TERM INT; echo; exec sleep 600";
+    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", stubborn]));
+    for _ in 0..2 {
+        job.line().await.unwrap();
+    }
+    let quiet = (Some(0), String::new(), String::new());
+    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
+    lose(&dvm, "b").await;
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), quiet);
+    assert!(job.is_running());
+    within(async {
+        while job.is_running() {
+            job.signal(Signal::INT);
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    job.end().await;
+    // had it left, it would have been before this one has come
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["c"])), quiet);
+    let (code, out, err) = run(dvm.submit(&["-n", "3", "sh", "-c", TELL]));
+    assert_eq!((code, sorted(&out)), (Some(0), ["0 a", "1 b", "2 c"].into()), "{err}");
+    // and leaves when it is told to
+    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
+    dvm.until_nodes(|nodes| nodes.len() == 2).await;
+    let err = stop(dvm).await;
+    assert_eq!(err.matches("node b has left").count(), 1, "{err}");
+}
+
+#[tokio::test]
+async fn what_has_started_the_earlier_daemon_of_a_node_says_nothing_of_the_next() {
+    // the first starter of `b` outlives its daemon, until the second is under way
+    let script = r#"
+        if test $host = b && mkfifo "$TMPDIR/second" 2>/dev/null; then
+            exec 3<&0
+            "$@" <&3 &
+            echo $! > "$TMPDIR/daemon.b"
+            echo $$ > "$TMPDIR/starter"
+            wait $!
+            read line < "$TMPDIR/second"
+            exit 3
+        fi
+        if test $host = b; then
+            echo it is 1<>"$TMPDIR/second"
+            tail -s 0.01 --pid="$(cat "$TMPDIR/starter")" -f /dev/null
+        fi
+        exec "$@""#;
+    let dvm = TestDvm::here("a,b", script, &[]).await;
+    lose(&dvm, "b").await;
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), (Some(0), String::new(), String::new()));
+    let (code, out, err) = run(dvm.submit(&["--host", "b", "sh", "-c", TELL]));
+    assert_eq!((code, out.as_str()), (Some(0), "0 b\n"), "{err}");
     stop(dvm).await;
 }
 

@@ -256,6 +256,11 @@ async fn pmix_submit_writes_what_a_job_writes_and_ends_as_it_does() {
     assert_eq!((code, written, &report["exit_code"]), (Some(137), "/", &137.into()), "{report}");
     assert_eq!((&report["status"], &report["first_failure"]), (&"ERR_JOB_ABORTED_BY_SIG".into(), &0.into()));
     assert!(report["nspace"].as_str().unwrap().starts_with("run.") || !report["nspace"].is_null());
+    // the report is a line of its own, whatever the job has written
+    let (_, out, err) = run(rig.pmix(&["submit", "--json", "printf", "the rest"]));
+    assert!(out.starts_with("the rest\n{\"nspace\"") && out.lines().count() == 2, "{out}{err}");
+    assert_eq!(run(rig.pmix(&["submit", "--json", "true"])).1.lines().count(), 1);
+    assert_eq!(run(rig.pmix(&["submit", "printf", "the rest"])).1, "the rest");
     rig.end().await;
 }
 
@@ -304,6 +309,43 @@ async fn pmix_submit_passes_signals_on_and_a_second_interrupt_kills() {
         job.signal(signal);
         assert_eq!(job.end().await.0.code(), Some(code));
     }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pmix_submit_kills_what_outlasts_the_grace_period_after_a_signal() {
+    let rig = Rig::start().await;
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let waits = "trap '' TERM HUP INT; echo ready; exec sleep 1000";
+        let mut job = Running::start(rig.pmix(&["submit", "--grace", "0.2", "sh", "-c", waits]));
+        job.line_with("ready").await;
+        job.signal(signal);
+        assert_eq!(job.end().await.0.code(), Some(137));
+    }
+    rig.end().await;
+}
+
+/// What `--detach` is made of, for a submitter that is lost before it can finalize.
+#[tokio::test]
+async fn a_job_that_is_separate_from_its_tool_outlives_it_and_another_does_not() {
+    let rig = Rig::start().await;
+    let sleeps = || vec![App::new("sleep", 1).args(["1000"])];
+    let submit = async |directives: Directives| {
+        let submitter = rig.submitter().await;
+        let job = within(submitter.submit(sleeps(), directives, IofChannels::NONE)).await.unwrap();
+        // both go without a word: the connection ends
+        job.nspace().clone()
+    };
+    let separate = submit(Directives::new().require(&keys::SPAWN_CHILD_SEP, true)).await;
+    let tool = rig.tool().await;
+    for _ in 0..2 {
+        let other = submit(Directives::new()).await;
+        while within(tool.namespaces()).await.unwrap().contains(&other) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let table = within(tool.proc_table(&separate)).await.unwrap();
+    assert!(table.iter().all(|row| row.state.is_alive()) && table.len() == 1, "{table:?}");
     rig.end().await;
 }
 

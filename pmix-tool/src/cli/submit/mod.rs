@@ -11,7 +11,9 @@ mod stage;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use pmix_tool::submit::seconds;
 use pmix_tool::types::Status;
 use pmix_tool::{Error, Nspace};
 use serde::{Serialize, Serializer};
@@ -58,6 +60,13 @@ struct OneArgs {
     /// Print the namespace of the job and leave it running; its output is dropped
     #[arg(long, conflicts_with_all = ["stage", "tag_output"])]
     detach: bool,
+
+    /// Seconds that processes have to end after a signal that ends them before they are killed
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds,
+        conflicts_with_all = ["stage", "detach"]
+    )]
+    grace: Duration,
 }
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +88,8 @@ struct StageArgs {
 }
 
 const AFTER_HELP: &str = "\
-SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the job; a second SIGINT kills it. With --stage, SIGINT, SIGTERM and \
+SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the job. After one of the first three its processes have the grace period to end; \
+a second SIGINT kills them at once. With --stage, SIGINT, SIGTERM and \
 SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them.
 
 A job that finds no room in the server is refused. With --stage it is tried again when another of these jobs has ended.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
@@ -63,8 +63,10 @@ async fn follow(
         return Ok(ExitCode::SUCCESS);
     }
     let mut foreground = Foreground {
-        printer: Some(Printer::start(OutputFormat::default().rank(args.tag_output))?),
+        printer: Some(Printer::start(OutputFormat::default().rank(args.tag_output), args.json)?),
         acts: FuturesUnordered::new(),
+        grace: args.grace,
+        kill_at: None,
         is_told_to_end: false,
         missing: 0,
         unwritten: None,
@@ -123,6 +125,9 @@ struct Foreground {
     printer: Option<Printer>,
     /// Requests on behalf of signals, which may take long.
     acts: FuturesUnordered<BoxFuture<'static, Result<(), Error>>>,
+    /// How long processes have to end after a signal that ends them.
+    grace: Duration,
+    kill_at: Option<Instant>,
     is_told_to_end: bool,
     missing: u64,
     /// Why output cannot be written.
@@ -162,6 +167,10 @@ impl Foreground {
                     }
                 }
                 signal = signals.next() => self.pass_on(signal, job),
+                () = until(self.kill_at) => {
+                    self.kill_at = None;
+                    self.acts.push(job.kill().boxed());
+                }
                 Some(outcome) = self.acts.next(), if !self.acts.is_empty() => {
                     // a job may end before a signal reaches it
                     if let Err(error) = outcome && !error.is_not_found() {
@@ -174,6 +183,9 @@ impl Foreground {
 
     fn pass_on(&mut self, signal: Received, job: &SubmittedJob) {
         self.is_told_to_end |= !matches!(signal, Received::PassOn(_));
+        if let Received::End(_) = signal {
+            self.kill_at.get_or_insert_with(|| Instant::now() + self.grace);
+        }
         self.acts.push(match signal {
             Received::End(signal) | Received::PassOn(signal) => job.signal(signal.as_raw()).boxed(),
             Received::Kill => job.kill().boxed(),
@@ -195,6 +207,13 @@ async fn hand(printer: Option<&Printer>, item: &mut Option<Item>) -> bool {
     match printer {
         Some(printer) => printer.take(item).await,
         None => false,
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A thread that writes the output of a job: a slow reader must hold back neither events nor signals.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -27,17 +28,24 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// Writes to standard output and error. Not through their locks, which others hold.
-    pub(super) fn start(format: OutputFormat) -> io::Result<Self> {
+    /// Writes to standard output and error. Not through their locks, which others hold. If standard output `goes_on`, its last line
+    /// is ended.
+    pub(super) fn start(format: OutputFormat, goes_on: bool) -> io::Result<Self> {
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let (items, received) = mpsc::channel(WAITING);
         let (told, outcome) = oneshot::channel();
         let notes = err.try_clone()?;
-        let writer = OutputWriter::new(format, out, err);
         thread::Builder::new().name("output".into()).spawn(move || {
             // who does not wait for the outcome is about to exit
-            drop(told.send(write(writer, notes, received)));
+            let is_inside = Cell::new(false);
+            let tracked = Tracked { file: &out, is_inside: &is_inside };
+            let written = write(OutputWriter::new(format, tracked, err), notes, received);
+            let ended = written.and_then(|()| match goes_on && is_inside.get() {
+                true => (&out).write_all(b"\n"),
+                false => Ok(()),
+            });
+            drop(told.send(ended));
         })?;
         Ok(Self { items, outcome })
     }
@@ -64,8 +72,28 @@ impl Printer {
     }
 }
 
+/// A file of which is known whether its last line has ended.
+struct Tracked<'a> {
+    file: &'a File,
+    is_inside: &'a Cell<bool>,
+}
+
+impl Write for Tracked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        if let Some(last) = count.checked_sub(1).and_then(|last| bytes.get(last)) {
+            self.is_inside.set(*last != b'\n');
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 fn write(
-    mut writer: OutputWriter<File, File>,
+    mut writer: OutputWriter<Tracked<'_>, File>,
     mut notes: File,
     mut items: mpsc::Receiver<Item>,
 ) -> io::Result<()> {
