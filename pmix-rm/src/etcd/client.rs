@@ -319,6 +319,11 @@ fn after(prefix: &[u8]) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -341,24 +346,43 @@ mod tests {
 
     #[test]
     fn a_range_ends_after_all_keys_that_begin_like_its_first() {
-        assert_eq!(after(b"a/b"), b"a/c");
-        assert_eq!(after(b"a\xff"), b"b");
-        assert_eq!(after(b"\xff\xff"), b"\0");
+        assert_eq!(after(b"a/b"), "a/c");
+        assert_eq!(after(b"a\xff"), "b");
+        assert_eq!(after(b"\xff\xff"), "\0");
     }
 
-    #[tokio::test]
-    async fn an_etcd_that_is_not_there_is_given_up() {
-        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = closed.local_addr().unwrap();
-        drop(closed);
+    /// What comes of a call of what listens at these addresses.
+    async fn problem(members: Vec<SocketAddr>) -> String {
         let place = EtcdPlace {
-            members: vec![format!("http://{address}")],
+            members: members.iter().map(|member| format!("http://{member}")).collect(),
             authority: None,
             identity: None,
             is_insecure: true,
             prefix: "/pmix".into(),
         };
-        let error = Etcd::new(&place).unwrap().lease(Duration::from_secs(1)).await.unwrap_err().to_string();
-        assert!(error.starts_with(&format!("etcd does not answer: {address}: ")), "{error}");
+        Etcd::new(&place).unwrap().lease(Duration::from_secs(1)).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn an_etcd_that_is_not_there_or_does_not_speak_as_one_is_given_up() {
+        let listener = || async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            (listener, address)
+        };
+        let (closed, gone) = listener().await;
+        drop(closed);
+        let (_silent, mute) = listener().await;
+        let (noise, noisy) = listener().await;
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = noise.accept().await {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+            }
+        });
+        let (one, other, last) =
+            tokio::join!(problem(vec![gone]), problem(vec![mute]), problem(vec![gone, noisy]));
+        assert!(one.starts_with(&format!("etcd does not answer: {gone}: ")), "{one}");
+        assert_eq!(other, format!("etcd does not answer: {mute}: no answer"));
+        assert!(last.starts_with("etcd does not answer: "), "{last}");
     }
 }
