@@ -67,6 +67,7 @@ mod job;
 mod launcher;
 mod limit;
 mod map;
+mod multi_user;
 mod nodes;
 mod orphans;
 mod output;
