@@ -1,9 +1,10 @@
 //! The gate in front of all upcalls: which user's processes may request what of this host.
 //!
 //! The server's own user and root may request everything. Processes of other users, which a server with `other_users`
-//! lets in, may request what the table below allows, and nothing else.
+//! lets in, may request what the table below allows, and nothing else. Their tools are let in if the host serves them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmix_types::{ProcId, Status};
 
@@ -19,6 +20,8 @@ enum Needs {
     Nothing,
     /// That the jobs it names belong to its user; its own, if it names none.
     OwnJobs,
+    /// A host that serves other users.
+    Service,
     /// Permissions that it does not have: only the server's user and root may do this.
     ServersUser,
 }
@@ -48,17 +51,32 @@ const fn needs(upcall: Upcall) -> Needs {
         // a credential names its own user, and whoever holds one shows it
         Upcall::GetCredential | Upcall::ValidateCredential => Needs::Nothing,
         Upcall::Abort | Upcall::JobControl | Upcall::IofPull | Upcall::PushStdin => Needs::OwnJobs,
-        // tools, and whatever comes to be served without a line here
+        // a tool is nobody's process yet: what it requests is checked like that of any other
+        Upcall::ToolConnected => Needs::Service,
+        // whatever comes to be served without a line here
         _ => Needs::ServersUser,
     }
 }
 
 /// Decides for which users a request is carried out.
-pub(crate) struct Gate(Arc<JobTable>);
+pub(crate) struct Gate {
+    jobs: Arc<JobTable>,
+    serves_others: AtomicBool,
+}
 
 impl Gate {
     pub(crate) fn new(jobs: Arc<JobTable>) -> Self {
-        Self(jobs)
+        Self { jobs, serves_others: AtomicBool::new(false) }
+    }
+
+    /// Serves other users from now on.
+    pub(crate) fn serve_others(&self) {
+        self.serves_others.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether other users may bring tools, and have jobs that this host starts for another one.
+    pub(crate) fn serves_others(&self) -> bool {
+        self.serves_others.load(Ordering::Relaxed)
     }
 
     /// Lets a request of a process pass, which names these, or refuses it with `ERR_NO_PERMISSIONS`.
@@ -66,7 +84,8 @@ impl Gate {
         match needs(upcall) {
             _ if is_trusted(by.uid) => Ok(()),
             Needs::Nothing => Ok(()),
-            Needs::ServersUser => {
+            Needs::Service if self.serves_others() => Ok(()),
+            Needs::Service | Needs::ServersUser => {
                 let (what, own, uid) = (upcall.name(), own_uid(), by.uid);
                 Err(refusal(format!(
                     "{what} is allowed for uid {own}, which owns this server, not for uid {uid}"
@@ -83,7 +102,7 @@ impl Gate {
     /// A job that is not known may be another's the next moment, and is refused alike; but for the caller's own, which
     /// others may have started.
     fn check_owner(&self, by: &User, proc: &ProcId) -> HostResult<()> {
-        let owner = self.0.entries().get(&proc.nspace).map(|job| job.owner);
+        let owner = self.jobs.entries().get(&proc.nspace).map(|job| job.owner);
         match owner {
             Some(owner) if owner == by.uid => Ok(()),
             None if proc.nspace == by.proc.nspace => Ok(()),

@@ -275,6 +275,25 @@ async fn tol_15_sec_02_tools_of_other_users_are_refused() {
 }
 
 #[tokio::test]
+async fn tol_15_sec_02_a_host_that_serves_all_lets_their_tools_in_by_names_of_its_own() {
+    let Scene { host, .. } = Scene::new();
+    let host = host.serving_others();
+    for name in ["alices", "bobs", "tool"] {
+        let error = host.tool_connected(&cx("tool", alice()), ToolConnected::new(Some(proc(name)))).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
+        assert!(
+            error.message().contains(&format!("a tool of uid {} cannot be {name}:0", alice())),
+            "{error}"
+        );
+    }
+    for uid in [own_uid(), 0] {
+        let wish = ToolConnected::new(Some(proc("tool")));
+        assert_eq!(host.tool_connected(&cx("tool", uid), wish).await.unwrap(), proc("tool"));
+    }
+}
+
+#[tokio::test]
 async fn a_launcher_that_starts_as_itself_only_starts_nothing_for_others() {
     let mut scene = Scene::new();
     let spawn = Spawn::new(vec![App::new("id", 1)]);

@@ -62,7 +62,7 @@ use crate::{Exchange, Launcher};
 /// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), requests of other users' processes are
 /// refused with `ERR_NO_PERMISSIONS` unless they concern their own user's jobs. Jobs that they spawn run as their user
 /// if the launcher can do that ([`Launcher::starts_as_others`]); otherwise the spawn is refused with
-/// `ERR_NOT_SUPPORTED`. Tools of other users are refused.
+/// `ERR_NOT_SUPPORTED`. Tools of other users are refused, unless the host [serves them](StandardHost::serving_others).
 ///
 /// A request with an unknown required directive is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence is refused for
 /// all of its participants. Do not reuse the name of a job that spans several servers: they count its fences, and may
@@ -209,6 +209,17 @@ impl StandardHost {
     #[must_use]
     pub fn with_records(self, place: Records) -> Self {
         self.0.records.set_place(place);
+        self
+    }
+
+    /// Lets tools of other users in, on a server with [`other_users`](pmix_server::ServerBuilder::other_users). They see, control and
+    /// read jobs of their user, start jobs that run as that, and nothing else; the server names them. A
+    /// [member](Self::member) starts jobs of other users at the word of its head.
+    ///
+    /// The launcher must be able to start processes [as others](Launcher::starts_as_others), or their jobs are refused.
+    #[must_use]
+    pub fn serving_others(self) -> Self {
+        self.0.gate.serve_others();
         self
     }
 
@@ -439,7 +450,7 @@ behind_the_gate! {
             Some(relay) => relay.tell(cx, News::Finalized(req.proc)).await.map(drop),
             None => { host.table.tell(&req.proc.nspace, Control::Finalized(req.proc.rank)); Ok(()) }
         };
-    Abort abort(host, cx, req: Abort) -> (), of &req.procs
+    Abort abort(host, cx, req: Abort) -> (), of host.judged(&req.procs)
         => match &host.relay {
             Some(relay) => relay.abort(cx, req).await,
             None => host.jobs.abort(cx, &req).await,
@@ -476,12 +487,12 @@ behind_the_gate! {
     NotifyEvent notify_event(host, cx, req: Event) -> (), of &[]
         => host.events.carry(cx, req).await;
     // its end takes back what it was given
-    IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { &req.pull.procs } else { &[] }
+    IofPull iof_pull(host, cx, req: IofPullRequest) -> (), of if req.start { host.judged(&req.pull.procs) } else { &[] }
         => match &host.relay {
             Some(relay) => relay.pull(cx, req).await,
             None => host.forwarder.change_forwarding(host.site.node(), cx, req),
         };
-    PushStdin push_stdin(host, cx, req: IofPush) -> (), of &req.targets
+    PushStdin push_stdin(host, cx, req: IofPush) -> (), of host.judged(&req.targets)
         => match &host.relay {
             Some(relay) => relay.push(cx, req).await,
             None => host.forwarder.take_input(req).await,
@@ -502,6 +513,6 @@ behind_the_gate! {
         => host.credentials.issue(cx, req).await;
     ValidateCredential validate_credential(host, cx, req: ValidateCredential) -> Infos, of &[]
         => host.credentials.validate(cx, req).await;
-    ToolConnected tool_connected(host, _cx, req: ToolConnected) -> ProcId, of &[]
-        => host.identities.assign(req);
+    ToolConnected tool_connected(host, cx, req: ToolConnected) -> ProcId, of &[]
+        => host.identities.assign(cx.uid, req);
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, Weak};
 
+use pmix_types::ProcId;
+
 use crate::Launcher;
 use crate::allocations::Allocator;
 use crate::collective::Collectives;
@@ -76,6 +78,11 @@ impl Head {
 }
 
 impl Services {
+    /// Processes that a request names, for the gate. A member knows no owners: its head has the gate for these.
+    pub(crate) fn judged<'a>(&self, named: &'a [ProcId]) -> &'a [ProcId] {
+        if self.relay.is_some() { &[] } else { named }
+    }
+
     pub(crate) fn new(cluster: Arc<Cluster>, site: Arc<Site>) -> Self {
         let (launcher, table) = (cluster.launcher.clone(), cluster.table.clone());
         let allocations = cluster.allocations.clone();

@@ -103,7 +103,11 @@ impl Dvm {
             Some(session) => vec![StandardHost::head(launcher, session.exchange(), session.members())],
             None => StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes)),
         };
-        hosts = hosts.into_iter().map(|host| host.with_records(records.clone())).collect();
+        let finished = |host: StandardHost| {
+            let host = host.with_records(records.clone());
+            if setup.multi_user { host.serving_others() } else { host }
+        };
+        hosts = hosts.into_iter().map(finished).collect();
         if let (Some(file), Some(host)) = (&setup.store, hosts.first_mut()) {
             // the first node keeps the data published on all nodes
             let durable = host.clone().with_durable_store(file);
@@ -123,6 +127,7 @@ impl Dvm {
                 .host(host.clone())
                 .hostname(node)
                 .tool_support(is_for_tools)
+                .other_users(setup.multi_user)
                 .native_wire(setup.native)
                 .pmi1_wire(setup.pmi1);
             if setup.system_server {
@@ -187,6 +192,7 @@ fn how(setup: &Setup, records: &Records) -> How {
         },
         native: setup.native,
         pmi1: setup.pmi1,
+        multi_user: setup.multi_user,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::console::Console;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::Interrupts;
 use crate::exit_code::NOT_STARTED;
+use crate::multi_user::serve_all;
 use crate::pool::Pool;
 use crate::report_file::{ReportFile, report_pid, report_uri};
 use crate::signals::{Received, Signals};
@@ -38,6 +39,9 @@ pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
 }
 
 async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrupts) -> Result<(), String> {
+    if plan.setup.multi_user {
+        serve_all().map_err(|why| format!("--multi-user: {why}"))?;
+    }
     let _pid: Option<ReportFile> = match &plan.report_pid {
         Some(place) => report_pid(place, console)?,
         None => None,

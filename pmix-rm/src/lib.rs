@@ -71,6 +71,7 @@ mod job;
 mod launcher;
 mod limit;
 mod map;
+mod multi_user;
 mod nodes;
 mod orphans;
 mod output;

@@ -78,6 +78,15 @@ impl Account {
         })
     }
 
+    /// The same in a thread of its own, for callers that must not wait.
+    ///
+    /// # Errors
+    /// As [`look_up`](Self::look_up).
+    pub async fn look_up_async(uid: u32, gid: u32) -> io::Result<Self> {
+        let found = tokio::task::spawn_blocking(move || Self::look_up(uid, gid)).await;
+        found.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    }
+
     /// A user with these groups, without a lookup. `groups` lists all of them, `gid` included.
     pub const fn with_groups(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
         Self { uid, gid, groups, known: None }

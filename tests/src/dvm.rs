@@ -10,6 +10,7 @@ use crate::hosts::Hosts;
 use crate::peers::{outside_allocations, run};
 use crate::programs::{Running, program};
 use crate::runtime::within;
+use crate::users::OtherUser;
 
 /// A DVM: `pmixd --head`, ready for jobs. It is killed when this is dropped.
 #[derive(Debug)]
@@ -28,18 +29,22 @@ enum Place {
 }
 
 impl Place {
-    /// A command on the host of the head.
-    fn command(&self, package: &str, name: &str) -> Command {
+    /// A command on the host of the head, without its terminal if that is said.
+    fn command(&self, package: &str, name: &str, is_alone: bool) -> Command {
         let program = program(package, name);
+        let first = if is_alone { Path::new("setsid") } else { &program };
         let mut command = match self {
             Self::Here(dir) => {
-                let mut command = Command::new(program);
+                let mut command = Command::new(first);
                 command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path());
                 outside_allocations(&mut command);
                 command
             }
-            Self::On(hosts) => hosts.command(0, program),
+            Self::On(hosts) => hosts.command(0, first),
         };
+        if is_alone {
+            command.arg(&program);
+        }
         command.env_remove("RUST_LOG");
         command
     }
@@ -57,6 +62,13 @@ impl TestDvm {
         Self::start(Place::Here(tempfile::tempdir().unwrap()), &args).await
     }
 
+    /// On this node alone, for all users of it.
+    pub async fn shared() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        Self::start(Place::Here(dir), &["--multi-user"]).await
+    }
+
     /// On hosts that are all this one, whose daemons this shell script starts; its first argument is the name of the host.
     pub async fn here(hosts: &str, script: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -72,7 +84,7 @@ impl TestDvm {
 
     async fn start(place: Place, args: &[&str]) -> Self {
         program("pmix-tool", "pmix");
-        let mut command = place.command("pmix-rm", "pmixd");
+        let mut command = place.command("pmix-rm", "pmixd", args.contains(&"--multi-user"));
         command.args(["--head", "--report-uri", "-"]).args(args);
         let mut head = Running::start(command);
         let uri = head.line_at_last().await.expect("the head is not ready");
@@ -123,8 +135,24 @@ impl TestDvm {
 
     /// A command of `pmix`, for this DVM.
     pub fn pmix(&self, words: &[&str], args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-tool", "pmix");
+        let mut command = self.place.command("pmix-tool", "pmix", false);
         command.args(words).args(["--uri", &self.uri]).args(args);
+        command
+    }
+
+    /// The same, called by another user of the host of the head.
+    pub fn pmix_of(&self, user: &OtherUser, words: &[&str], args: &[&str]) -> Command {
+        let pmix = program("pmix-tool", "pmix");
+        let mut command = match &self.place {
+            Place::Here(_) => user.command(user.copy_of(&pmix)),
+            Place::On(hosts) => {
+                let uid = user.uid.to_string();
+                let mut command = hosts.command(0, "setpriv");
+                command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]).arg(pmix);
+                command
+            }
+        };
+        command.env_remove("RUST_LOG").args(words).args(["--uri", &self.uri]).args(args);
         command
     }
 
@@ -135,7 +163,7 @@ impl TestDvm {
 
     /// A job by `pmixrun`.
     pub fn pmixrun(&self, args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-rm", "pmixrun");
+        let mut command = self.place.command("pmix-rm", "pmixrun", false);
         command.args(["--timeout", "100", "--dvm", &self.uri]).args(args);
         command
     }

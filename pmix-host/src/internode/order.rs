@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use bytes::Bytes;
 use pmix_proto::v1;
+use pmix_server::Account;
 use pmix_types::message::{IofPull, Request};
 use pmix_types::{App, Directives, Event, Info, IofChannels, Nspace, ProcId, Rank};
 
@@ -74,6 +75,12 @@ pub(crate) enum Order {
         /// How many there are there, and in the whole job.
         here: u32,
         all: u32,
+    },
+    /// One of the orders that differ for the job of another user.
+    OfUser {
+        uid: u32,
+        gid: u32,
+        order: Box<Self>,
     },
 }
 
@@ -242,8 +249,26 @@ impl Order {
                 let (nspace, is_required) = (nspace.to_string(), policy.is_required);
                 What::Bind(v1::Bind { nspace, map_by, rank_by, bind_to, is_required, here: *here, all: *all })
             }
+            Self::OfUser { uid, gid, order } => What::OfUser(Box::new(v1::OfUser {
+                uid: *uid,
+                gid: *gid,
+                order: Some(Box::new(order.form())),
+            })),
         };
         v1::Order { what: Some(what) }
+    }
+
+    /// The same for a job of this user; `None` for the job of the daemon's own.
+    pub(crate) fn of(self, user: Option<&Account>) -> Self {
+        match user {
+            None => self,
+            Some(user) => Self::OfUser { uid: user.uid(), gid: user.gid(), order: Box::new(self) },
+        }
+    }
+
+    /// Whether it differs for the job of another user.
+    const fn has_user(&self) -> bool {
+        matches!(self, Self::RegisterJob { .. } | Self::WorkDir(_) | Self::Launch { .. })
     }
 
     pub(super) fn read(form: v1::Order) -> Option<Self> {
@@ -309,6 +334,10 @@ impl Order {
                 here: bind.here,
                 all: bind.all,
             },
+            What::OfUser(of_user) => {
+                let order = Self::read(*of_user.order?).filter(Self::has_user)?;
+                Self::OfUser { uid: of_user.uid, gid: of_user.gid, order: Box::new(order) }
+            }
         })
     }
 }
@@ -429,6 +458,10 @@ mod tests {
         Bound { processors, place: "cores 0-3".into(), locality: "SK0:CR0-3".into(), is_exclusive: true }
     }
 
+    fn of_user(order: Order) -> Order {
+        order.of(Some(&Account::with_groups(4001, 4002, vec![4002])))
+    }
+
     #[test]
     fn orders_arrive_as_they_were_given() {
         let info = || Info::required(&keys::JOB_SIZE, 4_u32);
@@ -494,8 +527,13 @@ mod tests {
             Order::WhichEnded(vec![proc(4)]),
             Order::Bind { nspace: nspace(), policy: BindingPolicy::default(), here: 2, all: 9 },
             Order::Bind { nspace: nspace(), policy: required, here: 1, all: 1 },
+            of_user(Order::WorkDir(7)),
         ] {
             assert_eq!(Order::read(order.form()), Some(order));
+        }
+        // what is the same for all users has none, an order within an order within an order neither
+        for wrong in [Order::EndJob { number: 7, nspace: nspace() }, of_user(Order::WorkDir(7))] {
+            assert_eq!(Order::read(of_user(wrong).form()), None);
         }
         assert_eq!(Order::read(v1::Order::default()), None);
         for wrong in [&b"no value"[..], b"=x", b"A=\0"] {

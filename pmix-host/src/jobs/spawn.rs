@@ -116,9 +116,7 @@ impl Jobs {
             let message = format!("cannot look up the groups of uid {uid}: {error}");
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
         };
-        // the databases may be elsewhere
-        let found = tokio::task::spawn_blocking(move || Account::look_up(uid, gid)).await;
-        found.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map(Some).map_err(failed)
+        Account::look_up_async(uid, gid).await.map(Some).map_err(failed)
     }
 }
 

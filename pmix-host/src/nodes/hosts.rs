@@ -33,7 +33,7 @@ impl StandardHost {
     ///
     /// Jobs run on these members, which may include the head's own node; `launcher` starts the processes there. Orders to
     /// members and what they report go over the exchange, which reaches all of them. Tell this host of a member that is
-    /// lost: [`node_lost`](Self::node_lost). Jobs of other users are refused. Each node binds its own processes.
+    /// lost: [`node_lost`](Self::node_lost). Each node binds its own processes.
     pub fn head(
         launcher: impl Launcher,
         exchange: impl Exchange,

@@ -275,8 +275,10 @@ impl NodesLauncher {
             nspace: part.nspace.clone(),
             apps: part.apps.clone(),
             procs: part.procs.iter().map(to_launch).collect(),
-            inherited: self.local.inherited(),
+            // what is the head's own is not for other users
+            inherited: if part.user.is_none() { self.local.inherited() } else { None },
         };
+        let order = order.of(part.user.as_ref());
         let started = order_within(&self.site, LAUNCHING, node, order).await;
         started.map(drop).map_err(|failure| {
             let first = part.procs.first().map(|proc| ProcId::new(part.nspace.clone(), proc.rank));
@@ -356,6 +358,11 @@ impl Launcher for NodesLauncher {
     /// One that has left takes none either.
     fn drains(&self, node: &str) -> bool {
         lock(&self.draining).contains(node) || self.member(node).is_none()
+    }
+
+    /// Whether the head can. Daemons refuse by themselves what they cannot do.
+    fn starts_as_others(&self) -> bool {
+        self.local.starts_as_others()
     }
 
     /// Each node chooses for its own processes.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pmix_server::Account;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId, Status};
@@ -13,6 +14,7 @@ use crate::binding::BindRequest;
 use crate::internode::{News, Order, PeerReply, PeerRequest, ProcToLaunch, Site, Told, decode_reply};
 use crate::jobs::{LocalNode, MAX_PROCS, Node, NodeJob, StartError, change_first};
 use crate::services::Services;
+use crate::user::{is_trusted, own_uid};
 use crate::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 
 /// Reports of a job that may wait for the head, and how many go to it at a time.
@@ -25,14 +27,54 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         let message = format!("node {} takes no orders from node {from}", services.site.node());
         return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
     }
+    match order {
+        Order::OfUser { uid, gid, order } => {
+            let user = account(services, uid, gid).await?;
+            carry_out(services, from, *order, Some(user)).await
+        }
+        order => carry_out(services, from, order, None).await,
+    }
+}
+
+/// The user of a job that is not the daemon's own, as this node knows it.
+async fn account(services: &Services, uid: u32, gid: u32) -> Result<Account, Failure> {
+    let node = services.node.name();
+    let refused = |why: String| Failure::new(Status::ERR_NO_PERMISSIONS, format!("node {node}: {why}"));
+    if !services.gate.serves_others() {
+        let own = own_uid();
+        return Err(refused(format!(
+            "this daemon starts processes as uid {own} only, not as uid {uid}: its head was not started with --multi-user"
+        )));
+    }
+    // jobs of root come without a user
+    if is_trusted(uid) {
+        return Err(refused(format!("uid {uid} is no other user here")));
+    }
+    if !services.launcher.starts_as_others() {
+        return Err(refused(format!("this daemon may not become uid {uid}: root must start it")));
+    }
+    Account::look_up_async(uid, gid).await.map_err(|error| {
+        let message = format!("node {node}: cannot look up the groups of uid {uid}: {error}");
+        Failure::new(Status::ERR_JOB_SYS_OP_FAILED, message)
+    })
+}
+
+async fn carry_out(
+    services: &Services,
+    from: &str,
+    order: Order,
+    user: Option<Account>,
+) -> Result<PeerReply, Failure> {
     let node = &services.node;
     let done = PeerReply::Reply(Reply::Done);
     let told = match order {
+        // it is read as one of the others
+        Order::OfUser { .. } => return Err(Status::ERR_BAD_PARAM.into()),
         Order::RegisterJob { number, nspace, infos, ranks, in_session } => {
             let here = ranks.into_iter().map(|rank| ProcId::new(nspace.clone(), rank)).collect();
             let spec = infos.into_iter().fold(JobSpec::new(nspace), JobSpec::raw);
             let job = NodeJob { spec, here, in_session };
-            node.register_job(number, job, None).await.map_err(failure)?;
+            node.register_job(number, job, user.as_ref()).await.map_err(failure)?;
             return Ok(done);
         }
         Order::Knows(nspace) => Told { yes: node.knows(&nspace).await, ..Told::default() },
@@ -41,7 +83,7 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
             return Ok(done);
         }
         Order::WorkDir(number) => {
-            let path = node.work_dir(number, None).await.map_err(Failure::from)?;
+            let path = node.work_dir(number, user.as_ref()).await.map_err(Failure::from)?;
             Told { text: Some(path), ..Told::default() }
         }
         Order::ProcEnded { proc, reason } => {
@@ -66,7 +108,7 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         }
         Order::Launch { nspace, apps, procs, inherited } => {
             let mut job = LaunchJob::new(nspace, apps);
-            job.inherited = inherited;
+            (job.inherited, job.user) = (inherited, user);
             launch(services, from, job, procs).await.map_err(failure)?;
             return Ok(done);
         }
@@ -109,7 +151,8 @@ async fn launch(
 ) -> Result<(), StartError> {
     let node = &services.node;
     let nspace = job.nspace.clone();
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let own = || (own_uid(), rustix::process::getegid().as_raw());
+    let (uid, gid) = job.user.as_ref().map_or_else(own, |user| (user.uid(), user.gid()));
     let mut changed = BTreeSet::new();
     for ProcToLaunch { rank, app, cwd, takes_stdin, bound } in procs {
         let proc = ProcId::new(nspace.clone(), rank);

@@ -2,9 +2,10 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::Rank;
+use pmix_types::{App, Rank};
 
 use super::*;
+use crate::StandardHost;
 use crate::internode::encode_reply;
 use crate::jobs::{JobTable, RecordFiles};
 use crate::publish::Publishing;
@@ -12,7 +13,11 @@ use crate::{Exchange, MemoryExchange, ProcExit, Responder};
 
 /// Notes what is sent to processes.
 #[derive(Debug, Default)]
-struct Noting(Mutex<Vec<(Vec<ProcId>, i32)>>);
+struct Noting {
+    signals: Mutex<Vec<(Vec<ProcId>, i32)>>,
+    /// Whether it may become others.
+    is_root: bool,
+}
 
 #[async_trait]
 impl Launcher for Noting {
@@ -20,12 +25,16 @@ impl Launcher for Noting {
         vec!["n1".into()]
     }
 
+    fn starts_as_others(&self) -> bool {
+        self.is_root
+    }
+
     async fn launch(&self, _: LaunchJob, _: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         Ok(())
     }
 
     async fn signal(&self, procs: &[ProcId], signal: i32) -> Result<(), LaunchError> {
-        self.0.lock().unwrap().push((procs.to_vec(), signal));
+        self.signals.lock().unwrap().push((procs.to_vec(), signal));
         Ok(())
     }
 
@@ -63,7 +72,7 @@ async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)
     }
     drop(sender);
     reporting.await.unwrap();
-    let mut sent = launcher.0.lock().unwrap();
+    let mut sent = launcher.signals.lock().unwrap();
     std::mem::take(&mut *sent)
 }
 
@@ -81,4 +90,34 @@ async fn reports_that_the_head_takes_or_cannot_take_now_kill_nothing() {
     for answer in [Ok(PeerReply::Reply(Reply::Done)), Err(Failure::from(Status::ERR_OUT_OF_RESOURCE))] {
         assert_eq!(sent_when(answer).await, []);
     }
+}
+
+/// What a node says to the order to start a job of this user.
+async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
+    let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
+    let host = StandardHost::member(Noting { is_root, ..Noting::default() }, own, "n0");
+    let host = if serves_others { host.serving_others() } else { host };
+    let procs =
+        vec![ProcToLaunch { rank: Rank::from_raw(0), app: 0, cwd: None, takes_stdin: false, bound: None }];
+    let apps = vec![App::new("id", 1)];
+    let order = Order::Launch { nspace: "job".parse().unwrap(), apps, procs, inherited: None };
+    let order = Order::OfUser { uid, gid: 4001, order: Box::new(order) };
+    obey(&host.0, "n0", order).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_may() {
+    for (uid, is_root, serves_others, why) in [
+        (4001, true, false, "its head was not started with --multi-user"),
+        (4001, false, true, "this daemon may not become uid 4001"),
+        (0, true, true, "uid 0 is no other user here"),
+        (own_uid(), true, true, "is no other user here"),
+    ] {
+        let failure = refusal_of(uid, is_root, serves_others).await;
+        assert_eq!(failure.status, Status::ERR_NO_PERMISSIONS, "{failure}");
+        assert!(failure.message.contains(why), "{failure}");
+    }
+    // one that serves and may goes on, up to the server, which is not there
+    let failure = refusal_of(4001, true, true).await;
+    assert_ne!(failure.status, Status::ERR_NO_PERMISSIONS, "{failure}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::Account;
-use pmix_server::host::{HostError, HostResult};
+use pmix_server::host::HostResult;
 use pmix_types::message::Failure;
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
 
@@ -87,15 +87,11 @@ impl Node for RemoteNode {
         job: NodeJob,
         user: Option<&Account>,
     ) -> Result<(), StartError> {
-        if user.is_some() {
-            let message = format!("node {}: daemons start the processes of their own user only", self.name);
-            return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
-        }
         let NodeJob { spec, here, in_session } = job;
         let nspace = spec.nspace().clone();
         let ranks = here.iter().map(|proc| proc.rank).collect();
         let order = Order::RegisterJob { number, nspace, infos: spec.into_infos(), ranks, in_session };
-        self.order(order).await?;
+        self.order(order.of(user)).await?;
         Ok(())
     }
 
@@ -109,8 +105,8 @@ impl Node for RemoteNode {
         Ok(ProcEnvironment { changes: Vec::new(), variables: Vec::new(), defaults: Vec::new(), pmi1: None })
     }
 
-    async fn work_dir(&self, number: u32, _: Option<&Account>) -> HostResult<String> {
-        let told = self.ask(Order::WorkDir(number)).await?;
+    async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String> {
+        let told = self.ask(Order::WorkDir(number).of(user)).await?;
         told.text.ok_or_else(|| Status::ERR_UNPACK_FAILURE.into())
     }
 

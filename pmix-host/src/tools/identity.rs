@@ -7,7 +7,7 @@ use pmix_server::host::{HostError, HostResult, ToolConnected};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 
 use crate::internode::Site;
-use crate::user::take_identity;
+use crate::user::{is_trusted, take_identity};
 
 /// Gives tools their identities.
 pub(crate) struct Identities {
@@ -20,11 +20,16 @@ impl Identities {
         Self { site, count: AtomicU32::new(0) }
     }
 
-    /// The identity that a tool proposes, or a new one.
-    pub(crate) fn assign(&self, mut req: ToolConnected) -> HostResult<ProcId> {
+    /// The identity that a tool proposes, or a new one. Other users propose none: whoever has the name of a job passes for one of its
+    /// processes.
+    pub(crate) fn assign(&self, uid: u32, mut req: ToolConnected) -> HostResult<ProcId> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         if let Some(proposed) = req.requested_identity {
+            if !is_trusted(uid) {
+                let message = format!("a tool of uid {uid} cannot be {proposed}: let the server name it");
+                return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+            }
             return Ok(proposed);
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);

@@ -2162,7 +2162,7 @@ pub mod host_request {
 pub struct Order {
     #[prost(
         oneof = "order::What",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
     )]
     pub what: ::core::option::Option<order::What>,
 }
@@ -2207,7 +2207,20 @@ pub mod order {
         /// Choose the processors of processes on the node; answered by Told, with bindings.
         #[prost(message, tag = "15")]
         Bind(super::Bind),
+        /// Of a job of another user than the daemon's. A node that does not know this refuses it, and starts nothing as its own user.
+        #[prost(message, tag = "16")]
+        OfUser(::prost::alloc::boxed::Box<super::OfUser>),
     }
+}
+/// A RegisterJob, WorkDir or Launch for a job of this user, whose groups the node looks up.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OfUser {
+    #[prost(uint32, tag = "1")]
+    pub uid: u32,
+    #[prost(uint32, tag = "2")]
+    pub gid: u32,
+    #[prost(message, optional, boxed, tag = "3")]
+    pub order: ::core::option::Option<::prost::alloc::boxed::Box<Order>>,
 }
 /// Processes of a job that are to be bound to processors.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -73,6 +73,11 @@ pub(super) struct Head {
     #[command(flatten)]
     etcd: EtcdArgs,
 
+    /// Serve all users of the machines, if root starts it: jobs run as the user who submits them, and each sees and controls only
+    /// their own. Otherwise only the user of the head and root are served
+    #[arg(long)]
+    multi_user: bool,
+
     /// Seconds that processes have to end after they were asked to before they are killed
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
@@ -126,9 +131,11 @@ pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, c
 
 fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
     let (given, typed) = read_as::<Head>(Head::command(), Head::command(), args)?;
-    let Head { nodes, serving, etcd, grace, record, report_uri, report_pid, quiet, verbose } = given;
+    let Head { nodes, serving, etcd, multi_user, grace, record, report_uri, report_pid, quiet, verbose } =
+        given;
     let setup = Setup::new(nodes, serving, grace, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
+    let setup = Setup { multi_user, ..setup };
     let etcd = etcd.place().map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
     Ok(HeadPlan { setup, etcd, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
 }
@@ -158,6 +165,7 @@ mod tests {
         assert_eq!((given.setup.start.tree_degree, given.setup.grace), (2, Duration::from_millis(1500)));
         assert_eq!((given.report_uri.as_deref(), given.talk), (Some("-"), Talk::Little));
         assert_eq!(plan("--vnodes 3").unwrap().setup.vnodes, Some(3));
+        assert!(plan("--multi-user").unwrap().setup.multi_user && !plan("").unwrap().setup.multi_user);
         for (line, words) in [
             ("--host n1 --vnodes 2", "cannot be used with"),
             ("--interface eth0", "has no meaning without '--host'"),

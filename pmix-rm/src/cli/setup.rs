@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) store: Option<PathBuf>,
     /// Whether the server is the system-level one of the node.
     pub(crate) system_server: bool,
+    /// Whether other users may have jobs run, as themselves.
+    pub(crate) multi_user: bool,
     /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
 }
@@ -107,6 +109,7 @@ impl Setup {
             pmi1: pmi1.into(),
             store,
             system_server,
+            multi_user: false,
             grace,
         })
     }

@@ -27,6 +27,7 @@ use super::trust::{HEAD, Identity};
 use super::visits::Visits;
 use super::{LEAVING, brief, version};
 use crate::causes::with_causes;
+use crate::multi_user::serve_all;
 use crate::signals::{Received, Signals};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
 
@@ -176,17 +177,25 @@ struct Node {
 
 impl Node {
     async fn start(line: &Line, node: &str, peers: &Peers, head: &str) -> Result<Self, String> {
+        if line.multi_user {
+            serve_all().map_err(|why| format!("its head serves several users: {why}"))?;
+        }
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command).map_err(failed)?);
         let launcher = LocalLauncher::new(node).with_guardian(guardian.clone()).grace(line.grace());
-        let host = StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
+        let mut host =
+            StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
+        if line.multi_user {
+            host = host.serving_others();
+        }
         let server = Server::builder()
             .host(host)
             .hostname(node)
             .tool_support(true)
+            .other_users(line.multi_user)
             .native_wire(line.native())
             .pmi1_wire(line.pmi1());
         let server = server.start().await.map_err(|error| with_causes(&error))?;

@@ -92,6 +92,7 @@ impl Session {
             interface: None,
             native: NativeWire::Off.into(),
             pmi1: false,
+            multi_user: false,
         };
         Attached::new(&line, &daemon::named(&line, None).unwrap()).await.unwrap()
     }

@@ -43,6 +43,9 @@ pub(crate) struct Line {
     pub(crate) interface: Option<String>,
     pub(crate) native: Native,
     pub(crate) pmi1: bool,
+    /// Whether processes of other users run there.
+    #[serde(default)]
+    pub(crate) multi_user: bool,
 }
 
 /// Which programs of the C library are served.
@@ -161,6 +164,7 @@ mod tests {
             interface: Some("eth0".into()),
             native: Native::OpenMpi4,
             pmi1: true,
+            multi_user: true,
         };
         let text = line.text();
         assert_eq!(text.matches('\n').count(), 1);

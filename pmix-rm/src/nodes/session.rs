@@ -49,6 +49,8 @@ pub(crate) struct How {
     pub(crate) interface: Option<String>,
     pub(crate) native: NativeWire,
     pub(crate) pmi1: Pmi1Wire,
+    /// Whether processes of other users run on their nodes.
+    pub(crate) multi_user: bool,
 }
 
 /// The daemons of all nodes but the head's own.
@@ -107,6 +109,7 @@ impl StartLines {
             interface: how.interface.clone(),
             native: how.native.into(),
             pmi1: how.pmi1 != Pmi1Wire::Off,
+            multi_user: how.multi_user,
         };
         Ok(line.text())
     }

@@ -58,7 +58,7 @@ enum Act {
     Slander(Nspace),
     /// `keep-secret`: puts a secret, then waits for the event that a process has died, and says of which.
     KeepSecret,
-    /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, none if that is `-`, waits for its end,
+    /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, or this uid, none if that is `-`, waits for its end,
     /// finalize.
     SpawnWith(String, String, Vec<String>),
     /// `rule`: starts a job, reads what it says, ends it, finalize.
@@ -73,8 +73,9 @@ enum Act {
     Mail(String),
     /// `ask KEY`: queries a key, says how that went, finalize.
     Ask(String),
-    /// `tool URI`: connects to this server as a tool and not as a process of a job.
-    Tool(String),
+    /// `tool URI [NSPACE]`: connects to this server as a tool and not as a process of a job, by a name in this namespace if it is
+    /// given.
+    Tool(String, Option<Nspace>),
     /// `maybe-alone`: connects, or runs alone where no launcher is to be seen, says which of the two, finalize.
     MaybeAlone,
     /// `block`: nothing more, for ever.
@@ -105,8 +106,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(act: Act) -> Result<u8, Error> {
-    if let Act::Tool(uri) = act {
-        users::tool(&uri).await;
+    if let Act::Tool(uri, nspace) = act {
+        users::tool(&uri, nspace).await;
         return Ok(0);
     }
     if matches!(act, Act::MaybeAlone) {
@@ -200,7 +201,7 @@ async fn run(act: Act) -> Result<u8, Error> {
         }
         Act::Parent => tell_parent(&client).await?,
         Act::Where => tell_where(&client).await?,
-        Act::Tool(_)
+        Act::Tool(..)
         | Act::MaybeAlone
         | Act::Fence
         | Act::FenceThenExit(_)
@@ -421,7 +422,7 @@ impl Act {
             "credential" => Self::Credential(args.get(1)?.clone()),
             "mail" => Self::Mail(args.get(1)?.clone()),
             "ask" => Self::Ask(args.get(1)?.clone()),
-            "tool" => Self::Tool(args.get(1)?.clone()),
+            "tool" => Self::Tool(args.get(1)?.clone(), args.get(2).and_then(|nspace| nspace.parse().ok())),
             "maybe-alone" => Self::MaybeAlone,
             "block" => Self::Block,
             "spin-until" => Self::SpinUntil(args.get(1)?.clone()),

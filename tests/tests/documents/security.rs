@@ -3,9 +3,10 @@
 use crate::{names, root, sources};
 
 /// Sections whose sentences say what holds. The others say how to report, and what does not.
-const HOLDING: [&str; 4] = [
+const HOLDING: [&str; 5] = [
     "Another user gets nothing but a refusal",
     "Several users on one server",
+    "Several users in one DVM",
     "Several nodes",
     "No peer can",
 ];

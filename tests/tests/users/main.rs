@@ -5,6 +5,7 @@
 mod dvm;
 mod jobs;
 mod refusals;
+mod shared;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -79,9 +79,15 @@ pub(crate) async fn spawn(
     command: &[String],
 ) -> Result<(), Error> {
     let Some((program, args)) = command.split_first() else { return Ok(()) };
-    let spawn = client.spawn([App::new(program, 1).args(args)]).notify_completion();
+    let mut app = App::new(program, 1).args(args);
+    let uid = |uid: &str| Info::new(&keys::USERID, uid.parse::<u32>().unwrap_or(u32::MAX));
+    if let Some(("user-of-app", user)) = file {
+        app.info.push(uid(user));
+    }
+    let spawn = client.spawn([app]).notify_completion();
     let spawn = match file {
-        None => spawn,
+        None | Some(("user-of-app", _)) => spawn,
+        Some(("user-of-job", user)) => spawn.directives(vec![uid(user)].into()),
         Some(("hosts", file)) => spawn.hostfile(file),
         Some(("add-hosts", file)) => spawn.add_hostfile(file),
         Some(("wdir", dir)) => spawn.wdir(dir),
@@ -141,8 +147,13 @@ pub(crate) async fn furnish(client: &Client) -> Result<(), Error> {
 }
 
 /// Connects as a tool.
-pub(crate) async fn tool(uri: &str) {
-    match Tool::builder().uri(uri).connect().await {
+pub(crate) async fn tool(uri: &str, nspace: Option<Nspace>) {
+    let tool = Tool::builder().uri(uri);
+    let tool = match nspace {
+        None => tool,
+        Some(nspace) => tool.identity(ProcId::new(nspace, Rank::from_raw(99))),
+    };
+    match tool.connect().await {
         Ok(tool) => println!("let in as {}", tool.proc_id()),
         Err(error) => println!("refused {error}"),
     }

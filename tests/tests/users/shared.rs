@@ -1,0 +1,250 @@
+//! A DVM of all users: `pmixd --head --multi-user`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use pmix_tests::{Hosts, OtherUser, Running, TestDvm, program, rank_program, run};
+
+/// Everything that a process has of its user, and what is open in it.
+const WHO: &str = "grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb):' /proc/self/status; echo \"at $(pwd)\"; \
+                   ls -l /proc/self/fd | grep -v ' -> /proc/' | sed -n 's/.* \\([0-9]*\\) -> .*/file \\1/p'; touch made; env";
+
+/// The namespaces that `pmix ps` shows a user; `None` for root.
+fn jobs(dvm: &TestDvm, user: Option<&OtherUser>) -> Vec<String> {
+    let command = match user {
+        None => dvm.pmix(&["ps"], &[]),
+        Some(user) => dvm.pmix_of(user, &["ps"], &[]),
+    };
+    let (_, out, err) = run(command);
+    assert!(!out.is_empty() || err.contains("no "), "{err}");
+    out.lines().skip(1).map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+}
+
+/// A job of the rank program, which a user submits, up to a line with these words.
+async fn submitted(dvm: &TestDvm, user: &OtherUser, host: &[&str], act: &[&str], words: &str) -> Running {
+    let mut job = Running::start(dvm.pmix_of(user, &["submit"], &[host, act].concat()));
+    job.line_with(words).await;
+    job
+}
+
+#[test]
+fn sec_01_a_head_serves_several_users_only_if_root_starts_it() {
+    let Some(user) = OtherUser::second() else { return };
+    let mut command = user.command(user.copy_of(&program("pmix-rm", "pmixd")));
+    command.args(["--head", "--multi-user"]);
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("--multi-user: only root may") && err.contains("this is uid 4001"), "{err}");
+}
+
+#[tokio::test]
+async fn spn_01_gen_13_a_job_of_a_shared_dvm_runs_as_whoever_submits_it() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    for user in [&alice, &bob] {
+        let uid = user.uid.to_string();
+        let (code, out, err) = run(dvm.pmix_of(user, &["submit"], &["-x", "MINE=yes", "sh", "-c", WHO]));
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        let words: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[0], ["Uid:", &uid, &uid, &uid, &uid]);
+        assert_eq!(words[1], ["Gid:", &uid, &uid, &uid, &uid]);
+        assert_eq!(words[2], ["Groups:", &uid]);
+        for capabilities in &words[3..7] {
+            assert_eq!(capabilities[1], "0000000000000000", "{capabilities:?}");
+        }
+        assert_eq!(words[7], ["at", user.home().to_str().unwrap()]);
+        // the standard ones, and its own connection of PMI-1
+        let pmi_fd = out.lines().find_map(|line| line.strip_prefix("PMI_FD=")).unwrap();
+        let files: BTreeSet<_> =
+            words.iter().filter(|words| words[0] == "file").map(|words| words[1]).collect();
+        assert_eq!(files, ["0", "1", "2", pmi_fd].into(), "nothing of the head's is open");
+        let made = fs::metadata(user.home().join("made")).unwrap();
+        assert_eq!((made.uid(), made.gid()), (user.uid, user.uid));
+        // what cargo and the shell of root have is not for others
+        let env: Vec<_> = words[8..].iter().filter_map(|line| line.first()?.split_once('=')).collect();
+        assert!(env.contains(&("MINE", "yes")), "{env:?}");
+        let of_head =
+            |name: &str| std::env::var(name).is_ok() && !["PATH", "PWD", "SHLVL", "_"].contains(&name);
+        let inherited: Vec<_> = env.iter().filter(|(name, _)| of_head(name)).collect();
+        assert_eq!(inherited, Vec::<&(&str, &str)>::new());
+    }
+    let mut command = alice.command(alice.copy_of(&program("pmix-rm", "pmixrun")));
+    command.args(["--dvm", dvm.uri(), "-n", "2", "id", "-u"]);
+    assert_eq!(run(command), (Some(0), "4001\n4001\n".to_owned(), String::new()));
+    // root's own jobs are root's
+    let (code, out, err) = run(dvm.submit(&["id", "-u"]));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "0\n", ""));
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn spn_06_what_a_user_may_not_run_or_enter_fails_with_its_own_error() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let private = tempfile::tempdir().unwrap();
+    let program = private.path().join("program");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+    // in a directory that she may not enter, and then in one that she may
+    for mode in [0o700, 0o755] {
+        fs::set_permissions(private.path(), Permissions::from_mode(mode)).unwrap();
+        let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &[program.to_str().unwrap()]));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains("ermission") || err.contains("execut"), "{err}");
+    }
+    fs::set_permissions(private.path(), Permissions::from_mode(0o700)).unwrap();
+    let wdir = ["--wdir", private.path().to_str().unwrap(), "true"];
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &wdir));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("ermission"), "{err}");
+    dvm.stop(|_, _| ()).await;
+}
+
+/// A process of one user tries on a job of another all that there is, and is refused each time.
+fn is_refused_everything(out: &str) {
+    for attack in ["abort", "kill", "pull", "push", "get", "job", "fence", "connect", "construct", "invite"] {
+        assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
+    }
+    for question in ["table", "waits", "looks", "peers"] {
+        assert!(out.contains(&format!("\n{question}: Status::ERR_INVALID_NAMESPACE")), "{question}: {out}");
+    }
+    assert!(!out.contains("the secret"), "{out}");
+}
+
+#[tokio::test]
+async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_others() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let [hers, his] = [&alice, &bob].map(|user| user.copy_of(&rank_program()));
+    let [hers, his] = [&hers, &his].map(|path| path.to_str().unwrap());
+    let mut secret = submitted(&dvm, &alice, &[], &[hers, "keep-secret"], "listening").await;
+    let mut publisher =
+        submitted(&dvm, &alice, &[], &[hers, "publish", "service", "10.0.0.1"], "published").await;
+    let seen = jobs(&dvm, Some(&alice));
+    assert_eq!((seen.len(), jobs(&dvm, None)), (2, seen.clone()), "root sees all");
+    assert_eq!(jobs(&dvm, Some(&bob)), Vec::<String>::new());
+    let [job, ..] = &*seen else { panic!("{seen:?}") };
+
+    // by processes of his own
+    for victim in &seen {
+        let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &[his, "attack", victim]));
+        assert_eq!(code, Some(0), "{out}{err}");
+        is_refused_everything(&out);
+    }
+    let (_, out, err) = run(dvm.pmix_of(&bob, &["submit"], &[his, "look-up", "service"]));
+    assert!(!out.contains("10.0.0.1"), "{out}{err}");
+    for (what, why) in [("user-of-app", "cannot name another"), ("user-of-job", "run as 4002")] {
+        let spawn = [his, "spawn-with", what, "0", "sh", "-c", "id -u > who"];
+        let (_, out, err) = run(dvm.pmix_of(&bob, &["submit"], &spawn));
+        assert!(
+            out.contains("refused Status::ERR_NO_PERMISSIONS") && out.contains(why),
+            "{what}: {out}{err}"
+        );
+        assert!(!bob.home().join("who").exists());
+    }
+
+    // by tools
+    let attempts: [(&[&str], &[&str], &str); 8] = [
+        (&["dvm", "stop"], &[], "uid 4002 cannot end the DVM of another user"),
+        (&["nodes", "add"], &["n1"], "uid 4002 cannot change the nodes of the DVM of another user"),
+        (&["nodes", "drain"], &["n1"], "uid 4002 cannot change the nodes of the DVM of another user"),
+        (&["output"], &[job], "is running"),
+        (&["ps"], &[job], ""),
+        (&["why"], &[job], ""),
+        (&["stack"], &[job], ""),
+        (&["release"], &[job], ""),
+    ];
+    for (words, args, why) in attempts {
+        let (code, out, err) = run(dvm.pmix_of(&bob, words, args));
+        assert!(code != Some(0) && !err.is_empty() && err.contains(why), "{words:?}: {code:?} {out}{err}");
+        assert!(!out.contains(job) && !out.contains("keep-secret"), "{words:?}: {out}");
+    }
+    let mut named = bob.command(his);
+    named.args(["tool", dvm.uri(), job]);
+    let (_, out, _) = run(named);
+    assert!(out.starts_with("refused") && out.contains("a tool of uid 4002 cannot be"), "{out}");
+
+    // by the name and the address of a rank of hers
+    let mut as_rank = bob.command(his);
+    as_rank.arg("fence").env("PMIX_NAMESPACE", job).env("PMIX_RANK", "0").env("PMIX_GRPC_URI", dvm.uri());
+    let (_, out, err) = run(as_rank);
+    assert!(
+        err.contains("is registered for uid 4001 gid 4001, but the connection comes from uid 4002"),
+        "{out}{err}"
+    );
+
+    // by files
+    let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let below = |dir: &Path, name: &str| {
+        let mut entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        entries.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name)).unwrap()
+    };
+    let session = below(&below(dvm.dir(), "pmix-0"), &host);
+    let of_job = below(&session, "job.");
+    let owner = fs::metadata(&of_job).unwrap();
+    assert_eq!((owner.uid(), owner.mode() & 0o777), (4001, 0o700), "{}", of_job.display());
+    for (user, dir) in [(&bob, &session), (&bob, &of_job), (&alice, &session)] {
+        for words in ["ls \"$0\"", "touch \"$0/mine\"", "cat \"$0/lock\"", "rm -rf \"$0\""] {
+            let mut command = user.command_line(words);
+            command.arg(dir);
+            let (code, _, err) = run(command);
+            assert!(code != Some(0) && err.contains("ermission denied"), "{words}: {err}");
+        }
+    }
+    // a link in the place of what a tool reads or writes is of no use either: the job's user opens it
+    let _ = symlink(&session, bob.home().join("link"));
+    let wdir = ["--wdir", "link", "touch", "mine"];
+    assert_ne!(run(dvm.pmix_of(&bob, &["submit"], &wdir)).0, Some(0));
+
+    assert!(secret.is_running() && publisher.is_running());
+    secret.signal(rustix::process::Signal::TERM);
+    secret.end().await;
+    publisher.signal(rustix::process::Signal::TERM);
+    publisher.end().await;
+    let err = dvm.stop(|_, _| ()).await;
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+/// Its own children are its user's to control, on whichever node.
+#[tokio::test]
+async fn sec_01_spn_01_jobs_of_a_shared_dvm_run_as_their_users_on_all_hosts_and_keep_apart() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let Some(hosts) = Hosts::with_ssh(4) else { return };
+    let rank = rank_program();
+    let rank = rank.to_str().unwrap();
+    program("pmix-rm", "pmixd");
+    let dvm = TestDvm::on(hosts, &["--multi-user", "--host", "n0:2,n1:2,n2:2,n3:2"]).await;
+    let script = "echo $PMIX_HOSTNAME $(id -u) $(id -g) $(id -G) $HOME; test $(cut -c1-5 /proc/self/status | grep -c Uid) = 1";
+    for user in [&alice, &bob] {
+        let every = ["-n", "8", "--wdir", "/", "sh", "-c", script];
+        let (code, out, err) = run(dvm.pmix_of(user, &["submit"], &every));
+        assert_eq!(code, Some(0), "{out}{err}");
+        let mut lines: Vec<_> = out.lines().map(str::trim_end).collect();
+        lines.sort_unstable();
+        let uid = user.uid;
+        let wanted: Vec<_> = (0..8).map(|rank| format!("n{} {uid} {uid} {uid}", rank / 2)).collect();
+        assert_eq!(lines, wanted);
+    }
+    let hers = ["--wdir", "/", "--host", "n1"];
+    let mut secret = submitted(&dvm, &alice, &hers, &[rank, "keep-secret"], "listening").await;
+    let [job] = &*jobs(&dvm, Some(&alice)) else { panic!("one job") };
+    assert_eq!(jobs(&dvm, Some(&bob)), Vec::<String>::new());
+    // where the job is, beside it, and where the head is
+    for host in ["n0", "n1", "n2"] {
+        let attack = ["--wdir", "/", "--host", host, rank, "attack", job];
+        let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &attack));
+        assert_eq!(code, Some(0), "{out}{err}");
+        is_refused_everything(&out);
+        let rule = ["--wdir", "/", "--host", host, rank, "rule"];
+        let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &rule));
+        // whether its child, which it has killed, has ended before it did
+        assert!([Some(0), Some(137)].contains(&code), "{out}{err}");
+        assert!(out.contains("heard got own\n") && out.contains("ended it"), "{out}{err}");
+    }
+    assert!(secret.is_running());
+    let err = dvm.stop(|_, _| ()).await;
+    secret.end().await;
+    assert!(!err.contains("panicked"), "{err}");
+}
