@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use pmix_client::types::{App, Directives, Event, Info, IofChannels, keys};
 use pmix_client::{ProcId, Status};
@@ -353,10 +353,10 @@ async fn a_job_that_is_separate_from_its_tool_outlives_it_and_another_does_not()
 async fn pmix_submit_ends_a_job_whose_output_nobody_reads() {
     let rig = Rig::start().await;
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut child = rig.pmix(&["submit", "yes"]).stdout(writer).spawn().unwrap();
+    let child = rig.pmix(&["submit", "yes"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     drop(reader);
-    let status = within(tokio::task::spawn_blocking(move || child.wait())).await.unwrap().unwrap();
-    assert_eq!(status.code(), Some(141));
+    let ended = within(tokio::task::spawn_blocking(move || child.wait_with_output())).await.unwrap().unwrap();
+    assert_eq!(ended.status.code(), Some(141), "{}", String::from_utf8_lossy(&ended.stderr));
     let tool = rig.tool().await;
     assert_eq!(within(tool.namespaces()).await.unwrap().len(), 1, "the job has ended");
     rig.end().await;

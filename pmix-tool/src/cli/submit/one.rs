@@ -74,7 +74,12 @@ async fn follow(
     let end = foreground.until_end(&mut job, signals).await;
     let Foreground { missing, unwritten, is_told_to_end, .. } = foreground;
     report.missing_bytes = (missing > 0).then_some(missing);
-    let end = end?;
+    let has_no_reader = unwritten.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    // that is why it was ended, even if the event of its end was lost in a flood of output
+    let end = match end {
+        Err(_) if has_no_reader => return Ok(ExitCode::from(NO_READER)),
+        end => end?,
+    };
     report.exit_code = Some(end.exit_code);
     report.status = Some(end.status);
     report.first_failure = end.first_failure.as_ref().map(|proc| proc.rank.to_raw());
