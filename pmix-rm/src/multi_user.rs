@@ -40,7 +40,11 @@ fn inherited() -> io::Result<Vec<i32>> {
         let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
         let Some(number) = number.filter(|number| *number > 2) else { continue };
         // that of the directory itself is closed on exec, as all are that this program opens
-        let info = fs::read_to_string(entry.path())?;
+        let info = match fs::read_to_string(entry.path()) {
+            // another thread has just closed it
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            info => info?,
+        };
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
         if flags.is_some_and(|flags| !OFlags::from_bits_retain(flags).contains(OFlags::CLOEXEC)) {

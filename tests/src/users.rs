@@ -33,6 +33,11 @@ impl OtherUser {
         Self::with_uid(4002)
     }
 
+    /// The user `nobody` of the databases: the libraries of MPI need one that has a name.
+    pub fn nobody() -> Option<Self> {
+        Self::with_uid(65534)
+    }
+
     fn with_uid(uid: u32) -> Option<Self> {
         if !geteuid().is_root() {
             skipped("root to become another user");

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
-use pmix_tests::{Hosts, OtherUser, Running, TestDvm, program, rank_program, run};
+use pmix_tests::{Hosts, OtherUser, Peer, Running, TestDvm, on_path, program, rank_program, run, within};
+use rustix::process::Signal;
 
 /// Everything that a process has of its user, and what is open in it.
 const WHO: &str = "grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb):' /proc/self/status; echo \"at $(pwd)\"; \
@@ -37,6 +39,24 @@ fn sec_01_a_head_serves_several_users_only_if_root_starts_it() {
     let (code, out, err) = run(command);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("--multi-user: only root may") && err.contains("this is uid 4001"), "{err}");
+}
+
+#[test]
+fn sec_01_a_head_of_several_users_has_no_terminal() {
+    if OtherUser::second().is_none() {
+        return;
+    }
+    let Some(script) = on_path("script", "apt-get install bsdutils") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(script);
+    let head = format!("{} --head --multi-user", program("pmix-rm", "pmixd").display());
+    command.args(["-qec", &head, "/dev/null"]).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+    let (code, out, err) = run(command);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(
+        out.contains("--multi-user: processes of other users must not share a terminal with root"),
+        "{out}{err}"
+    );
 }
 
 #[tokio::test]
@@ -100,6 +120,58 @@ async fn spn_06_what_a_user_may_not_run_or_enter_fails_with_its_own_error() {
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("ermission"), "{err}");
     dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn gen_13_programs_of_mpi_run_for_a_user_of_a_shared_dvm() {
+    let Some(nobody) = OtherUser::nobody() else { return };
+    let dvm = TestDvm::shared().await;
+    // by the wire of the C library, and by PMI-1
+    for peer in [Peer::OpenMpi, Peer::Mpich5] {
+        let Some(suite) = peer.program("mpi_suite") else { continue };
+        let home = tempfile::Builder::new().tempdir_in(nobody.home()).unwrap();
+        fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+        let copy = home.path().join("mpi_suite");
+        assert!(Command::new("cp").arg(suite).arg(&copy).status().unwrap().success());
+        // a kernel may forbid processes without capabilities to read each other's memory
+        let careful = [
+            "OMPI_MCA_btl_vader_single_copy_mechanism=none",
+            "UCX_TLS=tcp,self",
+            "MPIR_CVAR_CH4_CMA_ENABLE=0",
+        ];
+        let careful = careful.iter().flat_map(|variable| ["-x", variable]);
+        let args: Vec<&str> =
+            careful.chain(["--time-limit", "60", "-n", "4", copy.to_str().unwrap(), "4"]).collect();
+        let (code, out, err) = run(dvm.pmix_of(&nobody, &["submit"], &args));
+        assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
+        assert!(out.contains("PASS"), "{peer:?}: {out}{err}");
+    }
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn what_users_run_ends_with_a_shared_dvm_whose_head_is_killed() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    // one that stays, and one that has left session and group
+    let script =
+        "setsid sh -c 'echo daemon $$; trap \"\" TERM HUP; while :; do sleep 600; done' & echo rank $$; wait";
+    let mut job = Running::start(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", script]));
+    let mut pids = Vec::new();
+    for _ in 0..2 {
+        let line = job.line().await.unwrap();
+        let pid: i32 = line.split(' ').nth(1).unwrap().parse().unwrap();
+        assert_eq!(fs::metadata(format!("/proc/{pid}")).unwrap().uid(), 4001, "{line}");
+        pids.push(pid);
+    }
+    dvm.head().signal(Signal::KILL);
+    within(async {
+        while pids.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    job.end().await;
 }
 
 /// A process of one user tries on a job of another all that there is, and is refused each time.
@@ -199,9 +271,9 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
     assert_ne!(run(dvm.pmix_of(&bob, &["submit"], &wdir)).0, Some(0));
 
     assert!(secret.is_running() && publisher.is_running());
-    secret.signal(rustix::process::Signal::TERM);
+    secret.signal(Signal::TERM);
     secret.end().await;
-    publisher.signal(rustix::process::Signal::TERM);
+    publisher.signal(Signal::TERM);
     publisher.end().await;
     let err = dvm.stop(|_, _| ()).await;
     assert!(!err.contains("panicked"), "{err}");
