@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use pmix_tests::{OtherUser, Running, TestDvm, program, run};
+use pmix_tests::{Hosts, OtherUser, Running, TestDvm, program, run};
 
 /// Lets everybody enter a directory and all that is below it.
 fn open_up(path: &Path) {
@@ -83,4 +83,48 @@ async fn sec_02_the_server_of_a_daemon_takes_no_tool_of_another_user_either() {
         assert!(err.contains(&format!("not for uid {}", user.uid)), "{err}");
     }
     dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn sec_01_tol_15_on_each_host_of_a_shared_dvm_a_user_sees_and_controls_no_job_of_others() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let Some(hosts) = Hosts::with_ssh(2) else { return };
+    let pmix = program("pmix-tool", "pmix");
+    let mut dvm = TestDvm::on(hosts, &["--multi-user", "--host", "n0:2,n1:2"]).await;
+    let mut listing = dvm.hosts().command(1, "sh");
+    listing.args(["-c", "ls /tmp/pmix-0 | grep '^n1[.]'"]);
+    let session = run(listing).1.trim().to_owned();
+    let uri = format!("server.{session};unix:/tmp/pmix-0/{session}/server@sock");
+    let mut of = |user: &OtherUser, words: &[&str], args: &[&str]| {
+        let mut command = dvm.hosts().command(1, "setpriv");
+        let uid = user.uid.to_string();
+        command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]).arg(&pmix);
+        command.args(words).args(["--uri", &uri]).args(args).current_dir("/");
+        command
+    };
+    let who = ["--wdir", "/", "-n", "4", "sh", "-c", "echo $(id -u)"];
+    let (code, out, err) = run(of(&alice, &["submit"], &who));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "4001\n4001\n4001\n4001\n", ""));
+    let stay = ["--wdir", "/", "--host", "n1", "sh", "-c", "echo secret; exec sleep 600"];
+    let mut job = Running::start(of(&alice, &["submit"], &stay));
+    job.line_with("secret").await;
+    let (_, hers, _) = run(of(&alice, &["ps"], &[]));
+    let nspace = hers.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(!run(of(&bob, &["ps"], &[])).1.contains(&nspace));
+    for (words, args) in [
+        (&["ps"][..], &[&*nspace][..]),
+        (&["output"], &[&nspace]),
+        (&["why"], &[&nspace]),
+        (&["release"], &[&nspace]),
+        (&["nodes", "drain"], &["n1"]),
+        (&["nodes", "add"], &["n2"]),
+        (&["dvm", "stop"], &[]),
+    ] {
+        let (code, out, err) = run(of(&bob, words, args));
+        assert!(code != Some(0) && !err.is_empty() && !out.contains("secret"), "{words:?}: {out}{err}");
+        assert!(!out.contains(&nspace), "{words:?}: {out}");
+    }
+    assert!(job.is_running());
+    dvm.stop(|_, _| ()).await;
+    job.end().await;
 }
