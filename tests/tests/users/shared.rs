@@ -34,8 +34,9 @@ async fn submitted(dvm: &TestDvm, user: &OtherUser, host: &[&str], act: &[&str],
 #[test]
 fn sec_01_a_head_serves_several_users_only_if_root_starts_it() {
     let Some(user) = OtherUser::second() else { return };
-    let mut command = user.command(user.copy_of(&program("pmix-rm", "pmixd")));
-    command.args(["--head", "--multi-user"]);
+    // it would stay
+    let mut command = user.command("timeout");
+    command.arg("20").arg(user.copy_of(&program("pmix-rm", "pmixd"))).args(["--head", "--multi-user"]);
     let (code, out, err) = run(command);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("--multi-user: only root may") && err.contains("this is uid 4001"), "{err}");
@@ -48,9 +49,14 @@ fn sec_01_a_head_of_several_users_has_no_terminal() {
     }
     let Some(script) = on_path("script", "apt-get install bsdutils") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(script);
+    let mut command = Command::new("timeout");
     let head = format!("{} --head --multi-user", program("pmix-rm", "pmixd").display());
-    command.args(["-qec", &head, "/dev/null"]).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+    command
+        .arg("20")
+        .arg(script)
+        .args(["-qec", &head, "/dev/null"])
+        .env("PMIX_SERVER_TMPDIR", dir.path())
+        .env_remove("RUST_LOG");
     let (code, out, err) = run(command);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(
