@@ -48,7 +48,7 @@ async fn qry_11_ps_prints_one_json_object() {
                "pid": pid, "exit_code": exit_code, "state": state})
     };
     let procs = [proc(0, 4711, 0, "CONNECTED"), proc(1, 4712, 3, "TERM_NON_ZERO")];
-    let expected = json!({"servers": [{
+    let expected = json!({"schema": 1, "servers": [{
         "nspace": "srv", "pid": std::process::id(), "uri": server.handle().uri(),
         "jobs": [{"nspace": "a", "procs": procs}],
     }]});
@@ -92,7 +92,7 @@ async fn tol_06g_no_server_is_exit_code_1_and_a_word_on_standard_error() {
         );
         assert!(complaint.contains(&root.path().display().to_string()), "{complaint}");
         if args.contains(&"--json") {
-            assert_eq!(read(&stdout(&output)), json!({"servers": []}));
+            assert_eq!(read(&stdout(&output)), json!({"schema": 1, "servers": []}));
         } else {
             assert_eq!(stdout(&output), "");
         }
@@ -112,14 +112,13 @@ async fn qry_02_qry_03_query_prints_what_is_found_and_names_the_rest() {
     assert_eq!(stdout(&some), "pmix.qry.ns: job-1,job-2\n");
     assert_eq!(stderr(&some), "pmix: not found: pmix.qry.qlst\n");
     let some = pmix(root.path(), &[&keys[..], &["--json"]].concat()).await;
-    let expected = json!({"server": "srv", "status": "ERR_PARTIAL_SUCCESS",
+    let expected = json!({"schema": 1, "server": "srv", "status": "ERR_PARTIAL_SUCCESS",
         "results": {"pmix.qry.ns": "job-1,job-2"}, "missing": ["pmix.qry.qlst"]});
     assert_eq!(read(&stdout(&some)), expected);
 
     let none = pmix(root.path(), &["query", "QUERY_QUEUE_LIST", "--json"]).await;
     assert_eq!(none.status.code(), Some(1));
-    let expected =
-        json!({"server": "srv", "status": "ERR_NOT_SUPPORTED", "results": {}, "missing": ["pmix.qry.qlst"]});
+    let expected = json!({"schema": 1, "server": "srv", "status": "ERR_NOT_SUPPORTED", "results": {}, "missing": ["pmix.qry.qlst"]});
     assert_eq!(read(&stdout(&none)), expected);
 }
 
@@ -262,4 +261,25 @@ async fn an_unknown_option_is_not_taken_for_an_argument() {
     }
     let near = stderr(&pmix(root.path(), &["output", "job", "--timestmp"]).await);
     assert!(near.contains("'--timestmp'") && near.contains("'--timestamp'"), "{near}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn process_sets_are_listed_with_their_members() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(root.path(), "srv", Host::default(), &["job"]).await;
+    let none = pmix(root.path(), &["psets"]).await;
+    assert_eq!((none.status.code(), stdout(&none).as_str()), (Some(0), "NAME  SIZE  MEMBERS\n"));
+    let members = vec![common::proc("job", 0), common::proc("job", 1)];
+    server.handle().define_process_set("io", members).await.unwrap();
+    server.handle().define_process_set("first", vec![common::proc("job", 0)]).await.unwrap();
+    let all = stdout(&pmix(root.path(), &["psets"]).await);
+    for row in ["first     1  job:0\n", "io        2  job:0,job:1\n"] {
+        assert!(all.contains(row), "{all}");
+    }
+    let one = read(&stdout(&pmix(root.path(), &["psets", "first", "--json"]).await));
+    let members = json!([{"nspace": "job", "rank": 0}]);
+    assert_eq!(one, json!({"schema": 1, "psets": [{"name": "first", "members": members}]}));
+    let some = pmix(root.path(), &["psets", "io", "nope"]).await;
+    assert_eq!((some.status.code(), stdout(&some).lines().count()), (Some(1), 2));
+    assert_eq!(stderr(&some), "pmix: there is no process set nope\n");
 }

@@ -16,7 +16,7 @@ use super::{Console, Trouble};
 /// By default it queries the only live server of this user on this node. LEVEL says who supports an attribute: the client
 /// library, the tool library, the server, or its host.
 ///
-/// The JSON report is one object: {"server", "functions": {FUNCTION: {LEVEL: [{"name", "key", "data_type", "limits",
+/// The JSON report is one object: {"schema", "server", "functions": {FUNCTION: {LEVEL: [{"name", "key", "data_type", "limits",
 /// "description"}]}}}. If no function is given, the arrays are empty.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -71,7 +71,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
 }
 
 async fn request(args: &Args) -> Result<Report, Trouble> {
-    let tool = args.selection.connect().await.map_err(super::query::hint)?;
+    let tool = args.selection.connect().await.map_err(super::selection::hint)?;
     let functions = args.functions.iter().map(String::as_str);
     let answer = tool.query([Query::attributes(functions)]).await?;
     let report = Report::new(tool.server()?.proc_id().nspace.to_string(), &answer, &args.functions);
@@ -115,6 +115,17 @@ impl Report {
         }
         rows
     }
+}
+
+/// The functions in the answer to a query for all of them, with the levels that support each beside the tool's own library.
+pub(super) fn functions_of(answer: &QueryResults) -> BTreeMap<String, Vec<&'static str>> {
+    let mut functions = BTreeMap::<_, Vec<_>>::new();
+    for level in [AttributeLevel::Server, AttributeLevel::Host] {
+        for function in listed(answer, level) {
+            functions.entry(function).or_default().push(name(level));
+        }
+    }
+    functions
 }
 
 /// Functions of a level, from the reply to a query for all of them.

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use pmix_tool::{EventError, ProcId, Status};
+use pmix_tool::{EventError, Nspace, ProcId, Status};
+use serde::Serialize;
 
-use super::Trouble;
 use super::selection::Selection;
+use super::{Console, Trouble};
 
 /// Ends a DVM: a server that stays and runs jobs for tools, as `pmixd --head` starts it
 #[derive(Debug, clap::Args)]
@@ -25,12 +26,16 @@ enum Command {
     after_help = "Exit code: 0 when the server is gone; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
 )]
 struct StopArgs {
+    /// Print one JSON object when it is gone: {"schema", "stopped": NAMESPACE}
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     selection: Selection,
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Trouble> {
-    let Command::Stop(StopArgs { selection }) = args.command;
+pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let Command::Stop(StopArgs { json, selection }) = args.command;
     let tool = selection.connect().await?;
     let server = tool.server()?;
     let client = server.client();
@@ -49,6 +54,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Trouble> {
         if event == Err(EventError::Disconnected) {
             break;
         }
+    }
+    if json {
+        #[derive(Serialize)]
+        struct Report<'a> {
+            stopped: &'a Nspace,
+        }
+        console.json(&Report { stopped: &server.proc_id().nspace })?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,20 +1,25 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod ctrl;
 mod doctor;
 mod dvm;
 mod hosts;
+mod info;
 mod nodes;
 mod output;
 mod ps;
+mod psets;
 mod qualifier;
 mod query;
 mod record;
 mod release;
 mod render;
 mod selection;
+mod servers;
 mod stack;
 mod submit;
+mod target;
 mod why;
 
 use std::ffi::OsString;
@@ -23,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
+use serde::Serialize;
 use thiserror::Error;
 
 /// Queries the PMIx servers of this user on this node, and runs jobs in them
@@ -36,13 +42,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Ctrl(ctrl::Args),
     Doctor(doctor::Args),
     Dvm(dvm::Args),
+    Info(info::Args),
     Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
+    Psets(psets::Args),
     Query(query::Args),
     Release(release::Args),
+    Servers(servers::Args),
     Stack(stack::Args),
     Submit(Box<submit::Args>),
     Why(why::Args),
@@ -117,18 +127,38 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Ctrl(args) => ctrl::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
-            Command::Dvm(args) => dvm::run(args).await,
+            Command::Dvm(args) => dvm::run(args, console).await,
+            Command::Info(args) => info::run(args, console).await,
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
+            Command::Psets(args) => psets::run(args, console).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Servers(args) => servers::run(args, console),
             Command::Stack(args) => stack::run(args, console).await,
             Command::Submit(args) => submit::run(*args, console).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })
+}
+
+/// The form of all JSON reports: the first field of each. A field that is new does not change it; one that is gone or means
+/// something else does.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    report: &'a T,
+}
+
+/// A report in one line.
+fn json_line(report: &impl Serialize) -> io::Result<String> {
+    Ok(escaped_json(&serde_json::to_string(&Versioned { schema: SCHEMA, report })?))
 }
 
 impl Console<'_> {
@@ -137,14 +167,15 @@ impl Console<'_> {
         let _ = writeln!(self.err, "pmix: {}", escaped(&without_os_codes(problem)));
     }
 
-    fn json(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
-        let json = serde_json::to_string_pretty(report)?;
+    /// One object, which says which form of reports it has.
+    fn json(&mut self, report: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string_pretty(&Versioned { schema: SCHEMA, report })?;
         writeln!(self.out, "{}", escaped_json(&json))
     }
 
     /// The same in one line.
-    fn json_line(&mut self, report: &impl serde::Serialize) -> io::Result<()> {
-        writeln!(self.out, "{}", escaped_json(&serde_json::to_string(report)?))
+    fn json_line(&mut self, report: &impl Serialize) -> io::Result<()> {
+        writeln!(self.out, "{}", json_line(report)?)
     }
 }
 

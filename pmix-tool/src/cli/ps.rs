@@ -16,7 +16,7 @@ use super::{Console, Trouble};
 /// By default it queries all live servers of this user on this node. EXIT is the exit code of processes that have ended;
 /// - means unknown.
 ///
-/// The JSON report is one object: {"servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
+/// The JSON report is one object: {"schema", "servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
 /// {"nspace", "rank"}, "hostname", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
 /// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be queried.
 ///

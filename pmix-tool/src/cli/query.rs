@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use pmix_tool::types::{DataType, Info, KeyDef, KeyName, Value, keys};
-use pmix_tool::{Error, Query, Status};
+use pmix_tool::{Query, Status};
 use serde::Serialize;
 
 use super::qualifier::{parse_key, parse_qualifier};
 use super::render::{write_table, write_value};
-use super::selection::{Selection, finalize};
+use super::selection::{Selection, finalize, hint};
 use super::{Console, Trouble};
 
 /// Queries a server for the values of keys
 ///
 /// By default it queries the only live server of this user on this node.
 ///
-/// The JSON report is one object: {"server", "status", "results": {KEY: VALUE, ...}, "missing": [KEY, ...]}.
+/// The JSON report is one object: {"schema", "server", "status", "results": {KEY: VALUE, ...}, "missing": [KEY, ...]}.
 /// Numbers, strings and arrays are those of JSON; a process is {"nspace", "rank"}, an info {"key", "value"},
 /// bytes are {"bytes": HEX}.
 #[derive(Debug, clap::Args)]
@@ -104,14 +104,6 @@ async fn request(args: &Args) -> Result<Report, Trouble> {
     };
     finalize(tool).await;
     Ok(report)
-}
-
-/// Adds the options that select one of several servers.
-pub(super) fn hint(error: Error) -> Trouble {
-    match error {
-        Error::Ambiguous(_) => Trouble::Other(format!("{error}; use --pid, --server or --uri")),
-        error => error.into(),
-    }
 }
 
 fn list(pattern: &str, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use pmix_tool::types::Status;
 use pmix_tool::{Nspace, ProcId, Tool};
+use serde::Serialize;
 
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
@@ -22,15 +23,28 @@ pub(super) struct Args {
     #[arg(value_name = "NSPACE", required = true)]
     jobs: Vec<Nspace>,
 
+    /// Print one JSON object: {"schema", "released": [NAMESPACE]}
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     selection: Selection,
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let job_servers = args.selection.find(&args.jobs, console).await?;
+    let mut released = Vec::new();
     for (tool, jobs) in job_servers.servers {
         release(&tool, &jobs).await?;
         finalize(tool).await;
+        released.extend(jobs);
+    }
+    if args.json {
+        #[derive(Serialize)]
+        struct Report {
+            released: Vec<Nspace>,
+        }
+        console.json(&Report { released })?;
     }
     Ok(if job_servers.is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -43,7 +43,7 @@ pub(super) struct Columns {
     pub(super) texts: &'static [usize],
 }
 
-/// Writes a table without the columns in which no row has anything. If a terminal cannot hold it, the `texts` among its
+/// Writes a table without the columns in which no row has anything; of one without rows, the titles. If a terminal cannot hold it, the `texts` among its
 /// columns lose their middles, the widest first.
 pub(super) fn write_fitted(
     out: &mut dyn Write,
@@ -53,7 +53,7 @@ pub(super) fn write_fitted(
 ) -> io::Result<()> {
     let Columns { titles: header, numbers: right, texts } = columns;
     rows.iter_mut().flatten().for_each(|cell| *cell = escaped(cell).to_string());
-    let is_used = |column: &usize| rows.iter().any(|row| row[*column] != "-");
+    let is_used = |column: &usize| rows.is_empty() || rows.iter().any(|row| row[*column] != "-");
     let used: Vec<usize> = (0..header.len()).filter(is_used).collect();
     let mut widths: Vec<usize> = (used.iter())
         .map(|column| rows.iter().map(|row| row[*column].chars().count()).max().unwrap_or(0))

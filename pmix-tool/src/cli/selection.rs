@@ -9,7 +9,7 @@ use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
 use pmix_tool::{Error, Tool, ToolBuilder, discover, system_server};
 
-use super::Console;
+use super::{Console, Trouble};
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Server")]
@@ -139,6 +139,14 @@ impl Selection {
     /// A tool attached to the server selected, or to the only one.
     pub(super) async fn connect(&self) -> Result<Tool, Error> {
         self.builder().connect().await
+    }
+}
+
+/// Adds the options that select one of several servers.
+pub(super) fn hint(error: Error) -> Trouble {
+    match error {
+        Error::Ambiguous(_) => Trouble::Other(format!("{error}; use --pid, --server or --uri")),
+        error => error.into(),
     }
 }
 

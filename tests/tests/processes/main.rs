@@ -21,4 +21,5 @@ mod start;
 mod submit;
 mod system_server;
 mod tcp_exchange;
+mod tools;
 mod vnodes;

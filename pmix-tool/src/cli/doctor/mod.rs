@@ -33,7 +33,7 @@ type Check = fn() -> Vec<Finding>;
 /// name and loopback, clock, environment variables, and installed programs. Each finding is one line: the problem and
 /// the remedy. It changes nothing and, without --ssh, contacts no other node.
 ///
-/// The JSON report is one object: {"failures", "warnings", "findings": [{"check", "level", "text", "remedy"}]}. Level is
+/// The JSON report is one object: {"schema", "failures", "warnings", "findings": [{"check", "level", "text", "remedy"}]}. Level is
 /// ok, note, warning or failure; remedy is null for ok and note.
 #[derive(Debug, clap::Args)]
 #[command(

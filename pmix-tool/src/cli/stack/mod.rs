@@ -42,7 +42,7 @@ const MAX_COPIES: usize = 64;
 /// Each thread is stopped while its registers and its stack are copied, which takes less than a millisecond; eu-stack (of
 /// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped.
 ///
-/// The JSON report is one object: {"jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
+/// The JSON report is one object: {"schema", "jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":
 /// [{"rank", "hostname", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is that
 /// of most ranks. Ranks are texts such as "0-2,4-15", sources such as "late.c:14". The outcome is stack, elsewhere,

@@ -39,7 +39,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// processor between two samples, SYSCALL and CHANNEL are where its main thread waits in the kernel. - means unknown
 /// or none.
 ///
-/// The JSON report is one object, and one in each line with --watch: {"servers": [{"nspace", "pid", "uri", "jobs":
+/// The JSON report is one object, and one in each line with --watch: {"schema", "servers": [{"nspace", "pid", "uri", "jobs":
 /// ["NSPACE"], "interval", "sentences": ["TEXT"], "waits": [{"id", "operation", "about", "node", "waited", "left", "expected",
 /// "arrived", "missing", "excused", "fetching", "at_host", "error": {"status", "message"}, "missing_procs": ["PROC"]}], "procs":
 /// ["PROC"]}]}. PROC is {"proc": {"nspace", "rank"}, "node", "pid", "state", "pmix", "exit_code", "syscall", "wait_channel",
