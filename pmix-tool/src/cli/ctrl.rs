@@ -92,8 +92,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         Action::Terminate(targets) => ("terminate", None, targets),
         Action::Kill(targets) => ("kill", None, targets),
     };
-    let mut report =
-        Report { action, signal, targets: targets.into_iter().map(|Target(proc)| proc).collect() };
+    let report = Report { action, signal, targets: targets.into_iter().map(|Target(proc)| proc).collect() };
     let mut jobs: Vec<Nspace> = report.targets.iter().map(|proc| proc.nspace.clone()).collect();
     jobs.dedup();
     let found = selection.find(&jobs, console).await?;
@@ -104,10 +103,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     for (tool, jobs) in found.servers {
         let here: Vec<_> =
             report.targets.iter().filter(|proc| jobs.contains(&proc.nspace)).cloned().collect();
-        if let Err(error) = control(&tool, action, signal, here.clone()).await {
-            report.targets.retain(|proc| !here.contains(proc));
-            return Err(error.into());
-        }
+        control(&tool, action, signal, here).await?;
         finalize(tool).await;
     }
     if json {
