@@ -4,9 +4,12 @@ mod attrs;
 mod doctor;
 mod dvm;
 mod hosts;
+mod lookup;
 mod nodes;
 mod output;
 mod ps;
+mod publish;
+mod published;
 mod qualifier;
 mod query;
 mod record;
@@ -15,6 +18,7 @@ mod render;
 mod selection;
 mod stack;
 mod submit;
+mod unpublish;
 mod why;
 
 use std::ffi::OsString;
@@ -38,13 +42,16 @@ enum Command {
     Attrs(attrs::Args),
     Doctor(doctor::Args),
     Dvm(dvm::Args),
+    Lookup(lookup::Args),
     Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
+    Publish(publish::Args),
     Query(query::Args),
     Release(release::Args),
     Stack(stack::Args),
     Submit(Box<submit::Args>),
+    Unpublish(unpublish::Args),
     Why(why::Args),
 }
 
@@ -119,13 +126,16 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Attrs(args) => attrs::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
             Command::Dvm(args) => dvm::run(args).await,
+            Command::Lookup(args) => lookup::run(args, console).await,
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
+            Command::Publish(args) => publish::run(args).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
             Command::Stack(args) => stack::run(args, console).await,
             Command::Submit(args) => submit::run(*args, console).await,
+            Command::Unpublish(args) => unpublish::run(args).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })

@@ -1,0 +1,128 @@
+//! Commands of `pmix` against a `pmixrun` and its job.
+
+use std::process::Command;
+
+use pmix_tests::{Running, pmixrun, program, run};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A `pmixrun` whose job goes on.
+struct Rig {
+    dir: TempDir,
+    run: Running,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = Running::start(pmixrun(dir.path(), &["sh", "-c", "echo started; exec sleep 1000"]));
+        run.line_with("started").await;
+        Self { dir, run }
+    }
+
+    fn pmix(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path()).env_remove("RUST_LOG");
+        command
+    }
+
+    /// Its exit code, and what it has said on standard output and error.
+    fn says(&self, args: &[&str]) -> (i32, String, String) {
+        let (code, out, err) = run(self.pmix(args));
+        (code.unwrap(), out, err)
+    }
+
+    /// One that has nothing to say.
+    fn does(&self, args: &[&str]) {
+        assert_eq!(self.says(args), (0, String::new(), String::new()), "{args:?}");
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let (code, out, err) = self.says(args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    async fn end(self) {
+        self.run.signal(Signal::TERM);
+        self.run.end().await;
+    }
+}
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+#[tokio::test]
+async fn pub_03_pub_15_a_command_publishes_for_those_that_come_later_and_takes_it_back() {
+    let rig = Rig::start().await;
+    rig.does(&["publish", "service=10.0.0.1:7000", "workers:int=4"]);
+    let found = "service: 10.0.0.1:7000\nworkers: 4\n";
+    assert_eq!(rig.says(&["lookup", "service", "workers"]), (0, text(found), String::new()));
+    let report = rig.json(&["lookup", "workers", "--json"]);
+    assert_eq!(report["results"]["workers"]["value"], json!(4));
+    let publisher = format!("pmix.publisher.{}", rustix::process::geteuid().as_raw());
+    assert_eq!(report["results"]["workers"]["publisher"], json!({"nspace": publisher, "rank": 0}));
+
+    let (code, out, err) = rig.says(&["publish", "other=1", "service=elsewhere"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("service is published already"), "{err}");
+    // nothing of that call
+    assert_eq!(rig.says(&["lookup", "other"]), (1, String::new(), text("pmix: not published: other\n")));
+
+    rig.does(&["unpublish", "workers", "never"]);
+    let (code, out, err) = rig.says(&["lookup", "workers", "service"]);
+    assert_eq!((code, out.as_str()), (1, "service: 10.0.0.1:7000\n"));
+    assert_eq!(err, "pmix: not published: workers\n");
+    rig.does(&["unpublish", "--all"]);
+    let (code, out, _) = rig.says(&["lookup", "service", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["missing"]), (1, &json!(["service"])));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pub_05_pub_08_range_and_persistence_are_those_of_the_command_line() {
+    let rig = Rig::start().await;
+    rig.does(&["publish", "--range", "global", "key=global"]);
+    rig.does(&["publish", "--range", "local", "key=local"]);
+    rig.does(&["unpublish", "--range", "local", "key"]);
+    let found = |value: &str| (0, format!("key: {value}\n"), String::new());
+    assert_eq!(rig.says(&["lookup", "--range", "global", "key"]), found("global"));
+    rig.does(&["unpublish", "--range", "global", "--all"]);
+    rig.does(&["publish", "--persistence", "first-read", "key=once"]);
+    assert_eq!(rig.says(&["lookup", "key"]), found("once"));
+    assert_eq!(rig.says(&["lookup", "key"]).0, 1);
+    // it would be gone before anybody could look it up
+    assert_eq!(rig.says(&["publish", "--persistence", "proc", "key=gone"]).0, 2);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pub_13_a_lookup_waits_until_all_keys_are_published_or_its_time_is_over() {
+    let rig = Rig::start().await;
+    let (code, out, err) = rig.says(&["lookup", "--wait", "--timeout", "1", "late"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("lookup") && err.contains('1'), "{err}");
+    let waits = Running::start(rig.pmix(&["lookup", "--wait", "late", "later"]));
+    rig.does(&["publish", "late=1"]);
+    rig.does(&["publish", "later=2"]);
+    let (status, out, err) = waits.end().await;
+    assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(0), "late: 1\nlater: 2\n", ""));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn commands_that_publish_at_the_same_time_take_turns() {
+    let rig = Rig::start().await;
+    let data: Vec<_> = (0..8).map(|number| format!("key{number}=x")).collect();
+    let running: Vec<_> = data.iter().map(|datum| Running::start(rig.pmix(&["publish", datum]))).collect();
+    for command in running {
+        let (status, _, err) = command.end().await;
+        assert!(status.success(), "{err}");
+    }
+    rig.does(&["unpublish", "--all"]);
+    assert_eq!(rig.says(&["lookup", "key0", "key7"]).0, 1);
+    rig.end().await;
+}
