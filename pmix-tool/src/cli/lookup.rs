@@ -68,6 +68,11 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
             (found.collect(), published.missing().to_vec())
         }
         Err(error) if error.status() == Status::ERR_NOT_FOUND => (BTreeMap::new(), args.keys),
+        Err(error) if args.wait && error.status() == Status::ERR_TIMEOUT => {
+            let keys: Vec<_> = args.keys.iter().map(KeyName::as_str).collect();
+            let problem = format!("not all published in time (--timeout): {}", keys.join(", "));
+            return Err(Trouble::Other(problem));
+        }
         Err(error) => return Err(error.into()),
     };
     finalize(tool).await;

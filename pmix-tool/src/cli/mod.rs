@@ -3,6 +3,7 @@
 mod attrs;
 mod doctor;
 mod dvm;
+mod get;
 mod hosts;
 mod lookup;
 mod nodes;
@@ -18,6 +19,7 @@ mod render;
 mod selection;
 mod stack;
 mod submit;
+mod target;
 mod unpublish;
 mod why;
 
@@ -42,6 +44,7 @@ enum Command {
     Attrs(attrs::Args),
     Doctor(doctor::Args),
     Dvm(dvm::Args),
+    Get(get::Args),
     Lookup(lookup::Args),
     Nodes(nodes::Args),
     Output(output::Args),
@@ -126,6 +129,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Attrs(args) => attrs::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
             Command::Dvm(args) => dvm::run(args).await,
+            Command::Get(args) => get::run(args, console).await,
             Command::Lookup(args) => lookup::run(args, console).await,
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,

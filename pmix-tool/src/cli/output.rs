@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
-use pmix_tool::types::{IofChannels, Rank};
+use pmix_tool::types::IofChannels;
 use pmix_tool::{
     AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, OutputWriter,
     ProcId, Tool,
@@ -15,6 +14,7 @@ use pmix_tool::{
 use tokio::time::timeout;
 
 use super::selection::{Selection, finalize};
+use super::target::Target;
 use super::{Console, Trouble};
 
 /// Follows the output of running jobs or processes until they end
@@ -30,7 +30,7 @@ use super::{Console, Trouble};
 pub(super) struct Args {
     /// Jobs, by namespace, or single processes
     #[arg(value_name = "NAMESPACE[:RANK]", required = true)]
-    targets: Vec<OutputSource>,
+    targets: Vec<Target>,
 
     /// Keep the output from where it normally goes, until this command ends
     #[arg(long)]
@@ -95,32 +95,13 @@ struct Format {
     file_only: bool,
 }
 
-/// A job, or a process of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OutputSource(ProcId);
-
-impl FromStr for OutputSource {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = |name: &str| Nspace::new(name).map_err(|error| error.to_string());
-        match text.rsplit_once(':').map(|(name, rank)| (name, rank.parse::<u32>())) {
-            Some((name, Ok(rank))) => {
-                let rank = Rank::new(rank).map_err(|error| error.to_string())?;
-                Ok(Self(ProcId::new(named(name)?, rank)))
-            }
-            _ => Ok(Self(ProcId::wildcard(named(text)?))),
-        }
-    }
-}
-
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let channels = match (args.stdout, args.stderr) {
         (true, _) => IofChannels::STDOUT,
         (_, true) => IofChannels::STDERR,
         _ => IofChannels::STDOUT | IofChannels::STDERR,
     };
-    let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|OutputSource(proc)| proc).collect();
+    let procs: BTreeSet<ProcId> = args.targets.into_iter().map(|Target(proc)| proc).collect();
     let mut jobs: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
     jobs.dedup();
     let job_servers = args.selection.find(&jobs, console).await?;
@@ -263,21 +244,5 @@ impl From<Format> for OutputFormat {
             format = format.directory(directory);
         }
         format
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_a_job_or_a_process() {
-        let read = |text: &str| {
-            text.parse::<OutputSource>().map(|OutputSource(proc)| (proc.nspace.to_string(), proc.rank))
-        };
-        assert_eq!(read("job.1"), Ok(("job.1".into(), Rank::WILDCARD)));
-        assert_eq!(read("job.1:7"), Ok(("job.1".into(), Rank::from_raw(7))));
-        assert_eq!(read("a:b"), Ok(("a:b".into(), Rank::WILDCARD)));
-        assert!(read("").is_err() && read(":1").is_err() && read("a:4294967295").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use pmix_tests::{Running, pmixrun, program, run};
+use pmix_tests::{Running, pmixrun, program, rank_program, run};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -15,10 +15,21 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Self {
+        Self::with(&["sh", "-c", "echo started; exec sleep 1000"], "started").await
+    }
+
+    /// With a job of these words, which has started when it says this.
+    async fn with(words: &[&str], says: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut run = Running::start(pmixrun(dir.path(), &["sh", "-c", "echo started; exec sleep 1000"]));
-        run.line_with("started").await;
+        let mut run = Running::start(pmixrun(dir.path(), words));
+        run.line_with(says).await;
         Self { dir, run }
+    }
+
+    /// The namespace of the job.
+    fn job(&self) -> String {
+        let report = self.json(&["ps", "--json"]);
+        report["servers"][0]["jobs"][0]["nspace"].as_str().unwrap().to_owned()
     }
 
     fn pmix(&self, args: &[&str]) -> Command {
@@ -104,7 +115,7 @@ async fn pub_13_a_lookup_waits_until_all_keys_are_published_or_its_time_is_over(
     let rig = Rig::start().await;
     let (code, out, err) = rig.says(&["lookup", "--wait", "--timeout", "1", "late"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert!(err.contains("lookup") && err.contains('1'), "{err}");
+    assert_eq!(err, "pmix: not all published in time (--timeout): late\n");
     let waits = Running::start(rig.pmix(&["lookup", "--wait", "late", "later"]));
     rig.does(&["publish", "late=1"]);
     rig.does(&["publish", "later=2"]);
@@ -124,5 +135,45 @@ async fn commands_that_publish_at_the_same_time_take_turns() {
     }
     rig.does(&["unpublish", "--all"]);
     assert_eq!(rig.says(&["lookup", "key0", "key7"]).0, 1);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn get_01_get_shows_values_of_a_job_and_what_its_processes_have_put() {
+    let ranks = rank_program();
+    let rig = Rig::with(&["-n", "2", ranks.to_str().unwrap(), "keep-secret"], "listening").await;
+    let job = rig.job();
+    let rank = format!("{job}:1");
+    assert_eq!(rig.says(&["get", &job, "JOB_SIZE"]), (0, text("pmix.job.size: 2\n"), String::new()));
+    // the other rank may be the one that is listening
+    let report = rig.json(&["get", &rank, "--wait", "secret", "pmix.rank", "--json"]);
+    assert_eq!(report["proc"], json!({"nspace": job, "rank": 1}));
+    assert_eq!(report["results"], json!({"pmix.rank": 1, "secret": "the secret"}));
+    let all = rig.json(&["get", &rank, "--json"]);
+    assert_eq!(
+        [&all["results"]["secret"], &all["results"]["pmix.lrank"], &all["results"]["pmix.procid"]],
+        [&json!("the secret"), &json!(1), &json!(null)]
+    );
+    let of_job = rig.json(&["get", &job, "--json"]);
+    assert_eq!(
+        (&of_job["results"]["pmix.job.size"], &of_job["results"]["secret"]),
+        (&json!(2), &json!(null))
+    );
+
+    let (code, out, err) = rig.says(&["get", &rank, "RANK", "nope"]);
+    assert_eq!((code, out.as_str()), (1, "pmix.rank: 1\n"));
+    assert_eq!(err, format!("pmix: {rank} has no value for: nope\n"));
+    let (code, _, err) = rig.says(&["get", &rank, "--wait", "--timeout", "1", "nope"]);
+    assert_eq!((code, err), (1, format!("pmix: {rank} has not put nope in time (--timeout)\n")));
+    let (code, _, err) = rig.says(&["get", &format!("{job}:2")]);
+    assert_eq!((code, err), (1, format!("pmix: job {job} has no rank 2: its size is 2\n")));
+    let (code, _, err) = rig.says(&["get", "nobody"]);
+    assert_eq!(
+        (code, err.as_str()),
+        (1, "pmix: no job nobody is running; `pmix ps` lists the running jobs\n")
+    );
+    let (code, _, err) = rig.says(&["get", &job, "PMIX_NOPE"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("not a key of the Standard"), "{err}");
     rig.end().await;
 }
