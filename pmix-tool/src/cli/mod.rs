@@ -1,8 +1,10 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod completions;
 mod doctor;
 mod dvm;
+mod events;
 mod get;
 mod hosts;
 mod lookup;
@@ -17,6 +19,7 @@ mod record;
 mod release;
 mod render;
 mod selection;
+mod servers;
 mod stack;
 mod submit;
 mod target;
@@ -42,8 +45,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Completions(completions::Args),
     Doctor(doctor::Args),
     Dvm(dvm::Args),
+    Events(events::Args),
     Get(get::Args),
     Lookup(lookup::Args),
     Nodes(nodes::Args),
@@ -52,6 +57,7 @@ enum Command {
     Publish(publish::Args),
     Query(query::Args),
     Release(release::Args),
+    Servers(servers::Args),
     Stack(stack::Args),
     Submit(Box<submit::Args>),
     Unpublish(unpublish::Args),
@@ -127,8 +133,10 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Completions(args) => completions::run(args, console),
             Command::Doctor(args) => doctor::run(args, console).await,
             Command::Dvm(args) => dvm::run(args).await,
+            Command::Events(args) => events::run(args, console).await,
             Command::Get(args) => get::run(args, console).await,
             Command::Lookup(args) => lookup::run(args, console).await,
             Command::Nodes(args) => nodes::run(args, console).await,
@@ -137,6 +145,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Publish(args) => publish::run(args).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
+            Command::Servers(args) => servers::run(args, console),
             Command::Stack(args) => stack::run(args, console).await,
             Command::Submit(args) => submit::run(*args, console).await,
             Command::Unpublish(args) => unpublish::run(args).await,

@@ -77,6 +77,11 @@ impl Selection {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
+    /// The limit that the command line gives, if it gives one.
+    pub(super) fn chosen_limit(&self) -> Option<Duration> {
+        self.timeout.and_then(|_| self.limit())
+    }
+
     /// Settings for the server selected, or for the only one.
     pub(super) fn builder(&self) -> ToolBuilder {
         let mut builder = Tool::builder();

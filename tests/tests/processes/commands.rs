@@ -1,11 +1,15 @@
 //! Commands of `pmix` against a `pmixrun` and its job.
 
 use std::process::Command;
+use std::time::Duration;
 
-use pmix_tests::{Running, pmixrun, program, rank_program, run};
+use pmix_client::types::{DataRange, Event, Info, Status};
+use pmix_tests::{Running, pmixrun, program, rank_program, run, within};
+use pmix_tool::Tool;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 /// A `pmixrun` whose job goes on.
 struct Rig {
@@ -176,4 +180,67 @@ async fn get_01_get_shows_values_of_a_job_and_what_its_processes_have_put() {
     assert_eq!(code, 2);
     assert!(err.contains("not a key of the Standard"), "{err}");
     rig.end().await;
+}
+
+/// A code of a program's own.
+const OURS: i32 = -4711;
+
+#[tokio::test]
+async fn events_are_followed_as_they_come() {
+    let rig = Rig::start().await;
+    let tool = within(Tool::builder().session_root(rig.dir.path()).connect()).await.unwrap();
+    let client = tool.client();
+    let notify = async |code: i32| {
+        let event = Event::new(Status::from(code), tool.proc_id().clone()).with_range(DataRange::GLOBAL);
+        let event = event.with_info(Info::dynamic("about".parse().unwrap(), "this\nand that"));
+        within(client.notify(event)).await.unwrap();
+    };
+    let source = tool.proc_id().to_string();
+    for (words, expected) in [
+        (&["events", "--count", "1", "-4711"][..], format!("-4711 {source} ")),
+        (
+            &["events", "--count", "1", "--json", "ERR_PROC_ABORTED", "-4711"],
+            r#"{"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
+        ),
+    ] {
+        let mut follower = Running::start(rig.pmix(words));
+        // it does not say when it has registered
+        let line = async {
+            loop {
+                notify(OURS - 1).await;
+                notify(OURS).await;
+                if let Ok(line) = timeout(Duration::from_millis(10), follower.line()).await {
+                    return line.unwrap();
+                }
+            }
+        };
+        let line = within(line).await;
+        assert!(line.starts_with(&expected) && line.contains("this\\nand that"), "{line}");
+        let (status, out, err) = follower.end().await;
+        assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(0), "", ""));
+    }
+    assert_eq!(rig.says(&["events", "--timeout", "1", "-4712"]).0, 0);
+    assert_eq!(rig.says(&["events", "--timeout", "1", "--count", "1", "-4710"]).0, 1);
+    let (code, _, err) = rig.says(&["events", "ERR_NOPE"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("ERR_NOPE"), "{err}");
+    let follower = Running::start(rig.pmix(&["events", "-4710"]));
+    rig.end().await;
+    let (status, _, err) = follower.end().await;
+    assert!(status.code() == Some(1) && !err.is_empty(), "{err}");
+}
+
+#[test]
+fn a_shell_completes_commands_and_options() {
+    let pmix = program("pmix-tool", "pmix");
+    for (words, expected) in [("pmix lo", "lookup"), ("pmix lookup --wa", "--wait")] {
+        let last = words.split(' ').count() - 1;
+        let mut bash = Command::new("bash");
+        bash.args(["-c", "eval \"$($0 completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; _pmix pmix \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\""]);
+        bash.arg(&pmix).arg(words).arg(last.to_string());
+        assert_eq!(run(bash), (Some(0), format!("{expected}\n"), String::new()));
+    }
+    let mut command = Command::new(pmix);
+    command.args(["completions", "sushi"]);
+    assert_eq!(run(command).0, Some(2));
 }
