@@ -50,7 +50,7 @@
 //! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
 //!   [`client`] and [`types`] convert into it.
 //! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix nodes`, `pmix query`, `pmix attrs`,
-//!   `pmix output`, `pmix servers`, `pmix info`, `pmix psets`; `pmix ctrl` controls jobs, `pmix submit` runs jobs in a server, `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor`
+//!   `pmix output`, `pmix servers`, `pmix info`, `pmix psets`, `pmix get`, `pmix events`; `pmix publish`, `pmix lookup` and `pmix unpublish` exchange data with processes; `pmix ctrl` controls jobs, `pmix submit` runs jobs in a server, `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor`
 //!   checks the node.
 //!
 //! # Servers of OpenPMIx

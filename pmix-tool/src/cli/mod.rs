@@ -1,15 +1,21 @@
 //! The command line: a file for each subcommand, and what they share.
 
 mod attrs;
+mod completions;
 mod ctrl;
 mod doctor;
 mod dvm;
+mod events;
+mod get;
 mod hosts;
 mod info;
+mod lookup;
 mod nodes;
 mod output;
 mod ps;
 mod psets;
+mod publish;
+mod published;
 mod qualifier;
 mod query;
 mod record;
@@ -20,6 +26,7 @@ mod servers;
 mod stack;
 mod submit;
 mod target;
+mod unpublish;
 mod why;
 
 use std::ffi::OsString;
@@ -42,19 +49,25 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Attrs(attrs::Args),
+    Completions(completions::Args),
     Ctrl(ctrl::Args),
     Doctor(doctor::Args),
     Dvm(dvm::Args),
+    Events(events::Args),
+    Get(get::Args),
     Info(info::Args),
+    Lookup(lookup::Args),
     Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
     Psets(psets::Args),
+    Publish(publish::Args),
     Query(query::Args),
     Release(release::Args),
     Servers(servers::Args),
     Stack(stack::Args),
     Submit(Box<submit::Args>),
+    Unpublish(unpublish::Args),
     Why(why::Args),
 }
 
@@ -127,19 +140,25 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     runtime.block_on(async {
         match cli.command {
             Command::Attrs(args) => attrs::run(args, console).await,
+            Command::Completions(args) => completions::run(args, console),
             Command::Ctrl(args) => ctrl::run(args, console).await,
             Command::Doctor(args) => doctor::run(args, console).await,
             Command::Dvm(args) => dvm::run(args, console).await,
+            Command::Events(args) => events::run(args, console).await,
+            Command::Get(args) => get::run(args, console).await,
             Command::Info(args) => info::run(args, console).await,
+            Command::Lookup(args) => lookup::run(args, console).await,
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
             Command::Psets(args) => psets::run(args, console).await,
+            Command::Publish(args) => publish::run(args).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
             Command::Servers(args) => servers::run(args, console),
             Command::Stack(args) => stack::run(args, console).await,
             Command::Submit(args) => submit::run(*args, console).await,
+            Command::Unpublish(args) => unpublish::run(args).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })

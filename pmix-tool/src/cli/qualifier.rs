@@ -42,7 +42,8 @@ fn definition(text: &str) -> Option<&'static KeyDef> {
     keys::find(text).or_else(|| keys::find_constant(text))
 }
 
-fn parse_value(text: &str, data_type: DataType) -> Result<Value, String> {
+/// A value of a type that can be written in a word.
+pub(super) fn parse_value(text: &str, data_type: DataType) -> Result<Value, String> {
     Ok(match data_type {
         DataType::BOOL => Value::Bool(read(text, data_type)?),
         DataType::STRING => Value::String(text.to_owned()),

@@ -71,12 +71,22 @@ impl Selection {
         self
     }
 
+    /// How long a server may take.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        let seconds = self.timeout.unwrap_or(PATIENCE);
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// The limit that the command line gives, if it gives one.
+    pub(super) fn chosen_limit(&self) -> Option<Duration> {
+        self.timeout.and_then(|_| self.limit())
+    }
+
     /// Settings for the server selected, or for the only one.
     pub(super) fn builder(&self) -> ToolBuilder {
         let mut builder = Tool::builder();
-        let limit = self.timeout.unwrap_or(PATIENCE);
-        if limit > 0 {
-            builder = builder.timeout(Duration::from_secs(limit.into()));
+        if let Some(limit) = self.limit() {
+            builder = builder.timeout(limit);
         }
         match self.which.clone() {
             Which { pid: Some(pid), .. } => builder.pid(pid),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod check;
+mod commands;
 mod containers;
 mod daemons;
 mod debugger;

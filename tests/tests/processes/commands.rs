@@ -1,0 +1,246 @@
+//! Commands of `pmix` against a `pmixrun` and its job.
+
+use std::process::Command;
+use std::time::Duration;
+
+use pmix_client::types::{DataRange, Event, Info, Status};
+use pmix_tests::{Running, pmixrun, program, rank_program, run, within};
+use pmix_tool::Tool;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// A `pmixrun` whose job goes on.
+struct Rig {
+    dir: TempDir,
+    run: Running,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        Self::with(&["sh", "-c", "echo started; exec sleep 1000"], "started").await
+    }
+
+    /// With a job of these words, which has started when it says this.
+    async fn with(words: &[&str], says: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = Running::start(pmixrun(dir.path(), words));
+        run.line_with(says).await;
+        Self { dir, run }
+    }
+
+    /// The namespace of the job.
+    fn job(&self) -> String {
+        let report = self.json(&["ps", "--json"]);
+        report["servers"][0]["jobs"][0]["nspace"].as_str().unwrap().to_owned()
+    }
+
+    fn pmix(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path()).env_remove("RUST_LOG");
+        command
+    }
+
+    /// Its exit code, and what it has said on standard output and error.
+    fn says(&self, args: &[&str]) -> (i32, String, String) {
+        let (code, out, err) = run(self.pmix(args));
+        (code.unwrap(), out, err)
+    }
+
+    /// One that has nothing to say.
+    fn does(&self, args: &[&str]) {
+        assert_eq!(self.says(args), (0, String::new(), String::new()), "{args:?}");
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let (code, out, err) = self.says(args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    async fn end(self) {
+        self.run.signal(Signal::TERM);
+        self.run.end().await;
+    }
+}
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+#[tokio::test]
+async fn pub_03_pub_15_a_command_publishes_for_those_that_come_later_and_takes_it_back() {
+    let rig = Rig::start().await;
+    rig.does(&["publish", "service=10.0.0.1:7000", "workers:int=4"]);
+    let found = "service: 10.0.0.1:7000\nworkers: 4\n";
+    assert_eq!(rig.says(&["lookup", "service", "workers"]), (0, text(found), String::new()));
+    let report = rig.json(&["lookup", "workers", "--json"]);
+    assert_eq!(report["results"]["workers"]["value"], json!(4));
+    let publisher = format!("pmix.publisher.{}", rustix::process::geteuid().as_raw());
+    assert_eq!(report["results"]["workers"]["publisher"], json!({"nspace": publisher, "rank": 0}));
+
+    let (code, out, err) = rig.says(&["publish", "other=1", "service=elsewhere"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("service is published already"), "{err}");
+    // nothing of that call
+    assert_eq!(rig.says(&["lookup", "other"]), (1, String::new(), text("pmix: not published: other\n")));
+
+    rig.does(&["unpublish", "workers", "never"]);
+    let (code, out, err) = rig.says(&["lookup", "workers", "service"]);
+    assert_eq!((code, out.as_str()), (1, "service: 10.0.0.1:7000\n"));
+    assert_eq!(err, "pmix: not published: workers\n");
+    rig.does(&["unpublish", "--all"]);
+    let (code, out, _) = rig.says(&["lookup", "service", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["missing"]), (1, &json!(["service"])));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pub_05_pub_08_range_and_persistence_are_those_of_the_command_line() {
+    let rig = Rig::start().await;
+    rig.does(&["publish", "--range", "global", "key=global"]);
+    rig.does(&["publish", "--range", "local", "key=local"]);
+    rig.does(&["unpublish", "--range", "local", "key"]);
+    let found = |value: &str| (0, format!("key: {value}\n"), String::new());
+    assert_eq!(rig.says(&["lookup", "--range", "global", "key"]), found("global"));
+    rig.does(&["unpublish", "--range", "global", "--all"]);
+    rig.does(&["publish", "--persistence", "first-read", "key=once"]);
+    assert_eq!(rig.says(&["lookup", "key"]), found("once"));
+    assert_eq!(rig.says(&["lookup", "key"]).0, 1);
+    // it would be gone before anybody could look it up
+    assert_eq!(rig.says(&["publish", "--persistence", "proc", "key=gone"]).0, 2);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn pub_13_a_lookup_waits_until_all_keys_are_published_or_its_time_is_over() {
+    let rig = Rig::start().await;
+    let (code, out, err) = rig.says(&["lookup", "--wait", "--timeout", "1", "late"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!(err, "pmix: not all published in time (--timeout): late\n");
+    let waits = Running::start(rig.pmix(&["lookup", "--wait", "late", "later"]));
+    rig.does(&["publish", "late=1"]);
+    rig.does(&["publish", "later=2"]);
+    let (status, out, err) = waits.end().await;
+    assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(0), "late: 1\nlater: 2\n", ""));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn commands_that_publish_at_the_same_time_take_turns() {
+    let rig = Rig::start().await;
+    let data: Vec<_> = (0..8).map(|number| format!("key{number}=x")).collect();
+    let running: Vec<_> = data.iter().map(|datum| Running::start(rig.pmix(&["publish", datum]))).collect();
+    for command in running {
+        let (status, _, err) = command.end().await;
+        assert!(status.success(), "{err}");
+    }
+    rig.does(&["unpublish", "--all"]);
+    assert_eq!(rig.says(&["lookup", "key0", "key7"]).0, 1);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn get_01_get_shows_values_of_a_job_and_what_its_processes_have_put() {
+    let ranks = rank_program();
+    let rig = Rig::with(&["-n", "2", ranks.to_str().unwrap(), "keep-secret"], "listening").await;
+    let job = rig.job();
+    let rank = format!("{job}:1");
+    assert_eq!(rig.says(&["get", &job, "JOB_SIZE"]), (0, text("pmix.job.size: 2\n"), String::new()));
+    // the other rank may be the one that is listening
+    let report = rig.json(&["get", &rank, "--wait", "secret", "pmix.rank", "--json"]);
+    assert_eq!(report["proc"], json!({"nspace": job, "rank": 1}));
+    assert_eq!(report["results"], json!({"pmix.rank": 1, "secret": "the secret"}));
+    let all = rig.json(&["get", &rank, "--json"]);
+    assert_eq!(
+        [&all["results"]["secret"], &all["results"]["pmix.lrank"], &all["results"]["pmix.procid"]],
+        [&json!("the secret"), &json!(1), &json!(null)]
+    );
+    let of_job = rig.json(&["get", &job, "--json"]);
+    assert_eq!(
+        (&of_job["results"]["pmix.job.size"], &of_job["results"]["secret"]),
+        (&json!(2), &json!(null))
+    );
+
+    let (code, out, err) = rig.says(&["get", &rank, "RANK", "nope"]);
+    assert_eq!((code, out.as_str()), (1, "pmix.rank: 1\n"));
+    assert_eq!(err, format!("pmix: {rank} has no value for: nope\n"));
+    let (code, _, err) = rig.says(&["get", &rank, "--wait", "--timeout", "1", "nope"]);
+    assert_eq!((code, err), (1, format!("pmix: {rank} has not put nope in time (--timeout)\n")));
+    let (code, _, err) = rig.says(&["get", &format!("{job}:2")]);
+    assert_eq!((code, err), (1, format!("pmix: job {job} has no rank 2: its size is 2\n")));
+    let (code, _, err) = rig.says(&["get", "nobody"]);
+    assert_eq!(
+        (code, err.as_str()),
+        (1, "pmix: no job nobody is running; `pmix ps` lists the running jobs\n")
+    );
+    let (code, _, err) = rig.says(&["get", &job, "PMIX_NOPE"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("not a key of the Standard"), "{err}");
+    rig.end().await;
+}
+
+/// A code of a program's own.
+const OURS: i32 = -4711;
+
+#[tokio::test]
+async fn events_are_followed_as_they_come() {
+    let rig = Rig::start().await;
+    let tool = within(Tool::builder().session_root(rig.dir.path()).connect()).await.unwrap();
+    let client = tool.client();
+    let notify = async |code: i32| {
+        let event = Event::new(Status::from(code), tool.proc_id().clone()).with_range(DataRange::GLOBAL);
+        let event = event.with_info(Info::dynamic("about".parse().unwrap(), "this\nand that"));
+        within(client.notify(event)).await.unwrap();
+    };
+    let source = tool.proc_id().to_string();
+    for (words, expected) in [
+        (&["events", "--count", "1", "-4711"][..], format!("-4711 {source} ")),
+        (
+            &["events", "--count", "1", "--json", "ERR_PROC_ABORTED", "-4711"],
+            r#"{"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
+        ),
+    ] {
+        let mut follower = Running::start(rig.pmix(words));
+        // it does not say when it has registered
+        let line = async {
+            loop {
+                notify(OURS - 1).await;
+                notify(OURS).await;
+                if let Ok(line) = timeout(Duration::from_millis(10), follower.line()).await {
+                    return line.unwrap();
+                }
+            }
+        };
+        let line = within(line).await;
+        assert!(line.starts_with(&expected) && line.contains("this\\nand that"), "{line}");
+        let (status, out, err) = follower.end().await;
+        assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(0), "", ""));
+    }
+    assert_eq!(rig.says(&["events", "--timeout", "1", "-4712"]).0, 0);
+    assert_eq!(rig.says(&["events", "--timeout", "1", "--count", "1", "-4710"]).0, 1);
+    let (code, _, err) = rig.says(&["events", "ERR_NOPE"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("ERR_NOPE"), "{err}");
+    let follower = Running::start(rig.pmix(&["events", "-4710"]));
+    rig.end().await;
+    let (status, _, err) = follower.end().await;
+    assert!(status.code() == Some(1) && !err.is_empty(), "{err}");
+}
+
+#[test]
+fn a_shell_completes_commands_and_options() {
+    let pmix = program("pmix-tool", "pmix");
+    for (words, expected) in [("pmix lo", "lookup"), ("pmix lookup --wa", "--wait")] {
+        let last = words.split(' ').count() - 1;
+        let mut bash = Command::new("bash");
+        bash.args(["-c", "eval \"$($0 completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; _pmix pmix \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\""]);
+        bash.arg(&pmix).arg(words).arg(last.to_string());
+        assert_eq!(run(bash), (Some(0), format!("{expected}\n"), String::new()));
+    }
+    let mut command = Command::new(pmix);
+    command.args(["completions", "sushi"]);
+    assert_eq!(run(command).0, Some(2));
+}
