@@ -1,5 +1,7 @@
 //! Commands of `pmix` against a `pmixrun` and its job.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -228,6 +230,94 @@ async fn events_are_followed_as_they_come() {
     rig.end().await;
     let (status, _, err) = follower.end().await;
     assert!(status.code() == Some(1) && !err.is_empty(), "{err}");
+}
+
+#[tokio::test]
+async fn events_that_a_slow_reader_loses_are_told_and_slow_nobody() {
+    let rig = Rig::start().await;
+    let tool = within(Tool::builder().session_root(rig.dir.path()).connect()).await.unwrap();
+    let client = tool.client();
+    let notify = async |text: &str| {
+        let event = Event::new(Status::from(OURS), tool.proc_id().clone()).with_range(DataRange::GLOBAL);
+        within(client.notify(event.with_info(Info::dynamic("text".parse().unwrap(), text)))).await.unwrap();
+    };
+    let mut follower = Running::start(rig.pmix(&["events", "--json", "-4711"]));
+    let first = async {
+        loop {
+            notify("first").await;
+            if let Ok(line) = timeout(Duration::from_millis(10), follower.line()).await {
+                return line.unwrap();
+            }
+        }
+    };
+    assert!(within(first).await.contains("first"));
+    // its output is read by nobody now, and more than pipes and queues hold; the server takes it all
+    let long = "x".repeat(4096);
+    for _ in 0..4000 {
+        notify(&long).await;
+    }
+    // it is told how many were lost before one that comes later, and the stream goes on
+    let rest = async {
+        let mut missed = 0;
+        loop {
+            notify("last").await;
+            while let Ok(line) = timeout(Duration::from_millis(10), follower.line()).await {
+                let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+                missed += line["missed"].as_u64().unwrap_or(0);
+                if missed > 0 && line["info"][0]["value"] == "last" {
+                    return missed;
+                }
+            }
+        }
+    };
+    let missed = within(rest).await;
+    assert!((1..4000).contains(&missed), "{missed}");
+    follower.signal(Signal::TERM);
+    follower.end().await;
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn tol_03_servers_are_listed_also_the_dead_which_disturb_nobody() {
+    let rig = Rig::start().await;
+    // what a server leaves that was killed, and its guardian too
+    let base = rig.dir.path().join(format!("pmix-{}", rustix::process::geteuid().as_raw()));
+    let live = rig.run.pid().to_string();
+    let pid = i32::MAX;
+    let mut dirs = fs::read_dir(&base).unwrap().flatten().map(|entry| entry.path());
+    let live_dir = dirs.find(|path| path.is_dir()).unwrap();
+    let renamed = |path: &Path| path.file_name().unwrap().to_str().unwrap().replace(&live, &pid.to_string());
+    let dead_dir = base.join(renamed(&live_dir));
+    fs::create_dir(&dead_dir).unwrap();
+    for file in fs::read_dir(&live_dir).unwrap().flatten().filter(|file| file.file_type().unwrap().is_file())
+    {
+        let text = fs::read_to_string(file.path()).unwrap().replace(&live, &pid.to_string());
+        fs::write(dead_dir.join(renamed(&file.path())), text).unwrap();
+    }
+    let report = rig.json(&["servers", "--json"]);
+    let servers = report["servers"].as_array().unwrap();
+    let alive = |pid: i32| {
+        let server = servers.iter().find(|server| server["pid"] == pid).unwrap();
+        assert!(server["uri"].as_str().unwrap().contains(";unix:/") && server["host"].is_string());
+        server["alive"].as_bool().unwrap()
+    };
+    assert_eq!((servers.len(), alive(pid), alive(rig.run.pid())), (2, false, true));
+    let (code, out, err) = rig.says(&["servers"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let is_dead = |line: &str| line.contains(&pid.to_string()) && line.contains(" dead ");
+    assert!(out.starts_with("PID") || out.starts_with(' '), "{out}");
+    assert!(out.lines().any(is_dead) && out.contains(" alive "), "{out}");
+    // the only one that is alive is found without a selection
+    rig.does(&["publish", "key=value"]);
+    rig.end().await;
+
+    let nobody = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.args(["servers", "--json"]).env("PMIX_SERVER_TMPDIR", nobody.path());
+    command.env("PMIX_SYSTEM_TMPDIR", nobody.path());
+    let (code, out, err) = run(command);
+    assert_eq!((code, serde_json::from_str::<Value>(&out).unwrap()), (Some(1), json!({"servers": []})));
+    assert!(err.contains("no server"), "{err}");
 }
 
 #[test]
