@@ -202,7 +202,7 @@ async fn events_are_followed_as_they_come() {
         (&["events", "--count", "1", "-4711"][..], format!("-4711 {source} ")),
         (
             &["events", "--count", "1", "--json", "ERR_PROC_ABORTED", "-4711"],
-            r#"{"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
+            r#"{"schema":1,"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
         ),
     ] {
         let mut follower = Running::start(rig.pmix(words));
@@ -305,8 +305,7 @@ async fn tol_03_servers_are_listed_also_the_dead_which_disturb_nobody() {
     let (code, out, err) = rig.says(&["servers"]);
     assert_eq!((code, err.as_str()), (0, ""));
     let is_dead = |line: &str| line.contains(&pid.to_string()) && line.contains(" dead ");
-    assert!(out.starts_with("PID") || out.starts_with(' '), "{out}");
-    assert!(out.lines().any(is_dead) && out.contains(" alive "), "{out}");
+    assert!(out.lines().any(is_dead) && out.contains(" up "), "{out}");
     // the only one that is alive is found without a selection
     rig.does(&["publish", "key=value"]);
     rig.end().await;
@@ -316,8 +315,11 @@ async fn tol_03_servers_are_listed_also_the_dead_which_disturb_nobody() {
     command.args(["servers", "--json"]).env("PMIX_SERVER_TMPDIR", nobody.path());
     command.env("PMIX_SYSTEM_TMPDIR", nobody.path());
     let (code, out, err) = run(command);
-    assert_eq!((code, serde_json::from_str::<Value>(&out).unwrap()), (Some(1), json!({"servers": []})));
-    assert!(err.contains("no server"), "{err}");
+    assert_eq!(
+        (code, serde_json::from_str::<Value>(&out).unwrap()),
+        (Some(1), json!({"schema": 1, "servers": []}))
+    );
+    assert_eq!(err, "");
 }
 
 #[test]
