@@ -278,7 +278,7 @@ async fn events_that_a_slow_reader_loses_are_told_and_slow_nobody() {
 }
 
 #[tokio::test]
-async fn tol_03_servers_are_listed_also_the_dead_which_disturb_nobody() {
+async fn servers_are_listed_also_the_dead_which_disturb_nobody() {
     let rig = Rig::start().await;
     // what a server leaves that was killed, and its guardian too
     let base = rig.dir.path().join(format!("pmix-{}", rustix::process::geteuid().as_raw()));
