@@ -14,7 +14,7 @@ fn generated_files_are_up_to_date() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gen");
     let mut names: Vec<_> = fs::read_dir(&committed).unwrap().map(|file| file.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["pmix.host.v1.rs", "pmix.v1.bin", "pmix.v1.rs"]);
+    assert_eq!(names, ["etcdserverpb.rs", "pmix.host.v1.rs", "pmix.v1.bin", "pmix.v1.rs"]);
     for name in names {
         let same = fs::read(fresh.join(&name)).unwrap() == fs::read(committed.join(&name)).unwrap();
         assert!(

@@ -24,7 +24,7 @@ pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
     let mut interrupts = Interrupts::new(Signals::receive()?, None);
     let mut console = Console::start("pmixd", plan.talk)?;
     let code = match serve(&plan, &mut console, &mut interrupts).await {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(reason) => {
             console.say(reason);
             NOT_STARTED
@@ -38,7 +38,8 @@ pub(crate) async fn run(plan: HeadPlan) -> io::Result<i32> {
     Ok(code)
 }
 
-async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrupts) -> Result<(), String> {
+/// Serves as the head of its DVM; returns the exit code.
+async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrupts) -> Result<i32, String> {
     if plan.setup.multi_user {
         serve_all().map_err(|why| format!("--multi-user: {why}"))?;
     }
@@ -46,10 +47,13 @@ async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrup
         Some(place) => report_pid(place, console)?,
         None => None,
     };
-    let Some(mut claim) = claim(plan, console, interrupts).await? else { return Ok(()) };
+    let Some(mut claim) = claim(plan, console, interrupts).await? else { return Ok(0) };
     let served = serve_as_head(plan, &mut claim, console, interrupts).await;
     // another head waits until all that this one has started is gone
-    claim.end().await;
+    tokio::select! {
+        () = claim.end() => {}
+        () = interrupts.again() => {}
+    }
     served
 }
 
@@ -71,25 +75,27 @@ async fn serve_as_head(
     claim: &mut Claim,
     console: &mut Console,
     interrupts: &mut Interrupts,
-) -> Result<(), String> {
-    let keeping = Keeping {
-        records: plan.record.clone().map_or(Records::Session, Records::Directory),
-        durable: claim.durable().await?,
+) -> Result<i32, String> {
+    let durable = tokio::select! {
+        durable = claim.durable() => durable?,
+        _ = interrupts.first("published data was read") => return Ok(0),
     };
+    let records = plan.record.clone().map_or(Records::Session, Records::Directory);
+    let keeping = Keeping { records, durable };
     let mut dvm = match Dvm::start(&plan.setup, keeping, None, console, interrupts).await {
         Ok(dvm) => dvm,
         // it was told to end before it was ready
-        Err(not_run) if not_run.by.is_some() => return Ok(()),
+        Err(not_run) if not_run.by.is_some() => return Ok(0),
         Err(not_run) => return Err(not_run.reason),
     };
     let told = ready(plan, &dvm, console);
     let result = match &told {
         Ok(_) => {
-            let why = until_told(&mut dvm, claim, console, interrupts).await;
+            let (why, code) = until_told(&mut dvm, claim, console, interrupts).await;
             notify(&[sd_notify::NotifyState::Stopping]);
             console.tell(format_args!("ending: {why}"));
             end_jobs(&dvm.host, console, interrupts).await;
-            Ok(())
+            Ok(code)
         }
         Err(reason) => Err(reason.clone()),
     };
@@ -119,13 +125,13 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Acts on what becomes known of nodes, until it is told to end; returns by what.
+/// Acts on what becomes known of nodes, until it is told to end, or cannot go on; returns why, and the exit code.
 async fn until_told(
     dvm: &mut Dvm,
     claim: &mut Claim,
     console: &mut Console,
     interrupts: &mut Interrupts,
-) -> String {
+) -> (String, i32) {
     let host = dvm.host.clone();
     let mut told = std::pin::pin!(host.told_to_end());
     let mut requests = host.node_requests();
@@ -133,13 +139,13 @@ async fn until_told(
     loop {
         tokio::select! {
             signal = interrupts.signals.next() => match signal {
-                Received::End(Signal::INT) => return "interrupted".to_owned(),
-                Received::End(_) => return "a signal".to_owned(),
+                Received::End(Signal::INT) => return ("interrupted".to_owned(), 0),
+                Received::End(_) => return ("a signal".to_owned(), 0),
                 // it has no processes of its own to pass it on to
                 Received::PassOn(_) => {}
             },
-            why = claim.lost() => return why,
-            tool = &mut told => return format!("{tool} has requested it"),
+            why = claim.lost() => return (why, NOT_STARTED),
+            tool = &mut told => return (format!("{tool} has requested it"), 0),
             Some(request) = requests.recv() => pool.take(request, console),
             change = pool.next() => pool.act(change, console),
             _ = console.advance() => {}

@@ -14,19 +14,21 @@ pub(crate) const WINDOW: u32 = 4 << 20;
 pub(crate) struct Channel(SendRequest<tonic::body::Body>);
 
 impl Channel {
-    /// Begins to speak. A side that is silent for so long is gone.
+    /// Begins to speak. A side that is silent for so long is gone, which is found out also `while_idle`, or only while it is asked
+    /// something: some servers take it amiss otherwise.
     ///
     /// # Errors
     /// The connection has ended, or the other side does not speak HTTP/2.
     pub(crate) async fn begin(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         silence: Duration,
+        while_idle: bool,
     ) -> hyper::Result<Self> {
         let (sender, connection) = Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(ping_every(silence))
             .keep_alive_timeout(silence)
-            .keep_alive_while_idle(true)
+            .keep_alive_while_idle(while_idle)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .handshake(TokioIo::new(stream))

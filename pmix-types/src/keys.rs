@@ -96,9 +96,9 @@ static BY_SLOT: [Option<&KeyDef>; SLOTS] = {
 /// At least twice as many as there are names.
 const SLOTS: usize = (2 * COUNT).next_power_of_two();
 
-/// Where to look for a name first: by its length and its end, as most begin alike.
+/// Where to look for a name first: by its end, as most begin alike.
 const fn slot_of(name: &[u8]) -> usize {
-    let mut end = name.len() as u64;
+    let mut end = 0;
     let mut at = name.len().saturating_sub(8);
     while at < name.len() {
         end = (end << 8) ^ name[at] as u64;

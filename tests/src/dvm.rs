@@ -193,8 +193,13 @@ impl TestDvm {
 
     /// Waits until it has ended, as it was told, after which `is_clean` is to return; what the head has said on standard error.
     pub async fn ended(self, is_clean: impl FnOnce(Option<&Path>, Option<&Hosts>)) -> String {
+        self.ended_with(0, is_clean).await
+    }
+
+    /// The same with this exit code.
+    pub async fn ended_with(self, code: i32, is_clean: impl FnOnce(Option<&Path>, Option<&Hosts>)) -> String {
         let (status, out, err) = self.head.end().await;
-        assert_eq!((status.code(), out.as_str()), (Some(0), ""), "{err}");
+        assert_eq!((status.code(), out.as_str()), (Some(code), ""), "{err}");
         match &self.place {
             Place::Here(dir) => is_clean(Some(dir.path()), None),
             Place::On(hosts) => is_clean(None, Some(hosts)),

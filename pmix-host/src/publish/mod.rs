@@ -39,7 +39,6 @@ pub(crate) struct Publishing {
     jobs: Arc<JobTable>,
     store: Mutex<Store>,
     durable: OnceLock<Arc<dyn DurableStore>>,
-    /// The node that keeps the data of all.
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
     last_ticket: AtomicU64,
@@ -291,10 +290,22 @@ impl Publishing {
         directives: Directives,
     ) -> HostResult<()> {
         let lasting = self.store().take_back(requester, keys, directives)?;
-        match self.durable().filter(|_| !lasting.is_empty()) {
-            Some(durable) => to_its_end(async move { durable.remove(lasting).await }).await,
-            None => Ok(()),
-        }
+        let Some(durable) = self.durable().filter(|_| !lasting.is_empty()) else {
+            self.store().withdraw(&lasting);
+            return Ok(());
+        };
+        let published = self.clone();
+        to_its_end(async move {
+            let forgotten = durable.remove(lasting.clone()).await;
+            let mut store = published.store();
+            match forgotten {
+                Ok(()) => store.withdraw(&lasting),
+                // it may still be there, and can be taken back again
+                Err(_) => store.show(&lasting),
+            }
+            forgotten
+        })
+        .await
     }
 
     /// What a lookup finds; `None` if it comes from another node and has waited for long enough.

@@ -230,7 +230,8 @@ impl Store {
     }
 
     /// Removes what this very process has published in this range; no keys for all of it (PUB-15), and no list of processes
-    /// for every custom range. Returns the numbers of what was to be kept on disk.
+    /// for every custom range. Returns the numbers of what is kept elsewhere, which is hidden until it is [withdrawn](Self::withdraw)
+    /// or [shown](Self::show) again.
     pub(crate) fn take_back(
         &mut self,
         publisher: &User,
@@ -251,10 +252,16 @@ impl Store {
                     && (keys.is_empty() || keys.contains(item.key()))
             })
         });
-        let removed: Vec<u64> = named.collect();
-        let lasting = removed.iter().filter_map(|number| self.remove(*number).map(|item| (*number, item)));
-        let lasting = lasting.filter(|(_, item)| item.persistence == Persistence::INDEF);
-        Ok(lasting.map(|(number, _)| number).collect())
+        let named: Vec<u64> = named.collect();
+        let lasts = |number: &u64| self.has(*number, |item| item.persistence == Persistence::INDEF);
+        let (lasting, passing): (Vec<u64>, Vec<u64>) = named.into_iter().partition(lasts);
+        self.withdraw(&passing);
+        for number in &lasting {
+            if let Some(entry) = self.items.get_mut(number) {
+                entry.is_shown = false;
+            }
+        }
+        Ok(lasting)
     }
 
     /// Removes data that was to be kept only until this end (PUB-08). Call it for the ends of processes, applications,

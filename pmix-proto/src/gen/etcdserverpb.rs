@@ -10,6 +10,8 @@ pub struct KeyValue {
     pub key: ::prost::bytes::Bytes,
     #[prost(int64, tag = "2")]
     pub create_revision: i64,
+    #[prost(int64, tag = "3")]
+    pub mod_revision: i64,
     #[prost(bytes = "bytes", tag = "5")]
     pub value: ::prost::bytes::Bytes,
     #[prost(int64, tag = "6")]
@@ -87,7 +89,7 @@ pub struct Compare {
     pub target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub key: ::prost::bytes::Bytes,
-    #[prost(oneof = "compare::TargetUnion", tags = "5")]
+    #[prost(oneof = "compare::TargetUnion", tags = "5, 6, 7")]
     pub target_union: ::core::option::Option<compare::TargetUnion>,
 }
 /// Nested message and enum types in `Compare`.
@@ -140,6 +142,8 @@ pub mod compare {
     pub enum CompareTarget {
         Version = 0,
         Create = 1,
+        Mod = 2,
+        Value = 3,
     }
     impl CompareTarget {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -150,6 +154,8 @@ pub mod compare {
             match self {
                 Self::Version => "VERSION",
                 Self::Create => "CREATE",
+                Self::Mod => "MOD",
+                Self::Value => "VALUE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -157,14 +163,20 @@ pub mod compare {
             match value {
                 "VERSION" => Some(Self::Version),
                 "CREATE" => Some(Self::Create),
+                "MOD" => Some(Self::Mod),
+                "VALUE" => Some(Self::Value),
                 _ => None,
             }
         }
     }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum TargetUnion {
         #[prost(int64, tag = "5")]
         CreateRevision(i64),
+        #[prost(int64, tag = "6")]
+        ModRevision(i64),
+        #[prost(bytes, tag = "7")]
+        Value(::prost::bytes::Bytes),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -31,10 +31,13 @@ use crate::http2::Channel;
 const LIMIT: Duration = Duration::from_secs(5);
 /// How long one member may take: the others may be reached.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a connection may be silent. Each call has its own limit, which is shorter.
+const SILENCE: Duration = Duration::from_secs(20);
 /// How long to wait before all members are tried again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Keys that are read at a time.
-const PAGE: i64 = 500;
+/// Keys that are read at a time, and the bytes that they may have.
+const PAGE: i64 = 32;
+const MAX_PAGE: usize = 64 << 20;
 /// etcd's usual port.
 const PORT: u16 = 2379;
 
@@ -53,8 +56,10 @@ pub(crate) enum EtcdError {
     Silent(String),
     #[error("etcd refuses: {}", .0.message())]
     Refused(Status),
-    #[error("etcd has sent what makes no sense")]
-    Unreadable,
+    #[error("etcd does not know this head as that of the DVM")]
+    Superseded,
+    #[error("the key {0} in etcd is none of a DVM: remove it, or choose another --etcd-prefix")]
+    Foreign(String),
 }
 
 /// A client of etcd.
@@ -63,8 +68,14 @@ pub(crate) struct Etcd {
     members: Vec<Member>,
     tls: Option<TlsConfig>,
     prefix: String,
-    /// The connection in use, and the number of its member.
-    channel: Mutex<Option<(usize, Channel)>>,
+    line: Mutex<Line>,
+}
+
+/// The member in use, or to be tried next, and the connection with it.
+#[derive(Debug, Default)]
+struct Line {
+    member: usize,
+    channel: Option<Channel>,
 }
 
 #[derive(Clone)]
@@ -94,7 +105,7 @@ impl Etcd {
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let tls =
             if members.iter().any(|member| member.is_tls) { Some(TlsConfig(tls(place)?)) } else { None };
-        Ok(Self { members, tls, prefix: place.prefix.clone(), channel: Mutex::default() })
+        Ok(Self { members, tls, prefix: place.prefix.clone(), line: Mutex::default() })
     }
 
     /// The key of this name among those of the DVM.
@@ -112,7 +123,10 @@ impl Etcd {
             let page = self
                 .call(move |channel, origin| {
                     let request = request.clone();
-                    async move { KvClient::with_origin(channel, origin).range(request).await }
+                    async move {
+                        let client = KvClient::with_origin(channel, origin);
+                        client.max_decoding_message_size(MAX_PAGE).range(request).await
+                    }
                 })
                 .await?;
             let last = page.kvs.last().map(|last| last.key.clone());
@@ -165,7 +179,11 @@ impl Etcd {
         let revoked = self.call(move |channel, origin| async move {
             LeaseClient::with_origin(channel, origin).lease_revoke(LeaseRevokeRequest { id }).await
         });
-        revoked.await.map(drop)
+        match revoked.await {
+            // it is over
+            Err(EtcdError::Refused(status)) if status.code() == Code::NotFound => Ok(()),
+            revoked => revoked.map(drop),
+        }
     }
 
     /// Calls one member, and another if that does not answer.
@@ -175,37 +193,33 @@ impl Etcd {
         C: Future<Output = Result<tonic::Response<T>, Status>> + Send,
     {
         let deadline = Instant::now() + LIMIT;
-        let mut next = None;
         let mut problem = "no member was reached in time".to_owned();
         loop {
             let patience = deadline.min(Instant::now() + PATIENCE);
-            let number = match timeout_at(patience, self.channel(next)).await {
-                Ok(Ok((number, channel))) => {
+            // others may be connecting, for as long
+            let Ok(connected) = timeout_at(deadline, self.channel(patience)).await else {
+                return Err(EtcdError::Silent(problem));
+            };
+            match connected {
+                Ok((number, channel)) => {
                     let origin = self.members.get(number).map(|member| member.origin.clone());
-                    match timeout_at(patience, call(channel, origin.unwrap_or_default())).await {
+                    let why = match timeout_at(patience, call(channel, origin.unwrap_or_default())).await {
                         Ok(Ok(answer)) => return Ok(answer.into_inner()),
                         Ok(Err(status)) if !is_of_this_member(&status) => {
                             return Err(EtcdError::Refused(status));
                         }
-                        Ok(Err(status)) => problem = format!("{}: {}", self.name(number), status.message()),
-                        Err(_) => problem = format!("{}: no answer", self.name(number)),
-                    }
-                    *self.channel.lock().await = None;
-                    number
+                        Ok(Err(status)) => status.message().to_owned(),
+                        Err(_) => "no answer".to_owned(),
+                    };
+                    problem = format!("{}: {why}", self.name(number));
+                    self.give_up(number, &mut *self.line.lock().await);
                 }
-                Ok(Err((number, error))) => {
-                    problem = format!("{}: {error}", self.name(number));
-                    number
-                }
-                Err(_) => next.unwrap_or_default(),
-            };
-            next = Some((number + 1) % self.members.len().max(1));
+                Err(why) => problem = why,
+            }
             if Instant::now() + AGAIN >= deadline {
                 return Err(EtcdError::Silent(problem));
             }
-            if next == Some(0) {
-                tokio::time::sleep_until(Instant::now() + AGAIN).await;
-            }
+            tokio::time::sleep_until(Instant::now() + AGAIN).await;
         }
     }
 
@@ -213,18 +227,28 @@ impl Etcd {
         self.members.get(number).map(|member| format!("{}:{}", member.host, member.port)).unwrap_or_default()
     }
 
-    /// The connection in use, or a new one with this member.
-    async fn channel(&self, next: Option<usize>) -> Result<(usize, Channel), (usize, io::Error)> {
-        let mut channel = self.channel.lock().await;
-        if let Some(channel) = &*channel {
-            return Ok(channel.clone());
+    /// The connection in use, or a new one.
+    async fn channel(&self, patience: Instant) -> Result<(usize, Channel), String> {
+        let mut line = self.line.lock().await;
+        let number = line.member;
+        if let Some(channel) = &line.channel {
+            return Ok((number, channel.clone()));
         }
-        let number = next.unwrap_or_default();
-        let Some(member) = self.members.get(number) else {
-            return Err((number, io::Error::other("there is no member")));
+        let member = self.members.get(number).ok_or("there is no member")?;
+        let why = match timeout_at(patience, member.connect(self.tls.as_ref())).await {
+            Ok(Ok(channel)) => return Ok((number, line.channel.insert(channel).clone())),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no connection".to_owned(),
         };
-        let connected = member.connect(self.tls.as_ref()).await.map_err(|error| (number, error))?;
-        Ok(channel.insert((number, connected)).clone())
+        self.give_up(number, &mut line);
+        Err(format!("{}: {why}", self.name(number)))
+    }
+
+    /// Tries the next member, unless another call does already.
+    fn give_up(&self, number: usize, line: &mut Line) {
+        if line.member == number {
+            *line = Line { member: (number + 1) % self.members.len().max(1), channel: None };
+        }
     }
 }
 
@@ -251,6 +275,9 @@ impl Member {
         if !matches!(origin.path(), "" | "/") {
             return Err(wrong("it has a path"));
         }
+        if origin.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(wrong("it has a user: clients prove who they are by certificates"));
+        }
         let host =
             origin.host().ok_or_else(|| wrong("it names no host"))?.trim_matches(['[', ']']).to_owned();
         let port = origin.port_u16().unwrap_or(PORT);
@@ -264,9 +291,9 @@ impl Member {
             Some(TlsConfig(config)) => {
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
                 let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
-                Channel::begin(stream, LIMIT).await
+                Channel::begin(stream, SILENCE, false).await
             }
-            None => Channel::begin(stream, LIMIT).await,
+            None => Channel::begin(stream, SILENCE, false).await,
         };
         begun.map_err(io::Error::other)
     }
@@ -337,6 +364,7 @@ mod tests {
             ("http://n0:2379", "it is not protected: use https"),
             ("n0:2379", "it begins with https://"),
             ("https://n0/v3", "it has a path"),
+            ("https://me:secret@n0", "it has a user"),
             ("https://", "it is no URL"),
         ] {
             let problem = member(text, false).unwrap_err();

@@ -9,19 +9,22 @@ use pmix_proto::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
 use pmix_proto::etcd::request_op::Request;
 use pmix_proto::etcd::response_op::Response;
 use pmix_proto::etcd::{Compare, KeyValue, PutRequest, RangeRequest, RequestOp, TxnResponse};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::changes::Changes;
 use super::{Etcd, EtcdError};
 
 /// How long a head that is gone is still the head.
 const TTL: Duration = Duration::from_secs(10);
 /// How often it renews that.
 const RENEWAL: Duration = Duration::from_secs(3);
-/// How often to look whether there is a head.
+/// Between what a head is called and its number.
+const SEPARATOR: char = '#';
+/// How often to look whether there is a head, and whether etcd answers again.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A head's right to change what the DVM keeps in etcd. It ends when this is dropped, or after [`TTL`] if the head is gone.
+/// A head's right to change what the DVM keeps in etcd. It is over [`TTL`] after this is dropped, or the head is gone.
 #[derive(Debug)]
 pub(crate) struct Mandate {
     term: Arc<Term>,
@@ -33,11 +36,12 @@ pub(crate) struct Mandate {
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) etcd: Etcd,
-    /// What this head is called.
-    who: String,
+    /// The value of its keys, which no other head has: what it is called, and a number.
+    id: String,
     /// The revision of etcd at which it has begun; 0 while it has not.
     epoch: AtomicI64,
     lease: AtomicI64,
+    pub(super) changes: Mutex<Changes>,
 }
 
 /// What has come of an attempt.
@@ -62,16 +66,21 @@ impl Mandate {
         who: String,
         mut tell: impl FnMut(&str),
     ) -> Result<Self, EtcdError> {
-        let term = Term { etcd, who, epoch: AtomicI64::new(0), lease: AtomicI64::new(0) };
+        let id = format!("{who}{SEPARATOR}{}", etcd.lease(TTL).await?);
+        let term =
+            Term { etcd, id, epoch: AtomicI64::new(0), lease: AtomicI64::new(0), changes: Mutex::default() };
         let mut told = None;
         loop {
-            let holder = term.holder().await?;
-            let holder = match holder {
-                Some(holder) => holder,
-                None => match term.begin(false).await? {
-                    Attempt::Held(holder) => holder,
-                    Attempt::Begun | Attempt::Superseded => break,
-                },
+            let holder = match term.attempt().await {
+                Ok(None) => break,
+                Ok(Some(holder)) => holder,
+                // the other one is the head as long as etcd is silent
+                Err(error) if told.is_some() && matches!(error, EtcdError::Silent(_)) => {
+                    tracing::debug!(%error, "waiting for etcd");
+                    sleep_until(Instant::now() + LOOK).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             if told.as_ref() != Some(&holder) {
                 tell(&holder);
@@ -110,57 +119,71 @@ impl Mandate {
 }
 
 impl Term {
-    /// What a change is bound to; `None` while this head may make none.
-    pub(super) fn condition(&self) -> Option<Compare> {
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        (epoch != 0).then(|| self.is_created_at(epoch))
+    /// The revision at which it has begun; `None` while this head may change nothing.
+    pub(super) fn epoch(&self) -> Option<i64> {
+        Some(self.epoch.load(Ordering::Relaxed)).filter(|epoch| *epoch != 0)
     }
 
-    fn is_created_at(&self, revision: i64) -> Compare {
-        Compare {
-            result: CompareResult::Equal.into(),
-            target: CompareTarget::Create.into(),
-            key: self.etcd.key("head"),
-            target_union: Some(TargetUnion::CreateRevision(revision)),
-        }
+    /// What each change is bound to.
+    pub(super) fn is_created_at(&self, revision: i64) -> Compare {
+        condition(CompareTarget::Create, self.etcd.key("head"), TargetUnion::CreateRevision(revision))
     }
 
-    /// Who has it.
-    async fn holder(&self) -> Result<Option<String>, EtcdError> {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Begins unless another head has it; returns which.
+    async fn attempt(&self) -> Result<Option<String>, EtcdError> {
         let key = self.etcd.key("head");
         let keys = self.etcd.below(&key).await?;
-        Ok(keys.into_iter().find(|found| found.key == key).map(|found| name(&found)))
+        if let Some(holder) = keys.into_iter().find(|found| found.key == key) {
+            return Ok(Some(name(&holder)));
+        }
+        match self.begin(false).await? {
+            Attempt::Begun => Ok(None),
+            Attempt::Held(holder) => Ok(Some(holder)),
+            // its key has just gone
+            Attempt::Superseded => Ok(Some("another head".to_owned())),
+        }
     }
 
     /// Begins, or begins `again` if no other head has had it since.
     async fn begin(&self, again: bool) -> Result<Attempt, EtcdError> {
         let lease = self.etcd.lease(TTL).await?;
-        let before = self.lease.load(Ordering::Relaxed);
         let (head, last) = (self.etcd.key("head"), self.etcd.key("last"));
-        let range =
-            |key: &Bytes| op(Request::RequestRange(RangeRequest { key: key.clone(), ..Default::default() }));
-        let put = |key: &Bytes, value: String, lease| {
-            op(Request::RequestPut(PutRequest { key: key.clone(), value: value.into(), lease }))
+        let put = |key: &Bytes, lease| {
+            op(Request::RequestPut(PutRequest { key: key.clone(), value: self.id.clone().into(), lease }))
         };
-        let success =
-            vec![range(&last), put(&head, self.who.clone(), lease), put(&last, lease.to_string(), 0)];
-        let answer = self.etcd.transaction(vec![self.is_created_at(0)], success, vec![range(&head)]).await?;
-        let found = first(&answer);
-        if !answer.succeeded {
-            // its own, if the answer to an earlier attempt was lost
-            if let Some(own) = found.filter(|found| found.lease == lease) {
-                self.set(lease, own.create_revision);
-                return Ok(Attempt::Begun);
+        let mut conditions = vec![self.is_created_at(0)];
+        if again {
+            conditions.push(condition(
+                CompareTarget::Value,
+                last.clone(),
+                TargetUnion::Value(self.id.clone().into()),
+            ));
+        }
+        let answer =
+            self.etcd.transaction(conditions, vec![put(&head, lease), put(&last, 0)], vec![range(&head)]);
+        let answer = answer.await?;
+        if answer.succeeded {
+            self.set(lease, answer.header.unwrap_or_default().revision);
+            return Ok(Attempt::Begun);
+        }
+        match found(&answer, 0) {
+            // by an earlier attempt, whose answer was lost
+            Some(own) if own.value == self.id => {
+                if own.lease != lease {
+                    self.give_back(lease).await;
+                }
+                self.set(own.lease, own.create_revision);
+                Ok(Attempt::Begun)
             }
-            self.give_back(lease).await;
-            return Ok(Attempt::Held(found.map(name).unwrap_or_default()));
+            holder => {
+                self.give_back(lease).await;
+                Ok(holder.map_or(Attempt::Superseded, |holder| Attempt::Held(name(holder))))
+            }
         }
-        if again && found.is_none_or(|last| last.value != before.to_string().as_bytes()) {
-            self.give_back(lease).await;
-            return Ok(Attempt::Superseded);
-        }
-        self.set(lease, answer.header.unwrap_or_default().revision);
-        Ok(Attempt::Begun)
     }
 
     fn set(&self, lease: i64, epoch: i64) {
@@ -178,7 +201,8 @@ impl Term {
     async fn keep(self: Arc<Self>, lost: watch::Sender<Option<String>>) {
         let mut is_silent = false;
         loop {
-            sleep_until(Instant::now() + RENEWAL).await;
+            // a lease outlasts one call that fails
+            sleep_until(Instant::now() + if is_silent { LOOK } else { RENEWAL }).await;
             let renewed = match self.etcd.renew(self.lease.load(Ordering::Relaxed)).await {
                 Ok(true) => Ok(Attempt::Begun),
                 Ok(false) => {
@@ -193,6 +217,7 @@ impl Term {
                     if std::mem::take(&mut is_silent) {
                         tracing::warn!("etcd answers again");
                     }
+                    self.clear_up().await;
                     continue;
                 }
                 Err(error) => {
@@ -211,17 +236,33 @@ impl Term {
     }
 }
 
-fn op(request: Request) -> RequestOp {
+pub(super) fn op(request: Request) -> RequestOp {
     RequestOp { request: Some(request) }
 }
 
-fn first(answer: &TxnResponse) -> Option<&KeyValue> {
-    let Some(Response::ResponseRange(range)) = answer.responses.first()?.response.as_ref() else {
-        return None;
-    };
+pub(super) fn range(key: &Bytes) -> RequestOp {
+    op(Request::RequestRange(RangeRequest { key: key.clone(), ..Default::default() }))
+}
+
+pub(super) fn condition(target: CompareTarget, key: Bytes, is: TargetUnion) -> Compare {
+    Compare { result: CompareResult::Equal.into(), target: target.into(), key, target_union: Some(is) }
+}
+
+/// The key that this operation of a transaction has found.
+pub(super) fn found(answer: &TxnResponse, number: usize) -> Option<&KeyValue> {
+    let response = answer.responses.get(number)?.response.as_ref()?;
+    let Response::ResponseRange(range) = response;
     range.kvs.first()
 }
 
+/// What a head is called.
 fn name(head: &KeyValue) -> String {
-    pmix_types::escaped(&String::from_utf8_lossy(&head.value)).to_string()
+    let text = String::from_utf8_lossy(&head.value);
+    pmix_types::escaped(text.split(SEPARATOR).next().unwrap_or_default()).to_string()
+}
+
+impl Drop for Mandate {
+    fn drop(&mut self) {
+        self.renewing.abort();
+    }
 }

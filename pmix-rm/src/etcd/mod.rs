@@ -1,8 +1,9 @@
 //! etcd, for a DVM whose published data outlasts the host of its head.
 //!
 //! `client.rs` calls it, `mandate.rs` makes one head at a time the head of the DVM, and `store.rs` keeps what is published,
-//! which none but that head may change.
+//! which none but that head may change: `changes.rs` makes each change once.
 
+mod changes;
 mod client;
 mod mandate;
 mod store;

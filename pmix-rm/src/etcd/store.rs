@@ -3,22 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use pmix_host::{DurableRecord, DurableStore};
-use pmix_proto::etcd::request_op::Request;
-use pmix_proto::etcd::{DeleteRangeRequest, PutRequest, RequestOp};
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::Status;
+use tonic::Code;
 
+use super::EtcdError;
+use super::changes::{MAX_BYTES, MAX_RECORDS, PUBLISHED};
 use super::mandate::{Mandate, Term};
-use super::{Etcd, EtcdError};
-
-/// Changes at a time, and their bytes: etcd takes 128 and 1.5 MiB unless told otherwise.
-const MAX_RECORDS: usize = 100;
-const MAX_BYTES: usize = 1 << 20;
-
-/// Where the records are.
-const PUBLISHED: &str = "published/";
 
 /// Keeps published data in etcd, under the mandate of its head.
 #[derive(Debug)]
@@ -34,40 +26,33 @@ impl EtcdStore {
         let prefix = term.etcd.key(PUBLISHED);
         let kept = term.etcd.below(&prefix).await?;
         let record = |kept: pmix_proto::etcd::KeyValue| {
-            let number = kept.key.strip_prefix(&*prefix)?;
-            let number = std::str::from_utf8(number).ok()?.parse().ok()?;
-            Some(DurableRecord::new(number, kept.value))
+            let name = kept.key.strip_prefix(&*prefix).and_then(|name| std::str::from_utf8(name).ok());
+            match name.and_then(|name| name.parse().ok()) {
+                Some(number) => Ok(DurableRecord::new(number, kept.value)),
+                None => {
+                    let key = String::from_utf8_lossy(&kept.key).into_owned();
+                    Err(EtcdError::Foreign(pmix_types::escaped(&key).to_string()))
+                }
+            }
         };
-        let records = kept.into_iter().map(record).collect::<Option<_>>().ok_or(EtcdError::Unreadable)?;
+        let records = kept.into_iter().map(record).collect::<Result<_, _>>()?;
         Ok((Self(term.clone()), records))
     }
 
-    async fn change(&self, changes: Vec<RequestOp>) -> HostResult<()> {
-        let condition = self.0.condition().ok_or_else(superseded)?;
-        match self.0.etcd.transaction(vec![condition], changes, Vec::new()).await {
-            Ok(answer) if answer.succeeded => Ok(()),
-            Ok(_) => Err(superseded()),
-            Err(EtcdError::Refused(status)) => {
-                let message = format!("etcd does not keep it: {}", status.message());
-                Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message))
-            }
-            Err(error) => {
-                let message =
-                    format!("what is to last (INDEF) cannot be published or taken back now: {error}");
-                Err(HostError::new(Status::ERR_UNREACH, message))
-            }
-        }
+    async fn change(&self, kept: Vec<DurableRecord>, removed: &[u64]) -> HostResult<()> {
+        self.0.change(kept, removed).await.map_err(|error| {
+            let status = match &error {
+                EtcdError::Refused(status) => match status.code() {
+                    Code::PermissionDenied | Code::Unauthenticated => Status::ERR_NO_PERMISSIONS,
+                    Code::ResourceExhausted | Code::InvalidArgument => Status::ERR_OUT_OF_RESOURCE,
+                    _ => Status::ERR_UNREACH,
+                },
+                _ => Status::ERR_UNREACH,
+            };
+            let message = format!("what is to last (INDEF) cannot be published or taken back now: {error}");
+            HostError::new(status, message)
+        })
     }
-}
-
-fn key(etcd: &Etcd, number: u64) -> Bytes {
-    // in the order of their numbers
-    etcd.key(&format!("{PUBLISHED}{number:020}"))
-}
-
-fn superseded() -> HostError {
-    let message = "what is to last (INDEF) cannot be published or taken back now: etcd does not know this head as that of the DVM";
-    HostError::new(Status::ERR_UNREACH, message)
 }
 
 #[async_trait]
@@ -81,20 +66,12 @@ impl DurableStore for EtcdStore {
             );
             return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        let put = |record: DurableRecord| {
-            let (key, value) = (key(&self.0.etcd, record.number), record.data);
-            RequestOp { request: Some(Request::RequestPut(PutRequest { key, value, lease: 0 })) }
-        };
-        self.change(records.into_iter().map(put).collect()).await
+        self.change(records, &[]).await
     }
 
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {
         for numbers in numbers.chunks(MAX_RECORDS) {
-            let delete = |number: &u64| {
-                let key = key(&self.0.etcd, *number);
-                RequestOp { request: Some(Request::RequestDeleteRange(DeleteRangeRequest { key })) }
-            };
-            self.change(numbers.iter().map(delete).collect()).await?;
+            self.change(Vec::new(), numbers).await?;
         }
         Ok(())
     }

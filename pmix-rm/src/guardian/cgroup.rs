@@ -13,8 +13,6 @@ use rustix::process::{Pid, getpid, test_kill_process};
 
 /// Time for killed processes to leave a cgroup.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Cgroups without a job that are kept for the next ones: to make and remove one takes longer than to start a process.
-const SPARE: usize = 64;
 
 /// The cgroups of a guardian's jobs; empty if they cannot be created.
 #[derive(Debug, Default)]
@@ -27,8 +25,8 @@ pub(super) struct Cgroups {
     jobs: BTreeMap<String, PathBuf>,
     /// The cgroup that the guardian is in while it starts processes.
     visited: Option<PathBuf>,
-    /// Cgroups without a job, for the next ones.
-    spare: Vec<PathBuf>,
+    /// A cgroup without a job, for the next one.
+    prepared: Option<PathBuf>,
     /// The cgroup that the launcher removes if the guardian is still in it at a regular end.
     launchers: Option<PathBuf>,
     made: u32,
@@ -49,17 +47,14 @@ impl Cgroups {
         let home = self.home.clone()?;
         let dir = self.new_dir(&home);
         self.launchers = Some(dir.clone());
-        self.spare.push(dir);
-        self.launchers.as_deref()
+        Some(self.prepared.insert(dir))
     }
 
     /// Enters the prepared cgroup before the first process is ordered: the kernel takes some ten milliseconds to move a process,
     /// in which the launcher has other work to do.
     pub(super) fn enter_prepared(&mut self) {
-        if let Some(dir) = self.spare.pop()
-            && self.enter(&dir)
-        {
-            self.spare.push(dir);
+        if let Some(dir) = self.prepared.take() {
+            self.prepared = self.enter(&dir).then_some(dir);
         }
     }
 
@@ -68,17 +63,11 @@ impl Cgroups {
         let Some(home) = self.home.clone() else { return };
         let dir = match self.jobs.get(job) {
             Some(dir) => dir.clone(),
-            None => self.spare().unwrap_or_else(|| self.new_dir(&home)),
+            None => self.prepared.take().unwrap_or_else(|| self.new_dir(&home)),
         };
         if self.visited.as_ref() == Some(&dir) || self.enter(&dir) {
             self.jobs.insert(job.to_owned(), dir);
         }
-    }
-
-    /// A cgroup without a job, if possible the one that the guardian is in.
-    fn spare(&mut self) -> Option<PathBuf> {
-        let own = self.visited.as_ref().and_then(|own| self.spare.iter().position(|dir| dir == own));
-        own.map(|at| self.spare.swap_remove(at)).or_else(|| self.spare.pop())
     }
 
     fn new_dir(&mut self, home: &Path) -> PathBuf {
@@ -122,17 +111,15 @@ impl Cgroups {
         }
     }
 
-    /// Keeps the cgroup of a job for the next one, or removes it if there are many, unless it still has processes: then it can be
-    /// killed, and stays until the end.
+    /// Removes the cgroup of a job, unless it still has processes: then it can be killed, and stays until the end. One that the
+    /// guardian itself is in is kept for the next job.
     pub(super) fn ended(&mut self, job: &str) {
         let Some(dir) = self.jobs.get(job) else { return };
-        if self.spare.len() < SPARE && is_free(dir) {
-            self.spare.extend(self.jobs.remove(job));
+        if self.visited.as_ref() == Some(dir) && is_alone(dir) {
+            self.prepared = self.jobs.remove(job);
             return;
         }
-        if self.visited.as_ref() == Some(dir) {
-            self.leave();
-        }
+        self.leave();
         let is_busy =
             |dir: &PathBuf| fs::remove_dir(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
         if !self.jobs.get(job).is_some_and(is_busy) {
@@ -143,7 +130,7 @@ impl Cgroups {
     /// Kills all processes of all jobs, including those of earlier guardians. Unless the guardian is alone in the cgroup that the
     /// launcher removes, it returns to its own.
     pub(super) fn kill_all(&mut self, is_dismissed: bool) {
-        let stays = |dir: &PathBuf| self.launchers.as_ref() == Some(dir) && is_free(dir);
+        let stays = |dir: &PathBuf| self.launchers.as_ref() == Some(dir) && is_alone(dir);
         if !(is_dismissed && self.visited.as_ref().is_some_and(stays)) {
             self.leave();
         }
@@ -176,8 +163,8 @@ impl Cgroups {
     }
 }
 
-/// Whether no process but the guardian is in a cgroup, and there is none below it.
-fn is_free(dir: &Path) -> bool {
+/// Whether no other process is in the guardian's cgroup, or in one below it.
+fn is_alone(dir: &Path) -> bool {
     let own = getpid().as_raw_pid().to_string();
     let is_dir = |entry: io::Result<fs::DirEntry>| {
         entry.and_then(|entry| entry.file_type()).is_ok_and(|file_type| file_type.is_dir())
@@ -259,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cgroup_of_a_job_is_kept_for_the_next_one_unless_something_else_is_in_it() {
+    fn the_cgroup_that_the_guardian_is_in_is_kept_for_the_next_job_unless_something_else_is_in_it() {
         let own = getpid().as_raw_pid();
         for (procs, is_kept) in [(format!("{own}\n"), true), (format!("{own}\n{}\n", own + 1), false)] {
             let home = tempfile::tempdir().unwrap();
@@ -271,7 +258,7 @@ mod tests {
             let mut cgroups =
                 Cgroups { home: Some(at_home), jobs, visited: Some(dir.clone()), ..Cgroups::default() };
             cgroups.ended("job");
-            assert_eq!(cgroups.spare.first(), is_kept.then_some(&dir));
+            assert_eq!(cgroups.prepared.as_ref(), is_kept.then_some(&dir));
             // a file instead of a cgroup: what it says shows that the guardian has moved
             assert_eq!(home.path().join("cgroup.procs").exists(), !is_kept);
             if is_kept {

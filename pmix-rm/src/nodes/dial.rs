@@ -113,7 +113,7 @@ impl Dial {
         let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
         let silent = |_| format!("it has said nothing for {} s", self.silence.as_secs_f64());
         let stream = tokio::time::timeout(self.silence, handshake).await.map_err(silent)??;
-        let channel = Channel::begin(stream, self.silence).await?;
+        let channel = Channel::begin(stream, self.silence, true).await?;
         let origin = Uri::try_from(format!("https://{}", self.name))?;
         let client = NodesClient::with_origin(channel, origin);
         Ok(client.max_decoding_message_size(MAX_FRAME).max_encoding_message_size(MAX_FRAME))

@@ -83,7 +83,7 @@ async fn a_head_that_another_has_superseded_changes_nothing_and_ends() {
     first.head().signal(Signal::CONT);
     let late = within(publish(&tool, "too.late")).await;
     assert!(late.is_err());
-    let said = first.ended(|_, _| ()).await;
+    let said = first.ended_with(1, |_, _| ()).await;
     assert!(said.contains("ending: process ") && said.contains(" is the head of this DVM now"), "{said}");
     let (status, ..) = job.end().await;
     assert!(!status.success());
@@ -106,9 +106,40 @@ async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
     within(tool.publish().data("passing", 1_u32)).await.unwrap();
     assert!(look_up(&tool, "before").await.is_some());
     assert_eq!(run(dvm.submit(&["echo", "works"])), (Some(0), "works\n".to_owned(), String::new()));
+    let taken_back = within(tool.unpublish(["before"]).range(DataRange::SESSION)).await.unwrap_err();
+    assert_eq!(taken_back.status(), Status::ERR_UNREACH);
+    assert!(look_up(&tool, "before").await.is_some(), "it can be taken back again");
     etcd.go_on();
     within(async { while publish(&tool, "after").await.is_err() {} }).await;
+    tool.unpublish(["before"]).range(DataRange::SESSION).await.unwrap();
     dvm.stop(|_, _| ()).await;
+    // what was refused is not there, although etcd may have taken it when it went on
+    let next = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&next).await;
+    for (key, is_there) in [("before", false), ("meanwhile", false), ("after", true)] {
+        assert_eq!(look_up(&tool, key).await.is_some(), is_there, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn much_that_was_published_is_there_for_the_next_head() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let first = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&first).await;
+    // more than a page, and more than a message of gRPC has by default
+    for number in 0..40 {
+        let publish = tool.publish().data(format!("large.{number}"), "x".repeat(200_000));
+        publish.range(DataRange::SESSION).persistence(Persistence::INDEF).await.unwrap();
+    }
+    let too_much =
+        tool.publish().data("too.large", "x".repeat(2 << 20)).persistence(Persistence::INDEF).await;
+    assert_eq!(too_much.unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE);
+    first.stop(|_, _| ()).await;
+    let next = TestDvm::alone_with(&etcd.options()).await;
+    let tool = attach(&next).await;
+    for number in 0..40 {
+        assert_eq!(look_up(&tool, &format!("large.{number}")).await.unwrap().len(), 200_000);
+    }
 }
 
 #[tokio::test]
