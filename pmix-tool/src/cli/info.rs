@@ -18,8 +18,8 @@ use super::{Console, Trouble};
 /// or its host carries out, QUERIES the keys that `pmix query` can ask it for, SPAWN the attributes of `pmix submit` and of
 /// spawn that it honours. `pmix attrs` has the attributes of each function.
 ///
-/// The JSON report is one object: {"schema", "nspace", "pid", "uri", "version", "wire", "host", "uid", "jobs": [NAMESPACE], "nodes": [as in
-/// `pmix nodes`], "operations": {FUNCTION: [LEVEL]}, "queries": [KEY], "spawn": [KEY]}. What is unknown is null.
+/// The JSON report is one object: {"schema", "nspace", "pid", "uri", "version", "wire", "host", "uid", "jobs": [NAMESPACE, ...], "nodes": [as in
+/// `pmix nodes`], "operations": {FUNCTION: [LEVEL, ...]}, "queries": [KEY, ...], "spawn": [KEY, ...]}. What is unknown is null.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if it was printed; 1 if no server could be asked; 2 for an invalid command line."

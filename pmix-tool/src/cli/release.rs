@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(value_name = "NSPACE", required = true)]
     jobs: Vec<Nspace>,
 
-    /// Print one JSON object: {"schema", "released": [NAMESPACE]}
+    /// Print one JSON object: {"schema", "released": [NAMESPACE, ...]}
     #[arg(long)]
     json: bool,
 
