@@ -3,6 +3,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -125,12 +127,18 @@ fn make_certificates(dir: &Path) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    write("ca", params.self_signed(&key).unwrap().pem());
+    write("ca", pem("CERTIFICATE", params.self_signed(&key).unwrap().der()));
     let authority = Issuer::new(params, key);
     for name in ["server", "client"] {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        write(name, params.signed_by(&key, &authority).unwrap().pem());
-        write(&format!("{name}.key"), key.serialize_pem());
+        write(name, pem("CERTIFICATE", params.signed_by(&key, &authority).unwrap().der()));
+        write(&format!("{name}.key"), pem("PRIVATE KEY", &key.serialize_der()));
     }
+}
+
+fn pem(what: &str, bytes: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(bytes);
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    format!("-----BEGIN {what}-----\n{}\n-----END {what}-----\n", lines.join("\n"))
 }
