@@ -123,8 +123,8 @@ impl Context {
         }
     }
 
-    /// Nobody wants what this upcall does any more. Its answer is still awaited: it tells that the host has stopped.
-    pub(crate) fn call_off(&mut self, id: UpcallId) {
+    /// Asks the host to cancel an upcall. Its answer is still awaited, as it says whether the host was in time.
+    pub(crate) fn ask_to_cancel(&mut self, id: UpcallId) {
         self.out.push(Command::CancelUpcall(id));
     }
 

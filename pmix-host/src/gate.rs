@@ -51,7 +51,7 @@ const fn needs(upcall: Upcall) -> Needs {
         // a credential names its own user, and whoever holds one shows it
         Upcall::GetCredential | Upcall::ValidateCredential => Needs::Nothing,
         Upcall::Abort | Upcall::JobControl | Upcall::IofPull | Upcall::PushStdin => Needs::OwnJobs,
-        // a tool is nobody's process yet: what it requests is checked like that of any other
+        // a tool belongs to no job: what it requests afterwards is checked like the requests of processes
         Upcall::ToolConnected => Needs::Service,
         // whatever comes to be served without a line here
         _ => Needs::ServersUser,

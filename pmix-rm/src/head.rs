@@ -63,7 +63,11 @@ async fn claim(
     console: &mut Console,
     interrupts: &mut Interrupts,
 ) -> Result<Option<Claim>, String> {
-    let tell = |holder: &str| console.tell(format_args!("waiting: {holder} is the head of this DVM"));
+    let tell = |holder: &str| {
+        let waiting = format!("waiting: {holder} is the head of this DVM");
+        notify(&[sd_notify::NotifyState::Status(&waiting)]);
+        console.tell(waiting);
+    };
     tokio::select! {
         claim = Claim::make(plan.etcd.as_ref(), tell) => claim.map(Some),
         _ = interrupts.first("another head was there") => Ok(None),

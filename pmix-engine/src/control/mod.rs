@@ -263,8 +263,8 @@ impl Forwards {
         }
     }
 
-    /// A connection is gone. Nobody waits for its lookups, which are returned to be cancelled; all else is still at the host. The
-    /// spawns of a tool are called off: nobody learns the names of their jobs, nor when to end them.
+    /// A connection is gone. Its lookups are returned, to be cancelled. The host is asked to cancel the spawns of a tool, because their
+    /// jobs would not end with it. All else goes on.
     pub(crate) fn conn_gone(
         &mut self,
         conn: ConnId,
@@ -282,7 +282,7 @@ impl Forwards {
                 return false;
             }
             if kind == Kind::Tool && matches!(held.form, Form::Spawned) {
-                cx.call_off(*upcall);
+                cx.ask_to_cancel(*upcall);
             }
             left.add(*upcall, uid, held.bytes);
             true

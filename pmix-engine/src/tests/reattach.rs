@@ -97,7 +97,7 @@ fn tol_17_the_host_hears_of_a_tool_that_is_lost_with_its_last_connection_and_of_
 }
 
 #[test]
-fn a_spawn_of_a_tool_that_is_lost_is_called_off_and_that_of_a_client_goes_on() {
+fn a_spawn_of_a_tool_that_is_lost_is_cancelled_and_that_of_a_client_goes_on() {
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolLost, Upcall::Spawn]);
     t.job("job", "0");
     let client = t.connect(&proc("job", 0));

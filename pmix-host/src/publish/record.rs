@@ -26,7 +26,7 @@ pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
     /// Forgets records; those that are not there are no error.
     ///
     /// # Errors
-    /// They may still be there: the unpublish fails with this status.
+    /// They may still be there: the unpublish fails with this status, and what they hold is found again.
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()>;
 }
 

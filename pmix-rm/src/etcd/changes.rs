@@ -11,7 +11,9 @@ use pmix_host::DurableRecord;
 use pmix_proto::etcd::compare::{CompareTarget, TargetUnion};
 use pmix_proto::etcd::request_op::Request;
 use pmix_proto::etcd::{DeleteRangeRequest, PutRequest};
+use tokio::time::timeout;
 
+use super::client::LIMIT;
 use super::mandate::{Term, condition, found, op, range};
 use super::{Etcd, EtcdError};
 
@@ -45,7 +47,11 @@ impl Term {
     /// # Errors
     /// Nothing is kept, or what is will be removed; nothing may be removed.
     pub(super) async fn change(&self, kept: Vec<DurableRecord>, removed: &[u64]) -> Result<(), EtcdError> {
-        let mut changes = self.changes.lock().await;
+        let Ok(mut changes) = timeout(LIMIT, self.changes.lock()).await else {
+            return Err(EtcdError::Silent(
+                "other changes have waited for as long as one may take".to_owned(),
+            ));
+        };
         changes.count += 1;
         let (change, own) = (self.etcd.key("change"), format!("{} {}", self.id(), changes.count));
         let numbers: Vec<u64> = kept.iter().map(|record| record.number).collect();
@@ -104,13 +110,13 @@ impl Term {
         Ok(keys.into_iter().find(|found| found.key == *change).map_or(0, |found| found.mod_revision))
     }
 
-    /// Removes what may be there and is not to be.
+    /// Begins to remove what may be there and is not to be; the next change does so, too.
     pub(super) async fn clear_up(&self) {
-        while !self.changes.lock().await.doubtful.is_empty() {
-            if let Err(error) = self.change(Vec::new(), &[]).await {
-                tracing::debug!(%error, "records that may be in etcd are not removed yet");
-                return;
-            }
+        // one that is under way keeps no lease waiting
+        if self.changes.try_lock().is_ok_and(|changes| !changes.doubtful.is_empty())
+            && let Err(error) = self.change(Vec::new(), &[]).await
+        {
+            tracing::debug!(%error, "records that may be in etcd are not removed yet");
         }
     }
 }

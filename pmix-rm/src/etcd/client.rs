@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,6 @@ use pmix_proto::etcd::{
 };
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
@@ -28,12 +27,12 @@ use crate::cli::EtcdPlace;
 use crate::http2::Channel;
 
 /// How long a call may take, at however many members.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// How long one member may take: the others may be reached.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a connection may be silent. Each call has its own limit, which is shorter.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long to wait before all members are tried again.
+/// How long to wait before the next member is tried.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Keys that are read at a time, and the bytes that they may have.
 const PAGE: i64 = 32;
@@ -66,25 +65,16 @@ pub(crate) enum EtcdError {
 #[derive(Debug)]
 pub(crate) struct Etcd {
     members: Vec<Member>,
-    tls: Option<TlsConfig>,
+    tls: Option<Arc<ClientConfig>>,
     prefix: String,
     line: Mutex<Line>,
 }
 
 /// The member in use, or to be tried next, and the connection with it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Line {
     member: usize,
     channel: Option<Channel>,
-}
-
-#[derive(Clone)]
-struct TlsConfig(Arc<ClientConfig>);
-
-impl std::fmt::Debug for TlsConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TlsConfig")
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -103,8 +93,7 @@ impl Etcd {
     pub(crate) fn new(place: &EtcdPlace) -> Result<Self, EtcdError> {
         let members = place.members.iter().map(|member| Member::of(member, place.is_insecure));
         let members = members.collect::<Result<Vec<_>, _>>()?;
-        let tls =
-            if members.iter().any(|member| member.is_tls) { Some(TlsConfig(tls(place)?)) } else { None };
+        let tls = if members.iter().any(|member| member.is_tls) { Some(tls(place)?) } else { None };
         Ok(Self { members, tls, prefix: place.prefix.clone(), line: Mutex::default() })
     }
 
@@ -193,14 +182,9 @@ impl Etcd {
         C: Future<Output = Result<tonic::Response<T>, Status>> + Send,
     {
         let deadline = Instant::now() + LIMIT;
-        let mut problem = "no member was reached in time".to_owned();
         loop {
             let patience = deadline.min(Instant::now() + PATIENCE);
-            // others may be connecting, for as long
-            let Ok(connected) = timeout_at(deadline, self.channel(patience)).await else {
-                return Err(EtcdError::Silent(problem));
-            };
-            match connected {
+            let problem = match self.channel(patience).await {
                 Ok((number, channel)) => {
                     let origin = self.members.get(number).map(|member| member.origin.clone());
                     let why = match timeout_at(patience, call(channel, origin.unwrap_or_default())).await {
@@ -211,11 +195,11 @@ impl Etcd {
                         Ok(Err(status)) => status.message().to_owned(),
                         Err(_) => "no answer".to_owned(),
                     };
-                    problem = format!("{}: {why}", self.name(number));
-                    self.give_up(number, &mut *self.line.lock().await);
+                    self.give_up(number);
+                    format!("{}: {why}", self.name(number))
                 }
-                Err(why) => problem = why,
-            }
+                Err(why) => why,
+            };
             if Instant::now() + AGAIN >= deadline {
                 return Err(EtcdError::Silent(problem));
             }
@@ -229,27 +213,39 @@ impl Etcd {
 
     /// The connection in use, or a new one.
     async fn channel(&self, patience: Instant) -> Result<(usize, Channel), String> {
-        let mut line = self.line.lock().await;
-        let number = line.member;
-        if let Some(channel) = &line.channel {
-            return Ok((number, channel.clone()));
+        let Line { member: number, channel } = lock(&self.line).clone();
+        if let Some(channel) = channel {
+            return Ok((number, channel));
         }
         let member = self.members.get(number).ok_or("there is no member")?;
         let why = match timeout_at(patience, member.connect(self.tls.as_ref())).await {
-            Ok(Ok(channel)) => return Ok((number, line.channel.insert(channel).clone())),
+            Ok(Ok(channel)) => {
+                let mut line = lock(&self.line);
+                if line.member == number {
+                    // another call may have connected meanwhile: either connection will do
+                    line.channel = Some(channel.clone());
+                }
+                return Ok((number, channel));
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no connection".to_owned(),
         };
-        self.give_up(number, &mut line);
+        self.give_up(number);
         Err(format!("{}: {why}", self.name(number)))
     }
 
     /// Tries the next member, unless another call does already.
-    fn give_up(&self, number: usize, line: &mut Line) {
+    fn give_up(&self, number: usize) {
+        let mut line = lock(&self.line);
         if line.member == number {
             *line = Line { member: (number + 1) % self.members.len().max(1), channel: None };
         }
     }
+}
+
+fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    // it is whole after each change
+    line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether another member may answer otherwise.
@@ -284,11 +280,11 @@ impl Member {
         Ok(Self { origin, host, port, is_tls })
     }
 
-    async fn connect(&self, tls: Option<&TlsConfig>) -> io::Result<Channel> {
+    async fn connect(&self, tls: Option<&Arc<ClientConfig>>) -> io::Result<Channel> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
         let begun = match tls.filter(|_| self.is_tls) {
-            Some(TlsConfig(config)) => {
+            Some(config) => {
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
                 let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
                 Channel::begin(stream, SILENCE, false).await

@@ -1,5 +1,7 @@
 //! A DVM whose published data is in etcd, and which several heads could serve, one at a time.
 
+use std::time::{Duration, Instant};
+
 use pmix_client::types::{DataRange, Persistence};
 use pmix_client::{Client, Status};
 use pmix_tests::{Running, TestDvm, TestEtcd, program, run, within};
@@ -60,9 +62,9 @@ async fn pub_08_published_data_outlasts_a_killed_head_and_the_next_one_has_waite
     let said = next.stop(|_, _| ()).await;
     assert!(said.contains("waiting: process ") && said.contains(" is the head of this DVM"), "{said}");
     // one that was told to end keeps nobody waiting
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let last = TestDvm::alone_with(&options).await;
-    assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let tool = attach(&last).await;
     for key in ["kept", "more"] {
         assert!(look_up(&tool, key).await.is_some(), "{key}");
@@ -103,6 +105,14 @@ async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.status(), Status::ERR_UNREACH);
     assert!(refused.to_string().contains("etcd does not answer"), "{refused}");
+    // those that wait for each other are refused together
+    let began = Instant::now();
+    let crowd = (0..4).map(async |number| {
+        let publish = tool.publish().data(format!("crowd.{number}"), 1_u32);
+        publish.range(DataRange::SESSION).persistence(Persistence::INDEF).await.unwrap_err().status()
+    });
+    assert_eq!(futures::future::join_all(crowd).await, [Status::ERR_UNREACH; 4]);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     within(tool.publish().data("passing", 1_u32)).await.unwrap();
     assert!(look_up(&tool, "before").await.is_some());
     assert_eq!(run(dvm.submit(&["echo", "works"])), (Some(0), "works\n".to_owned(), String::new()));
@@ -116,7 +126,9 @@ async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
     // what was refused is not there, although etcd may have taken it when it went on
     let next = TestDvm::alone_with(&etcd.options()).await;
     let tool = attach(&next).await;
-    for (key, is_there) in [("before", false), ("meanwhile", false), ("after", true)] {
+    for (key, is_there) in
+        [("before", false), ("meanwhile", false), ("crowd.0", false), ("crowd.3", false), ("after", true)]
+    {
         assert_eq!(look_up(&tool, key).await.is_some(), is_there, "{key}");
     }
 }
@@ -135,7 +147,9 @@ async fn much_that_was_published_is_there_for_the_next_head() {
         tool.publish().data("too.large", "x".repeat(2 << 20)).persistence(Persistence::INDEF).await;
     assert_eq!(too_much.unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE);
     first.stop(|_, _| ()).await;
-    let next = TestDvm::alone_with(&etcd.options()).await;
+    // of its members the first one is gone
+    let url = format!("http://127.0.0.1:9,{}", etcd.url());
+    let next = TestDvm::alone_with(&["--etcd".to_owned(), url, "--etcd-insecure".to_owned()]).await;
     let tool = attach(&next).await;
     for number in 0..40 {
         assert_eq!(look_up(&tool, &format!("large.{number}")).await.unwrap().len(), 200_000);
