@@ -71,7 +71,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
 }
 
 async fn request(args: &Args) -> Result<Report, Trouble> {
-    let tool = args.selection.connect().await.map_err(super::selection::hint)?;
+    let tool = args.selection.connect().await?;
     let functions = args.functions.iter().map(String::as_str);
     let answer = tool.query([Query::attributes(functions)]).await?;
     let report = Report::new(tool.server()?.proc_id().nspace.to_string(), &answer, &args.functions);

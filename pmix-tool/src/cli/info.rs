@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::attrs::functions_of;
 use super::render::write_wrapped;
-use super::selection::{Selection, finalize, hint};
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
 /// Shows a server: its version, its wires, its nodes, and what it supports
@@ -50,7 +50,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let tool = args.selection.connect().await.map_err(hint)?;
+    let tool = args.selection.connect().await?;
     let report = ask(&tool).await?;
     finalize(tool).await;
     if args.json {

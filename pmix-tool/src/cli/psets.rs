@@ -7,7 +7,7 @@ use pmix_tool::{Error, ProcId, Query, Tool, keys};
 use serde::Serialize;
 
 use super::render::{Columns, write_fitted};
-use super::selection::{Selection, finalize, hint};
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
 /// Lists process sets and their members
@@ -63,7 +63,7 @@ fn verdict(missing: &[String], console: &mut Console<'_>) -> ExitCode {
 
 /// The sets, all or those that are wanted, and the names of those that are not there.
 async fn ask(wanted: &[String], selection: &Selection) -> Result<(Vec<Set>, Vec<String>), Trouble> {
-    let tool = selection.connect().await.map_err(hint)?;
+    let tool = selection.connect().await?;
     let all = names(&tool).await?;
     let mut sets = Vec::new();
     for name in all.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {

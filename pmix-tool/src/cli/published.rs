@@ -8,7 +8,7 @@ use pmix_tool::{Nspace, ProcId, Rank, Status, Tool};
 use tokio::time::{Instant, sleep};
 
 use super::Trouble;
-use super::selection::Selection;
+use super::selection::{Selection, hint};
 
 /// Ranges that mean something to a command, which has a namespace of its own and is gone at once.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,7 +50,7 @@ pub(super) async fn publisher(selection: &Selection) -> Result<Tool, Trouble> {
                 #[expect(clippy::disallowed_methods, reason = "nothing announces that an identity is free")]
                 sleep(PAUSE).await;
             }
-            outcome => return Ok(outcome?),
+            outcome => return outcome.map_err(hint),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::qualifier::{parse_key, parse_qualifier};
 use super::render::{write_table, write_value};
-use super::selection::{Selection, finalize, hint};
+use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
 /// Queries a server for the values of keys
@@ -86,7 +86,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
 }
 
 async fn request(args: &Args) -> Result<Report, Trouble> {
-    let tool = args.selection.connect().await.map_err(hint)?;
+    let tool = args.selection.connect().await?;
     let mut query = Query::dynamic(args.keys.iter().cloned());
     query.qualifiers.extend(args.qualifiers.iter().cloned());
     let answer = tool.query([query]).await;

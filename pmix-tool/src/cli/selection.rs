@@ -147,8 +147,8 @@ impl Selection {
     }
 
     /// A tool attached to the server selected, or to the only one.
-    pub(super) async fn connect(&self) -> Result<Tool, Error> {
-        self.builder().connect().await
+    pub(super) async fn connect(&self) -> Result<Tool, Trouble> {
+        self.builder().connect().await.map_err(hint)
     }
 }
 
