@@ -75,6 +75,8 @@
 //!   calls 3 seconds after it.
 //! - Floating point values lose precision on the wire, which carries six decimals.
 //!
+//! With the feature `otel`, the module `otel` sends spans of fences to OpenTelemetry.
+//!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -88,11 +90,15 @@ mod env;
 mod error;
 mod events;
 mod ops;
+#[cfg(feature = "otel")]
+#[cfg_attr(docsrs, doc(cfg(feature = "otel")))]
+pub mod otel;
 mod output;
 mod queue;
 mod singleton;
 mod store;
 mod sync;
+mod trace;
 mod transport;
 mod wire;
 

@@ -14,6 +14,7 @@ use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::{Info, KeyVal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 fn proc(rank: u32) -> ProcId {
     ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))
@@ -294,6 +295,34 @@ async fn get_03_a_get_without_limit_outlasts_the_patience_of_the_server() {
     };
     let ((patient, limited), ()) = soon(async { tokio::join!(calls, serve) }).await;
     assert!(patient.is_not_found() && limited.is_timeout(), "{patient} {limited}");
+}
+
+#[tokio::test]
+async fn gen_10_a_get_that_outlasts_the_patience_of_the_server_is_not_asked_again_after_finalize() {
+    let (client, mut served) = pair().await;
+    let (is_asked, asked) = oneshot::channel();
+    let (has_ended, ended) = oneshot::channel();
+    let serve = async {
+        let (get, request) = served.asked().await;
+        assert!(matches!(request, Request::Get(_)));
+        is_asked.send(()).unwrap();
+        let (finalize, request) = served.asked().await;
+        assert_eq!(request, Request::Finalize);
+        served.answer(get.tag, &Status::ERR_TIMEOUT.into()).await;
+        ended.await.unwrap();
+        served.answer(finalize.tag, &Status::SUCCESS.into()).await;
+    };
+    let get = async {
+        let error = client.get::<u32>(proc(1), "late").await.unwrap_err();
+        has_ended.send(()).unwrap();
+        error
+    };
+    let finalize = async {
+        asked.await.unwrap();
+        client.clone().finalize().await.unwrap();
+    };
+    let ((), error, ()) = soon(async { tokio::join!(serve, get, finalize) }).await;
+    assert!(matches!(error, Error::Finalized), "{error}");
 }
 
 #[tokio::test]

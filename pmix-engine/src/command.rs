@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Push, Reply, Welcome};
+use pmix_types::trace::TraceContext;
+use pmix_types::usage::ProcUsage;
 use pmix_types::why::{ProcLook, Wait};
 use pmix_types::{Info, ProcId};
 
@@ -82,6 +84,8 @@ pub enum Command {
         id: UpcallId,
         /// The processes, with what is to be filled in; pid 0 is this process.
         procs: Vec<ProcLook>,
+        /// Only memory and processor time are wanted, which cost a fraction of all there is.
+        is_brief: bool,
     },
     /// Looks at a file. The answer comes like that of an upcall.
     Look {
@@ -143,6 +147,8 @@ pub struct Caller {
     pub gid: Option<u32>,
     /// The object that the host gave when it registered the process.
     pub object: Option<HostObject>,
+    /// The span that the upcall belongs to, of an operation that is traced.
+    pub trace: Option<TraceContext>,
 }
 
 /// What a call of the host returns.
@@ -165,13 +171,15 @@ pub enum CallValue {
         gid: u32,
     },
     /// The counters.
-    Stats(ServerStats),
+    Stats(Box<ServerStats>),
     /// What waits.
     Waits(Vec<Wait>),
     /// What happened last, and what waits: a line for each.
     Record(String),
     /// The kernel's view of processes.
     Looks(Vec<ProcLook>),
+    /// What processes use.
+    Usage(Vec<ProcUsage>),
     /// Whether a process here can still enter an operation.
     Presence(Presence),
 }

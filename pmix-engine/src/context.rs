@@ -142,7 +142,7 @@ impl Context {
     /// The server itself as the caller: for collectives, and for fetches that several processes share.
     pub(crate) fn self_caller(&self) -> Caller {
         let Config { server, uid, gid, .. } = &self.config;
-        Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None }
+        Caller { proc: server.clone(), uid: *uid, gid: Some(*gid), object: None, trace: None }
     }
 }
 
@@ -169,6 +169,8 @@ pub(crate) enum Owner {
     Query(ReplyTo),
     /// The driver, not the host, is asked for the kernel's view of processes: the host wants to know.
     Measure(CallId),
+    /// The same for what processes use.
+    Usage(CallId),
     /// The driver, not the host, is asked for the state of this monitor's file.
     Look(u64),
     /// The driver is asked what the processes do for which this round has timed out, or the host who is missing on other
@@ -208,6 +210,7 @@ impl Owner {
             | Self::Notice
             | Self::Forward
             | Self::Measure(_)
+            | Self::Usage(_)
             | Self::Look(_)
             | Self::TimedOut(_)
             | Self::Collective(_)

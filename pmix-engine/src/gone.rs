@@ -174,7 +174,7 @@ impl Engine {
         let reason = if reason.is_empty() { "it ended without finalize" } else { reason };
         if kind != Kind::Client {
             if stage == ConnStage::Connected {
-                self.tool_lost(Caller { proc, uid, gid: None, object: None }, reason);
+                self.tool_lost(Caller { proc, uid, gid: None, object: None, trace: None }, reason);
             }
             return;
         }
@@ -183,7 +183,7 @@ impl Engine {
             return;
         }
         let (uid, gid, object) = (client.uid, Some(client.gid), client.object.clone());
-        let caller = Caller { proc: proc.clone(), uid, gid, object };
+        let caller = Caller { proc: proc.clone(), uid, gid, object, trace: None };
         if self.is_connected_elsewhere(&proc, conn) {
             // a clone goes on for it (IDN-07), and this one is not waited for any more
             return self.drive_collectives_of(&proc.nspace);

@@ -180,4 +180,6 @@ pub enum HostCall {
     Record,
     /// Asks for the kernel's view of these processes, as far as they run here; a wildcard rank is all of its namespace.
     Looks(Vec<ProcId>),
+    /// Asks what these processes use, in the same way.
+    Usage(Vec<ProcId>),
 }

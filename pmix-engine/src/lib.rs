@@ -77,6 +77,7 @@ mod query;
 mod record;
 mod routes;
 mod stats;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -96,7 +97,7 @@ pub use command::{CallValue, Caller, Cleanup, Command, DirCleanup, Presence};
 pub use ids::{CallId, ConnId, RequestId, UpcallId};
 pub use input::{HostCall, Input, PeerCred};
 pub use record::{Clock, Recording};
-pub use stats::ServerStats;
+pub use stats::{CollectiveStats, ServerStats};
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use bootstrap::Bootstraps;
@@ -292,7 +293,11 @@ impl Engine {
 
     /// The counters.
     pub fn stats(&self) -> ServerStats {
+        let (clients, tools) = connections::present(&self.cx);
         ServerStats {
+            clients,
+            tools,
+            fences: self.cx.stats.fence.completed,
             nspaces: self.cx.jobs.len() as u64,
             events_kept: self.events.kept() as u64,
             waiting: (self.data.pending()
@@ -307,6 +312,7 @@ impl Engine {
     }
 
     fn on_request(&mut self, at: Instant, to: ReplyTo, request: Request) {
+        self.cx.stats.requests += 1;
         let Some(caller) = self.cx.caller(to.conn) else {
             let failure = Failure::new(
                 Status::ERR_INIT,
@@ -399,6 +405,7 @@ impl Engine {
                 });
             }
             Owner::Measure(call) => query::on_measured(call, result, &mut self.cx),
+            Owner::Usage(call) => query::on_usage(call, result, &mut self.cx),
             Owner::Look(number) => {
                 let raised = self.monitors.on_looked(number, result, &self.cx);
                 self.raise_alarm(raised);
@@ -475,10 +482,11 @@ impl Engine {
             HostCall::RegisterAttributes { function, attributes } => {
                 attributes::register(&mut self.attributes, &function, attributes, &self.cx)
             }
-            HostCall::Stats => Ok(CallValue::Stats(self.stats())),
+            HostCall::Stats => Ok(CallValue::Stats(Box::new(self.stats()))),
             HostCall::Waits(nspaces) => Ok(CallValue::Waits(self.waits(&nspaces))),
             HostCall::Record => Ok(CallValue::Record(self.record())),
             HostCall::Looks(procs) => return query::measure_for(id, &procs, &mut self.cx),
+            HostCall::Usage(procs) => return query::usage_for(id, &procs, &mut self.cx),
         };
         self.cx.out.push(Command::Return { id, result });
     }

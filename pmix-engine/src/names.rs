@@ -39,6 +39,10 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
                 if let Some(member) = self.groups.member(&get.proc) {
                     get.proc = member;
                 }
+                // a process may be named by its rank among those who have connected (CON-07)
+                if let Some(member) = self.sets.member(&get.proc) {
+                    get.proc = member;
+                }
                 Ok(())
             }
             Request::Fence(fence) => fence.procs.as_mut().map_or(Ok(()), |procs| self.resolve_groups(procs)),

@@ -110,17 +110,12 @@ impl Engine {
         self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
     }
 
-    pub(crate) fn on_get(&mut self, asked: Asked, mut get: Get) {
-        // a process may be named by its rank among those who have connected (CON-07)
-        if let Some(member) = self.connected.member(&get.proc) {
-            get.proc = member;
-        } else if get.proc.rank.is_wildcard()
-            && get.key.as_ref().is_some_and(|key| *key == *keys::JOB_SIZE.name())
-            && let Some(size) = self.connected.size_of(&get.proc.nspace, &asked.by, &self.cx)
-        {
-            return self.cx.reply(asked.to, Ok(Reply::Get(GetReply::value(size.into()))));
+    /// The size of a connected set is known here, whatever the host knows of it.
+    pub(crate) fn on_get(&mut self, asked: Asked, get: Get) {
+        match self.connected.size_asked(&get, &asked.by, &self.cx) {
+            Some(size) => self.cx.reply(asked.to, Ok(Reply::Get(GetReply::value(size.into())))),
+            None => self.data.on_get(asked, get, &self.psets, &mut self.cx),
         }
-        self.data.on_get(asked, get, &self.psets, &mut self.cx);
     }
 
     /// A connected set is known here, whatever the host knows of it.
@@ -242,8 +237,10 @@ impl Engine {
 
     /// What waits in these namespaces, or in all if none is named; what has waited longest first.
     pub(crate) fn waits(&self, nspaces: &[Nspace]) -> Vec<Wait> {
-        let Self { cx, collectives, connected, groups, data, invites, bootstraps, forwards, .. } = self;
-        let mut waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards }.all(cx);
+        let Self { cx, collectives, connected, groups, data, invites, bootstraps, forwards, events, .. } =
+            self;
+        let waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards, events };
+        let mut waits = waits.all(cx);
         waits.retain(|wait| wait.is_of(nspaces));
         waits
     }
@@ -266,9 +263,10 @@ impl Engine {
             bootstraps,
             forwards,
             recorder,
+            events,
             ..
         } = self;
-        let waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards };
+        let waits = Waits { collectives, connected, groups, data, invites, bootstraps, forwards, events };
         work(queries, Sources { psets, groups, attributes, waits: &waits, recorder }, cx)
     }
 

@@ -10,6 +10,7 @@ use super::connected::ConnectedSets;
 use super::context::{Context, Owner};
 use super::control::Forwards;
 use super::data::Data;
+use super::events::Events;
 use super::group::Groups;
 use super::invite::Invites;
 use super::query::Waiting;
@@ -25,6 +26,7 @@ pub(crate) struct Waits<'a> {
     pub(crate) invites: &'a Invites,
     pub(crate) bootstraps: &'a Bootstraps,
     pub(crate) forwards: &'a Forwards,
+    pub(crate) events: &'a Events,
 }
 
 impl Waiting for Waits<'_> {
@@ -35,6 +37,7 @@ impl Waiting for Waits<'_> {
             .chain(self.invites.waits(cx))
             .chain(self.bootstraps.waits(cx))
             .chain(self.upcalls(cx))
+            .chain(self.events.waits(cx))
             .collect();
         waits.sort_by_key(|wait| Reverse(wait.waited));
         waits

@@ -42,11 +42,14 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
                 None => carry_out(services, &caller, request).await?,
             }
         }
-        PeerRequest::Published { requester, request, ticket } => {
-            services.published.serve_peer(requester, request, ticket).await?
+        PeerRequest::Ticketed { caller, request, ticket } => {
+            nodes::carry_out_once(services, (from, ticket), &caller, request).await?
+        }
+        PeerRequest::Published { requester, request, ticket, is_again } => {
+            services.published.serve_peer(requester, request, (ticket, is_again)).await?
         }
         PeerRequest::Ended(ended) => {
-            services.published.store().forget(&ended);
+            services.published.remove_ended(&ended);
             Reply::Done
         }
         PeerRequest::GiveUp(ticket) => {

@@ -102,6 +102,8 @@ impl Events {
         let mut nodes = self.site.others();
         let targets = match event.range {
             DataRange::SESSION | DataRange::GLOBAL => return nodes,
+            // whoever watches over the job may be on a node without ranks of it
+            DataRange::CUSTOM if event.code == Status::DEBUGGER_RELEASE => return nodes,
             DataRange::NAMESPACE if event.source.nspace.is_empty() => {
                 event.affected_procs().into_iter().map(|proc| ProcId::wildcard(proc.nspace)).collect()
             }

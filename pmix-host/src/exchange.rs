@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_types::Status;
+use pmix_types::trace::TraceContext;
 use thiserror::Error;
 
 /// Moves opaque bytes between the servers of several nodes.
@@ -35,6 +36,23 @@ pub trait Exchange: Send + Sync + 'static {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError>;
+
+    /// The same for an operation that is traced: what this end does is below this span ([`pmix_types::trace`]). By default, the span is not passed on.
+    ///
+    /// # Errors
+    /// As [`all_gather`](Self::all_gather).
+    ///
+    /// # Cancel safety
+    /// As [`all_gather`](Self::all_gather).
+    async fn all_gather_traced(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+        _span: TraceContext,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.all_gather(operation, nodes, data).await
+    }
 
     /// Asks the server on one node and returns its answer.
     ///
@@ -75,6 +93,16 @@ impl<X: Exchange + ?Sized> Exchange for Arc<X> {
         (**self).all_gather(operation, nodes, data).await
     }
 
+    async fn all_gather_traced(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+        span: TraceContext,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        (**self).all_gather_traced(operation, nodes, data, span).await
+    }
+
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
         (**self).fetch(node, request).await
     }
@@ -111,6 +139,14 @@ pub enum ExchangeError {
         /// The node.
         node: String,
     },
+    /// Another one has taken the place of the node before it answered: it is not known whether it has carried out the request.
+    #[error(
+        "node {node} has been replaced before it answered: it is not known whether the request was carried out"
+    )]
+    Replaced {
+        /// The node.
+        node: String,
+    },
     /// Another error.
     #[error("exchange: {0}")]
     Other(String),
@@ -119,9 +155,10 @@ pub enum ExchangeError {
 pmix_types::message_first!(ExchangeError);
 pmix_types::statuses! {
     ExchangeError,
-    "`ERR_UNREACH` for a node that cannot be reached, otherwise `ERR_COMM_FAILURE`",
+    "`ERR_UNREACH` for a node that cannot be reached, `ERR_LOST_CONNECTION` for one that has been replaced, otherwise `ERR_COMM_FAILURE`",
     |this| match this {
         Self::Unreachable { .. } => Status::ERR_UNREACH,
+        Self::Replaced { .. } => Status::ERR_LOST_CONNECTION,
         Self::Abandoned { .. } | Self::Other(_) => Status::ERR_COMM_FAILURE,
     };
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -103,6 +104,7 @@ impl Scene {
                 on_failure: OnFailure::Continue,
                 table: vec![row],
                 node_ranks: Default::default(),
+                written: BTreeMap::new(),
                 forwarding: Forwarding {
                     channels: IofChannels::STDOUT,
                     stdin: Some(Rank::WILDCARD),

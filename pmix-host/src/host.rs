@@ -20,6 +20,7 @@ use crate::attributes::taken_by;
 use crate::internode::{News, Site};
 use crate::jobs::{Cluster, Control, JobStart, Node, Records, RunningJob, StartError};
 use crate::services::Services;
+use crate::stats::HostStats;
 use crate::store::{Ended, PublishLimits};
 use crate::user::User;
 use crate::{Exchange, Launcher};
@@ -346,6 +347,11 @@ impl StandardHost {
         self.0.table.rows(nspace)
     }
 
+    /// What its jobs and nodes have done, and what there is now.
+    pub fn stats(&self) -> HostStats {
+        HostStats::of(&self.0.table, &*self.0.launcher)
+    }
+
     /// Reports the end of a session: the one with this number or, with `None`, that of jobs without a session number.
     /// Removes data that its processes have published until its end (PUB-08).
     pub fn end_session(&self, session: Option<u32>) {
@@ -441,9 +447,12 @@ behind_the_gate! {
     }
 
     ClientConnected client_connected(host, cx, req: ClientConnected) -> (), of &[]
-        => match &host.relay {
-            Some(relay) => relay.tell(cx, News::Connected(req.proc)).await.map(drop),
-            None => { host.table.tell(&req.proc.nspace, Control::Connected(req.proc.rank)); Ok(()) }
+        => {
+            host.node.let_in(&req.proc).await?;
+            match &host.relay {
+                Some(relay) => relay.tell(cx, News::Connected(req.proc)).await.map(drop),
+                None => { host.table.tell(&req.proc.nspace, Control::Connected(req.proc.rank)); Ok(()) }
+            }
         };
     ClientFinalized client_finalized(host, cx, req: ClientFinalized) -> (), of &[]
         => match &host.relay {
@@ -502,7 +511,7 @@ behind_the_gate! {
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
         => match &host.relay {
             Some(relay) => relay.query(cx, req).await,
-            None => host.queries.answer(&User::of(cx), req).await,
+            None => host.queries.answer((&User::of(cx), host.site.node()), req).await,
         };
     Allocate allocate(host, cx, req: Allocate) -> Infos, of &[]
         => match &host.relay {

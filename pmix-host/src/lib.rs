@@ -24,6 +24,7 @@ mod publish;
 #[cfg(test)]
 mod servers;
 mod services;
+mod stats;
 pub mod store;
 mod tools;
 mod user;
@@ -35,7 +36,8 @@ pub use binding::{
 pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;
 pub use jobs::{
-    JobOutcome, JobReport, JobStart, OnFailure, ProcBinding, Records, RunningJob, StartError, environment,
+    EndedJob, JobOutcome, JobReport, JobStart, JobStore, KeptJob, OnFailure, ProcBinding, Records,
+    RunningJob, StartError, UnreadableJob, environment,
 };
 pub use launcher::{
     LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine, OutputChannel, ProcExit,
@@ -47,4 +49,5 @@ pub use pmix_topology as topology;
 #[cfg(feature = "durable")]
 pub use publish::DurableError;
 pub use publish::{DurableRecord, DurableStore, UnreadableRecord};
+pub use stats::HostStats;
 pub use store::PublishLimits;

@@ -15,7 +15,7 @@ use crate::events::Events;
 use crate::gate::Gate;
 use crate::internode::Site;
 use crate::jobs::{Cluster, JobTable, Jobs, LocalNode, Node, RecordFiles};
-use crate::nodes::{NodesLauncher, Relay, RemoteNode};
+use crate::nodes::{Holdings, NodesLauncher, Relay, RemoteNode};
 use crate::publish::Publishing;
 use crate::tools::{Controller, Forwarder, Identities, Logger, Queries};
 use crate::user::lock;
@@ -42,6 +42,8 @@ pub(crate) struct Services {
     pub(crate) allocator: Allocator,
     /// The way to the head, on one of its members.
     pub(crate) relay: Option<Relay>,
+    /// What a member has of the jobs of its head.
+    pub(crate) holdings: Arc<Holdings>,
     /// What the head has beyond a host for one node.
     pub(crate) head: Option<Head>,
 }
@@ -108,6 +110,7 @@ impl Services {
             table,
             published,
             relay: None,
+            holdings: Arc::default(),
             head: None,
         }
     }

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use pmix_proto::{
-    Assembler, ConvertError, EncodedBody, Limits, MAX_DEPTH, Reason, decode_client, decode_job, encode_job,
-    encode_request, modex, v1,
+    Assembler, ClientBody, ConvertError, EncodedBody, Limits, MAX_DEPTH, Reason, decode_client, decode_job,
+    encode_job, encode_request, modex, v1,
 };
 use pmix_types::message::{Changes, Modex, ProcData, Request};
 use pmix_types::{App, DataArray, Directives, Info, ProcId, Query, Rank, RankSet, RegAttr, Status, Value};
@@ -176,9 +176,26 @@ fn info(key: &str, kind: Kind) -> v1::Info {
 }
 
 #[test]
+fn a_trace_that_cannot_be_read_counts_as_none() {
+    let valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = |traceparent: &str| {
+        let fence = v1::Fence { traceparent: traceparent.into(), ..Default::default() };
+        match decode_client(v1::ClientBody { body: Some(Body::Fence(fence)) }) {
+            Ok(ClientBody::Request(Request::Fence(fence))) => fence.trace.map(|trace| trace.to_string()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(trace(valid).as_deref(), Some(valid));
+    for garbage in ["", "garbage", &valid[1..], &valid.replace('f', "F"), &"0".repeat(1 << 20)] {
+        assert_eq!(trace(garbage), None);
+    }
+}
+
+#[test]
 fn refusals_say_where_and_why() {
     let procs = vec![proc("a"), proc("a"), proc("a"), proc("")];
-    let fence = v1::Fence { has_procs: true, procs, directives: vec![], since: 0 };
+    let fence =
+        v1::Fence { has_procs: true, procs, directives: vec![], since: 0, traceparent: String::new() };
     assert_eq!(
         refused(Body::Fence(fence)),
         "fence.procs[3].nspace: a namespace needs at least one character"

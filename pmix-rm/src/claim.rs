@@ -1,9 +1,26 @@
 //! Whether this head is that of its DVM: always, unless others could be, of whom etcd chooses one at a time.
 
-use crate::cli::EtcdPlace;
-use crate::dvm::Durable;
 #[cfg(feature = "etcd")]
-use crate::etcd::{Etcd, EtcdStore, Mandate};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::EtcdPlace;
+#[cfg(feature = "etcd")]
+use crate::dvm::Before;
+use crate::dvm::{Durable, Lasting};
+#[cfg(feature = "etcd")]
+use crate::etcd::{Etcd, EtcdStore, EtcdSuccession, Mandate};
+use crate::nodes::{KeptNode, Session};
+
+/// Why a head does not know that it is the head of its DVM.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "there is none without etcd"))]
+pub(crate) enum Doubt {
+    /// Another one is.
+    Superseded(String),
+    /// It can reach neither etcd nor all of its nodes: another one may be.
+    CutOff(String),
+}
 
 /// A head's claim to its DVM.
 #[derive(Debug)]
@@ -38,7 +55,63 @@ impl Claim {
     pub(crate) async fn durable(&self) -> Result<Option<Durable>, String> {
         let Some(mandate) = &self.mandate else { return Ok(None) };
         let (store, records) = EtcdStore::open(mandate).await.map_err(|error| error.to_string())?;
-        Ok(Some(Durable { store: std::sync::Arc::new(store), records }))
+        Ok(Some(Durable { store: Arc::new(store), records }))
+    }
+
+    /// What lets this head have a successor, and what the one before has left; `None` for a head that has none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) async fn lasting(&self) -> Result<Option<Lasting>, String> {
+        let Some(succession) = self.succession() else { return Ok(None) };
+        let (kept, ended) = succession.read().await.map_err(|error| error.to_string())?;
+        let before = kept.map(|kept| Before { session: kept.session, nodes: kept.nodes, jobs: kept.jobs });
+        let epoch = succession.epoch();
+        if epoch == 0 {
+            return Err("etcd does not know this head as that of the DVM any more".to_owned());
+        }
+        Ok(Some(Lasting { epoch, before, ended, jobs: Arc::new(succession) }))
+    }
+
+    /// Keeps the session, so that there can be a successor.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub(crate) async fn keep(&self, session: &Session) -> Result<(), String> {
+        let Some(succession) = self.succession() else { return Ok(()) };
+        let kept = succession.keep(&session.to_keep(), &session.nodes_to_keep()).await;
+        kept.map_err(|error| format!("cannot keep the nodes for a successor: {error}"))
+    }
+
+    /// Keeps what is known of a node now.
+    pub(crate) async fn keep_node(&self, node: &KeptNode) {
+        if let Some(succession) = self.succession() {
+            succession.keep_node(node).await;
+        }
+    }
+
+    /// Waits until it is certain that this is the head, for at most this time.
+    ///
+    /// # Errors
+    /// Why it is not, or is not known to be.
+    pub(crate) async fn confirm(&self, within: Duration) -> Result<(), Doubt> {
+        match self.succession() {
+            Some(succession) => succession.confirm(within).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The session is over, and there is nothing to take over.
+    pub(crate) async fn clear(&self) {
+        if let Some(succession) = self.succession()
+            && let Err(error) = succession.clear().await
+        {
+            tracing::warn!(%error, "the next head will look for the nodes of this one");
+        }
+    }
+
+    fn succession(&self) -> Option<EtcdSuccession> {
+        self.mandate.as_ref().map(EtcdSuccession::new)
     }
 
     /// Waits until another head has it; returns why.
@@ -70,6 +143,22 @@ impl Claim {
     pub(crate) async fn durable(&self) -> Result<Option<Durable>, String> {
         Ok(None)
     }
+
+    pub(crate) async fn lasting(&self) -> Result<Option<Lasting>, String> {
+        Ok(None)
+    }
+
+    pub(crate) async fn keep(&self, _: &Session) -> Result<(), String> {
+        Ok(())
+    }
+
+    pub(crate) async fn keep_node(&self, _: &KeptNode) {}
+
+    pub(crate) async fn confirm(&self, _: Duration) -> Result<(), Doubt> {
+        Ok(())
+    }
+
+    pub(crate) async fn clear(&self) {}
 
     pub(crate) async fn lost(&mut self) -> String {
         std::future::pending().await

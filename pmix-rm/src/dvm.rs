@@ -6,15 +6,18 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 
-use pmix_host::{DurableRecord, DurableStore, MemoryExchange, Records, StandardHost};
-use pmix_server::{Server, ServerStats};
+use pmix_host::{
+    DurableRecord, DurableStore, EndedJob, JobStore, KeptJob, Member, MemoryExchange, Records, StandardHost,
+};
+use pmix_server::{Server, ServerHandle, ServerStats};
 use pmix_types::Rank;
 
 use crate::causes::with_causes;
 use crate::cli::Setup;
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
-use crate::nodes::{Agent, How, Session};
+use crate::metrics::{Door, Metrics, Source};
+use crate::nodes::{Agent, HEAD_NODE, HostList, How, KeptNode, KeptSession, Session};
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
 
 /// What is to outlast the jobs.
@@ -24,6 +27,28 @@ pub(crate) struct Keeping {
     pub(crate) records: Records,
     /// What keeps published data, if no file does.
     pub(crate) durable: Option<Durable>,
+    /// What lets the head have a successor.
+    pub(crate) lasting: Option<Lasting>,
+}
+
+/// What lets a head have a successor: it runs no processes itself, and keeps what that has to know.
+#[derive(Debug)]
+pub(crate) struct Lasting {
+    /// Higher than that of each head before.
+    pub(crate) epoch: u64,
+    /// What the head before has left.
+    pub(crate) before: Option<Before>,
+    /// How jobs have ended.
+    pub(crate) ended: Vec<EndedJob>,
+    pub(crate) jobs: Arc<dyn JobStore>,
+}
+
+/// The session of a head that is gone.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) session: KeptSession,
+    pub(crate) nodes: Vec<KeptNode>,
+    pub(crate) jobs: Vec<KeptJob>,
 }
 
 /// What keeps published data, with what it has.
@@ -43,6 +68,9 @@ pub(crate) struct Dvm {
     pub(crate) host: StandardHost,
     /// The server of each node in this process.
     servers: Vec<Server>,
+    /// The address of the server of this host's daemon, if this process is the head alone.
+    daemon: Option<String>,
+    metrics: Option<Metrics>,
 }
 
 impl Dvm {
@@ -57,21 +85,40 @@ impl Dvm {
         console: &mut Console,
         interrupts: &mut Interrupts,
     ) -> Result<Self, NotRun> {
-        let node = &setup.node();
+        let node = &node_of(setup, &keeping);
+        let has_jobs = keeping.lasting.as_ref().is_some_and(|lasting| lasting.before.is_some());
+        let door = match &setup.metrics {
+            Some(place) => match Door::open(place).await {
+                Ok(door) => Some(door),
+                // jobs that go on are worth more than their numbers
+                Err(error) if has_jobs => {
+                    console.tell(format_args!("going on without --metrics: {error}"));
+                    None
+                }
+                Err(error) => return Err(format!("{node}: --metrics: {error}").into()),
+            },
+            None => None,
+        };
         // it becomes ready while the servers start
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
         let guardian = Guardian::begin(command).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
-        let session = match &setup.hosts {
-            Some(hosts) => {
-                Some(Session::start(node, hosts, &how(setup, &keeping.records), console, interrupts).await?)
-            }
-            None => None,
-        };
-        let started = Self::start_servers(setup, keeping, reader, guardian, session.as_ref()).await;
+        let (mut session, lost) = start_session(node, setup, &keeping, console, interrupts).await?;
+        let started = Self::start_servers(setup, keeping, reader, guardian, (session.as_mut(), lost)).await;
         match (started, session) {
-            (Ok(dvm), session) => Ok(Self { session, ..dvm }),
+            (Ok(dvm), session) => {
+                let metrics = door.map(|door| {
+                    console.tell(format_args!("metrics: {door}"));
+                    Metrics::serve(door, dvm.source())
+                });
+                Ok(Self { session, metrics, ..dvm })
+            }
+            // the next one may
+            (Err(error), session) if has_jobs => {
+                std::mem::forget(session);
+                Err(error.into())
+            }
             (Err(error), Some(session)) => {
                 session.end("its head cannot go on", interrupts).await;
                 Err(error.into())
@@ -82,14 +129,18 @@ impl Dvm {
 
     async fn start_servers(
         setup: &Setup,
-        Keeping { records, durable }: Keeping,
+        keeping: Keeping,
         reader: Option<Rank>,
         guardian: Arc<Guardian>,
-        session: Option<&Session>,
+        (session, lost): (Option<&mut Session>, Vec<(Member, String)>),
     ) -> Result<Self, String> {
-        let node = &setup.node();
+        let node = &node_of(setup, &keeping);
+        let Keeping { records, durable, lasting } = keeping;
         let failed = |error: io::Error| format!("{node}: guardian: {error}");
         let nodes = node_names(node, setup);
+        // a daemon serves the tools of this host, if it has one
+        let daemon = session.as_deref().filter(|_| lasting.is_some());
+        let daemon = daemon.and_then(|session| session.uri_on(&setup.node()));
         let mut launcher =
             LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(setup.grace);
         // on other nodes, a rank has its input forwarded
@@ -99,8 +150,12 @@ impl Dvm {
             let stdin = stdin::for_one().map_err(|error| format!("{node}: standard input: {error}"))?;
             launcher = launcher.first_stdin_to(rank, stdin);
         }
-        let mut hosts = match session {
-            Some(session) => vec![StandardHost::head(launcher, session.exchange(), session.members())],
+        let mut hosts = match session.as_deref() {
+            Some(session) => {
+                let members =
+                    session.members().into_iter().chain(lost.iter().map(|(member, _)| member.clone()));
+                vec![StandardHost::head(launcher, session.exchange(), members)]
+            }
             None => StandardHost::cluster(launcher, MemoryExchange::cluster(&nodes)),
         };
         let finished = |host: StandardHost| {
@@ -119,10 +174,16 @@ impl Dvm {
                 .with_durable(store, &records)
                 .map_err(|error| format!("{node}: etcd: {error}"))?;
         }
+        if let (Some(lasting), Some(session), Some(host)) = (&lasting, session.as_deref(), hosts.first_mut())
+        {
+            *host = host.clone().with_job_store(lasting.jobs.clone());
+            session.gone().iter().for_each(|node| host.remove_node(node));
+            lost.iter().for_each(|(member, why)| host.node_lost(&member.name, why));
+        }
         let mut servers = Vec::with_capacity(nodes.len());
         for (node, host) in nodes.iter().zip(&hosts) {
             // each server knows all jobs, and a tool that expects one server here must find one
-            let is_for_tools = servers.is_empty();
+            let is_for_tools = servers.is_empty() && (daemon.is_none() || setup.system_server);
             let mut server = Server::builder()
                 .host(host.clone())
                 .hostname(node)
@@ -130,6 +191,11 @@ impl Dvm {
                 .other_users(setup.multi_user)
                 .native_wire(setup.native)
                 .pmi1_wire(setup.pmi1);
+            if let Some(traces) = &setup.traces
+                && let Some(root) = traces.root()
+            {
+                server = server.traces(root, traces.for_ranks(setup.multi_user));
+            }
             if setup.system_server {
                 server = server.system_support(true);
             }
@@ -145,16 +211,58 @@ impl Dvm {
         }
         guardian.ready().map_err(failed)?;
         let host = hosts.into_iter().next().ok_or_else(|| format!("{node}: no node"))?;
-        Ok(Self { node: node.clone(), guardian, session: None, host, servers })
+        if let (Some(Lasting { before, ended, .. }), Some(session)) = (lasting, session) {
+            if before.is_none() {
+                host.forget_earlier_sessions();
+            }
+            let jobs = before.map(|before| before.jobs).unwrap_or_default();
+            let lost = host.resume(&jobs, &ended).await.map_err(|error| error.to_string())?;
+            lost.iter().for_each(|(node, why)| session.give_up(node, why));
+            session.resume().await;
+        }
+        Ok(Self { node: node.clone(), guardian, session: None, host, servers, daemon, metrics: None })
     }
 
-    /// The address of the server that tools attach to, the first.
+    /// The server of this process that tools attach to.
+    pub(crate) fn server(&self) -> Option<&ServerHandle> {
+        self.servers.first().map(Server::handle)
+    }
+
+    /// What there is to measure.
+    fn source(&self) -> Source {
+        let handles = self.servers.iter().map(|server| server.handle().clone());
+        Source::new(self.host.clone(), handles.map(|handle| (handle.hostname().to_owned(), handle)).collect())
+    }
+
+    /// The address of the server that tools on this host attach to.
     pub(crate) fn uri(&self) -> &str {
-        self.servers.first().map_or("", |server| server.handle().uri())
+        let own = || self.servers.first().map_or("", |server| server.handle().uri());
+        self.daemon.as_deref().unwrap_or_else(own)
+    }
+
+    /// The options by which tools on this host find that server.
+    pub(crate) fn selection(&self) -> String {
+        match self.daemon.as_ref().and_then(|uri| uri.split(';').next()?.rsplit_once('.')) {
+            Some((nspace, _)) => format!("--server {nspace}"),
+            None => format!("--pid {}", std::process::id()),
+        }
+    }
+
+    /// Stops the servers, and leaves daemons and jobs to another head.
+    pub(crate) async fn leave_to_successor(self) {
+        for server in self.servers {
+            server.stop().await;
+        }
+        // its daemons are not told to leave, and the one of this host is not ended
+        std::mem::forget(self.session);
+        if let Err(error) = self.guardian.finish() {
+            tracing::warn!(%error, "cannot wait for the guardian");
+        }
     }
 
     /// Stops servers, daemons and guardian, and ends what is left of jobs. `reason` is what daemons are told.
     pub(crate) async fn end(self, reason: &str, interrupts: &mut Interrupts) -> Vec<ServerStats> {
+        drop(self.metrics);
         let mut stats = Vec::with_capacity(self.servers.len());
         for server in self.servers {
             stats.push(server.stats().await);
@@ -169,6 +277,39 @@ impl Dvm {
         orphans::end(|_, _| ());
         stats
     }
+}
+
+/// The daemons that jobs run on, if there are any: new ones, or those of the head before. Also the nodes that are lost, with reasons.
+async fn start_session(
+    node: &str,
+    setup: &Setup,
+    keeping: &Keeping,
+    console: &mut Console,
+    interrupts: &mut Interrupts,
+) -> Result<(Option<Session>, Vec<(Member, String)>), NotRun> {
+    let how = how(setup, &keeping.records);
+    let Some(Lasting { epoch, before, .. }) = &keeping.lasting else {
+        let Some(hosts) = &setup.hosts else { return Ok((None, Vec::new())) };
+        let session = Session::start((node, 0), hosts, &how, console, interrupts).await?;
+        return Ok((Some(session), Vec::new()));
+    };
+    let own = setup.node();
+    let how = How { agent: how.agent.here(own.clone()), ..how };
+    if let Some(Before { session, nodes, .. }) = before {
+        let (session, lost) = Session::take_over((*epoch, session), nodes, &how, console, interrupts).await?;
+        if !session.members().is_empty() {
+            return Ok((Some(session), lost));
+        }
+        console.tell("no node of the DVM is left: it begins anew");
+    }
+    let hosts = setup.hosts.clone().unwrap_or_else(|| HostList::here(own));
+    let session = Session::start((node, *epoch), &hosts, &how, console, interrupts).await?;
+    Ok((Some(session), Vec::new()))
+}
+
+/// What the node of this process is called.
+fn node_of(setup: &Setup, keeping: &Keeping) -> String {
+    if keeping.lasting.is_some() { HEAD_NODE.to_owned() } else { setup.node() }
 }
 
 /// How daemons are started.
@@ -193,6 +334,7 @@ fn how(setup: &Setup, records: &Records) -> How {
         native: setup.native,
         pmi1: setup.pmi1,
         multi_user: setup.multi_user,
+        traces: setup.traces.clone(),
     }
 }
 

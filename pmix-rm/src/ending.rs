@@ -14,6 +14,8 @@ pub(crate) enum Ending {
     Signal(Signal),
     Timeout,
     Output,
+    /// What was to debug the job cannot be started, or has failed.
+    Debugger,
 }
 
 impl Ending {
@@ -23,6 +25,7 @@ impl Ending {
             Self::Signal(_) => "SIGTERM",
             Self::Timeout => "timeout",
             Self::Output => "output",
+            Self::Debugger => "debugger",
         }
     }
 }

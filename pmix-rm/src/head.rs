@@ -5,14 +5,15 @@ use std::io;
 use pmix_host::{Records, StandardHost};
 use rustix::process::Signal;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Doubt};
 use crate::cli::HeadPlan;
 use crate::console::Console;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::Interrupts;
 use crate::exit_code::NOT_STARTED;
 use crate::multi_user::serve_all;
-use crate::pool::Pool;
+use crate::nodes::Event;
+use crate::pool::{Change, Pool};
 use crate::report_file::{ReportFile, report_pid, report_uri};
 use crate::signals::{Received, Signals};
 
@@ -84,27 +85,71 @@ async fn serve_as_head(
         durable = claim.durable() => durable?,
         _ = interrupts.first("published data was read") => return Ok(0),
     };
+    let lasting = tokio::select! {
+        lasting = claim.lasting() => lasting?,
+        _ = interrupts.first("jobs of the head before were read") => return Ok(0),
+    };
     let records = plan.record.clone().map_or(Records::Session, Records::Directory);
-    let keeping = Keeping { records, durable };
-    let mut dvm = match Dvm::start(&plan.setup, keeping, None, console, interrupts).await {
+    let has_jobs = lasting.as_ref().is_some_and(|lasting| lasting.before.is_some());
+    let keeping = Keeping { records, durable, lasting };
+    let started = tokio::select! {
+        started = Dvm::start(&plan.setup, keeping, None, console, interrupts) => started,
+        why = claim.lost() => return Err(why),
+    };
+    let mut dvm = match started {
         Ok(dvm) => dvm,
         // it was told to end before it was ready
         Err(not_run) if not_run.by.is_some() => return Ok(0),
         Err(not_run) => return Err(not_run.reason),
     };
-    let told = ready(plan, &dvm, console);
+    let kept = match &dvm.session {
+        Some(session) => claim.keep(session).await,
+        None => Ok(()),
+    };
+    let told = match kept.and_then(|()| ready(plan, &dvm, console)) {
+        // another head can go on with them
+        Err(reason) if has_jobs => {
+            dvm.leave_to_successor().await;
+            return Err(reason);
+        }
+        told => told,
+    };
     let result = match &told {
         Ok(_) => {
-            let (why, code) = until_told(&mut dvm, claim, console, interrupts).await;
+            let end = until_told(plan, &mut dvm, claim, console, interrupts).await;
             notify(&[sd_notify::NotifyState::Stopping]);
-            console.tell(format_args!("ending: {why}"));
-            end_jobs(&dvm.host, console, interrupts).await;
-            Ok(code)
+            match end {
+                End::Told(why) => {
+                    console.tell(format_args!("ending: {why}"));
+                    end_jobs(&dvm.host, console, interrupts).await;
+                    Ok(0)
+                }
+                End::Superseded(why) => {
+                    console.tell(format_args!("ending: {why}"));
+                    dvm.leave_to_successor().await;
+                    return Ok(NOT_STARTED);
+                }
+                End::CutOff(why) => {
+                    console.tell(format_args!("ending what runs on this side: {why}"));
+                    dvm.end("its head is cut off", interrupts).await;
+                    return Ok(NOT_STARTED);
+                }
+            }
         }
         Err(reason) => Err(reason.clone()),
     };
     dvm.end("the DVM has ended", interrupts).await;
+    claim.clear().await;
     result
+}
+
+/// Why a head ends.
+enum End {
+    Told(String),
+    /// Another one goes on with its jobs.
+    Superseded(String),
+    /// Another one may go on with the jobs of nodes that it can reach, which are not those that this one can.
+    CutOff(String),
 }
 
 /// Says that jobs can be submitted; returns the file with the address.
@@ -117,7 +162,7 @@ fn ready(plan: &HeadPlan, dvm: &Dvm, console: &mut Console) -> Result<Option<Rep
         1 => "1 node".to_owned(),
         count => format!("{count} nodes"),
     };
-    console.tell(format_args!("ready with {nodes}: pmix submit --pid {}", std::process::id()));
+    console.tell(format_args!("ready with {nodes}: pmix submit {}", dvm.selection()));
     notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&nodes)]);
     Ok(file)
 }
@@ -129,13 +174,14 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Acts on what becomes known of nodes, until it is told to end, or cannot go on; returns why, and the exit code.
+/// Acts on what becomes known of nodes, until it is told to end, or cannot go on.
 async fn until_told(
+    plan: &HeadPlan,
     dvm: &mut Dvm,
     claim: &mut Claim,
     console: &mut Console,
     interrupts: &mut Interrupts,
-) -> (String, i32) {
+) -> End {
     let host = dvm.host.clone();
     let mut told = std::pin::pin!(host.told_to_end());
     let mut requests = host.node_requests();
@@ -143,17 +189,46 @@ async fn until_told(
     loop {
         tokio::select! {
             signal = interrupts.signals.next() => match signal {
-                Received::End(Signal::INT) => return ("interrupted".to_owned(), 0),
-                Received::End(_) => return ("a signal".to_owned(), 0),
+                Received::End(Signal::INT) => return End::Told("interrupted".to_owned()),
+                Received::End(_) => return End::Told("a signal".to_owned()),
                 // it has no processes of its own to pass it on to
                 Received::PassOn(_) => {}
             },
-            why = claim.lost() => return (why, NOT_STARTED),
-            tool = &mut told => return (format!("{tool} has requested it"), 0),
-            Some(request) = requests.recv() => pool.take(request, console),
-            change = pool.next() => pool.act(change, console),
+            why = claim.lost() => return End::Superseded(why),
+            tool = &mut told => return End::Told(format!("{tool} has requested it")),
+            Some(request) = requests.recv() => {
+                pool.take(request, console);
+                for node in pool.take_changed() {
+                    claim.keep_node(&node).await;
+                }
+            }
+            change = pool.next() => {
+                if let Change::Event(Event::Lost { node, reason }) = &change {
+                    tokio::select! {
+                        confirmed = claim.confirm(plan.setup.start.head_grace) => if let Err(doubt) = confirmed {
+                            return in_doubt(doubt, node, reason);
+                        },
+                        signal = interrupts.signals.next() => if let Received::End(_) = signal {
+                            return End::Told("a signal".to_owned());
+                        },
+                    }
+                    pool.declare_lost(node, reason);
+                }
+                if let Some(node) = pool.to_keep(&change) {
+                    claim.keep_node(&node).await;
+                }
+                pool.act(change, console);
+            }
             _ = console.advance() => {}
         }
+    }
+}
+
+/// What becomes of a head that may not say that a node is lost.
+fn in_doubt(doubt: Doubt, node: &str, reason: &str) -> End {
+    match doubt {
+        Doubt::Superseded(why) => End::Superseded(format!("node {node}: {reason}; {why}")),
+        Doubt::CutOff(why) => End::CutOff(format!("node {node}: {reason}; {why}")),
     }
 }
 

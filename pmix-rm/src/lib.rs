@@ -56,6 +56,7 @@ mod child;
 mod claim;
 mod cli;
 mod console;
+mod debugger;
 mod dvm;
 mod ending;
 #[cfg(feature = "etcd")]
@@ -71,6 +72,7 @@ mod job;
 mod launcher;
 mod limit;
 mod map;
+mod metrics;
 mod multi_user;
 mod nodes;
 mod orphans;
@@ -86,6 +88,7 @@ mod signals;
 mod starter;
 mod stdin;
 mod supervise;
+mod traces;
 mod tree;
 mod watch;
 
@@ -98,7 +101,8 @@ pub use guardian::{Guardian, run as run_guardian};
 pub use launcher::LocalLauncher;
 use pmix_tool::log::to_stderr;
 
-use crate::cli::Pmixd;
+use crate::cli::{MAN, Pmixd, Setup, Talk, pmixd_command, pmixrun_command};
+use crate::traces::Log;
 
 /// The first argument of `pmixrun` as a guardian.
 const GUARDIAN_COMMAND: &str = "__guardian";
@@ -113,7 +117,10 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
-    let plan = match cli::parse(args) {
+    if args.len() == 2 && args[1] == MAN {
+        return print_man(pmixrun_command());
+    }
+    let mut plan = match cli::parse(args) {
         Ok(plan) => plan,
         Err(error) => {
             // there is nowhere to report a failure
@@ -122,10 +129,30 @@ pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     Guardian::is_coming();
-    to_stderr(plan.talk.log());
-    let code = take_over(run::run(plan));
+    let code = match start_log("pmixrun", &plan.talk, &mut plan.setup) {
+        Ok(_sends_at_its_end) => take_over(run::run(plan)),
+        Err(problem) => {
+            tracing::error!("--trace-to: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
     // threads that read standard input or write output may be blocked for ever
     std::process::exit(code)
+}
+
+fn start_log(program: &str, talk: &Talk, setup: &mut Setup) -> Result<Log, String> {
+    Log::of_run(talk.log(), program, (&mut setup.traces, setup.untraced.as_deref()))
+}
+
+fn print_man(command: clap::Command) -> ExitCode {
+    match cli::print_page(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            to_stderr("warn");
+            tracing::error!(%error, "cannot write to standard output");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs a command to its end, which looks after all processes of this one, and returns its exit code.
@@ -155,15 +182,20 @@ pub fn pmixd(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
+    if args == [MAN] {
+        return print_man(pmixd_command());
+    }
     match cli::pmixd(args) {
-        Ok(Pmixd::Daemon { node_from, join }) => {
-            to_stderr("warn");
-            nodes::run_daemon(node_from.as_deref(), join.as_deref())
-        }
-        Ok(Pmixd::Head(plan)) => {
+        Ok(Pmixd::Daemon { node_from, join }) => nodes::run_daemon(node_from.as_deref(), join.as_deref()),
+        Ok(Pmixd::Head(mut plan)) => {
             Guardian::is_coming();
-            to_stderr(plan.talk.log());
-            let code = take_over(head::run(*plan));
+            let code = match start_log("pmixd", &plan.talk, &mut plan.setup) {
+                Ok(_sends_at_its_end) => take_over(head::run(*plan)),
+                Err(problem) => {
+                    tracing::error!("--trace-to: {problem}");
+                    return ExitCode::FAILURE;
+                }
+            };
             // a thread that writes to standard error may be blocked for ever
             std::process::exit(code)
         }

@@ -9,7 +9,7 @@ use pmix_host::{NodeRequest, NodesWanted, StandardHost};
 
 use crate::console::Console;
 use crate::dvm::Dvm;
-use crate::nodes::{Event, HostList, Session};
+use crate::nodes::{Event, HostList, KeptNode, Session};
 
 /// The nodes of a DVM, and what tools have requested of them.
 pub(crate) struct Pool<'a> {
@@ -26,6 +26,8 @@ pub(crate) struct Pool<'a> {
     leaving: BTreeSet<String>,
     /// Nodes that are lost.
     lost: BTreeSet<String>,
+    /// Nodes of which a successor has to know something else now.
+    changed: Vec<String>,
 }
 
 /// What happens to nodes.
@@ -44,7 +46,7 @@ struct Awaited {
 
 impl<'a> Pool<'a> {
     pub(crate) fn new(dvm: &'a mut Dvm) -> Self {
-        Self {
+        let mut pool = Self {
             host: dvm.host.clone(),
             own: dvm.node.clone(),
             session: dvm.session.as_mut(),
@@ -52,7 +54,22 @@ impl<'a> Pool<'a> {
             draining: FuturesUnordered::new(),
             leaving: BTreeSet::new(),
             lost: BTreeSet::new(),
+            changed: Vec::new(),
+        };
+        // what the head before was about
+        let (draining, lost) =
+            pool.session.as_ref().map(|session| session.not_as_others()).unwrap_or_default();
+        pool.lost.extend(lost);
+        if let Err(why) = pool.drain(&draining) {
+            tracing::warn!("a node that was to leave stays: {why}");
         }
+        pool
+    }
+
+    /// Nodes that tools have changed since this was asked last.
+    pub(crate) fn take_changed(&mut self) -> Vec<KeptNode> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.iter().filter_map(|node| self.session.as_ref()?.node_to_keep(node)).collect()
     }
 
     /// Begins what a tool wants.
@@ -103,10 +120,13 @@ impl<'a> Pool<'a> {
             }
         }
         for node in nodes {
+            self.changed.push(node.clone());
             if self.lost.remove(node) {
                 self.host.remove_node(node);
+                self.session.iter_mut().for_each(|session| session.note_left(node));
                 continue;
             }
+            self.session.iter_mut().for_each(|session| session.note_draining(node));
             if !self.leaving.insert(node.clone()) {
                 continue;
             }
@@ -127,6 +147,24 @@ impl<'a> Pool<'a> {
             event = session.next() => Change::Event(event),
             Some(node) = self.draining.next() => Change::Free(node),
         }
+    }
+
+    /// It is confirmed that a node is lost: the others are told.
+    pub(crate) fn declare_lost(&self, node: &str, reason: &str) {
+        if let Some(session) = &self.session {
+            session.declare_lost(node, reason);
+        }
+    }
+
+    /// The node of which something has become known that a successor of this head has to know.
+    pub(crate) fn to_keep(&self, change: &Change) -> Option<KeptNode> {
+        let Change::Event(event) = change else { return None };
+        let node = match event {
+            Event::Lost { node, .. } | Event::Left(node) => node,
+            Event::Added(member) => &member.name,
+            Event::Line { .. } | Event::NotAdded { .. } => return None,
+        };
+        self.session.as_ref()?.node_to_keep(node)
     }
 
     /// Acts on it.

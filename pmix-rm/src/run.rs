@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::causes::with_causes;
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
+use crate::debugger::Debugging;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::{Ending, Interrupts, NotRun};
 use crate::exit_code::NO_READER;
@@ -118,7 +119,7 @@ impl Run {
             _ => None,
         };
         // the session directories, where records would be otherwise, end with the job
-        let keeping = Keeping { records: records.records(), durable: None };
+        let keeping = Keeping { records: records.records(), durable: None, lasting: None };
         let dvm = Dvm::start(&plan.setup, keeping, reader, console, interrupts).await?;
         Ok(Self { dvm, records, starter })
     }
@@ -131,6 +132,9 @@ impl Run {
         console: &mut Console,
         interrupts: &mut Interrupts,
     ) -> Result<Ended, NotRun> {
+        let debug = plan.debug.clone();
+        let debugging =
+            Debugging::prepare(debug, (nspace.clone(), plan.ranks()), &self.dvm, plan.setup.grace).await?;
         let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
             .on_failure(OnFailure::End { grace: plan.reaction });
         let mut directives = plan.binding.clone();
@@ -177,12 +181,13 @@ impl Run {
             stdin::forward(To::Host(self.dvm.host.clone(), procs))
                 .map_err(|error| format!("{}: standard input: {error}", self.dvm.node))?;
         }
-        if plan.stop_in_init {
+        if plan.stop_in_init && debugging.is_none() {
             console
                 .say(format_args!("ranks are waiting in init; run `pmix release {nspace}` to resume them"));
         }
         let nodes = self.dvm.session.as_mut().map(|session| (session, self.dvm.host.clone()));
-        let mut watch = Watch::new(plan, Job::Here(job), console, self.records.clone(), nodes);
+        let watch = Watch::new(plan, Job::Here(job), console, self.records.clone(), nodes);
+        let mut watch = watch.debugged(debugging.map(Debugging::started));
         let ended = watch.until_done(&mut *interrupts).await;
         Ok(ended.map_err(|error| format!("{}: {error}", self.dvm.node))?)
     }

@@ -18,6 +18,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that a pipe can hold: anything beyond is not from the ended process.
 const MAX_PIPE: usize = 1024 * 1024;
 
+/// Room for the first output of a process: many write little or nothing.
+const FIRST_CHUNK: usize = 1024;
+
 /// Largest piece of output.
 const CHUNK: usize = 64 * 1024;
 
@@ -74,10 +77,10 @@ async fn pump(
         let _ = tokio::time::timeout(LINGER, std::future::pending::<()>()).await;
     };
     tokio::pin!(lingered);
-    let mut buffer = BytesMut::new();
+    let (mut buffer, mut room) = (BytesMut::new(), FIRST_CHUNK);
     let mut after_exit = 0;
     while after_exit <= MAX_PIPE {
-        buffer.reserve(CHUNK);
+        buffer.reserve(room);
         let read = tokio::select! {
             // read what is available, however long it takes to hand over
             biased;
@@ -92,6 +95,9 @@ async fn pump(
                 tracing::warn!(%proc, ?channel, %error, "cannot read output");
                 break;
             }
+        }
+        if buffer.len() >= room {
+            room = CHUNK;
         }
         let data = buffer.split().freeze();
         if reports.send(LaunchReport::Output { proc: proc.clone(), channel, data }).await.is_err() {

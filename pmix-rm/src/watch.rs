@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost};
 use pmix_types::ProcId;
 use rustix::process::Signal;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::cli::Plan;
 use crate::console::Console;
+use crate::debugger::{Debugging, News};
 use crate::ending::{Ending, Interrupts, until};
 use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
 use crate::job::Job;
@@ -36,10 +38,14 @@ pub(crate) struct Watch<'a> {
     console: &'a mut Console,
     /// The daemons of other nodes, and the host that is told of their loss.
     nodes: Option<(&'a mut Session, StandardHost)>,
+    /// What looks at the job.
+    debugging: Option<Debugging>,
     lines: BTreeMap<(ProcId, OutputChannel), Lines>,
     records: RecordPlace,
     /// Records that were written, with their nodes.
     recorded: Vec<(String, PathBuf)>,
+    /// How the job has ended, while what looked at it is still there.
+    outcome: Option<JobOutcome>,
     /// The reason for ending it early, if any.
     ending: Option<Ending>,
     /// Writing to standard output failed, and not because its reader has gone away.
@@ -63,6 +69,8 @@ impl<'a> Watch<'a> {
             job,
             console,
             nodes,
+            debugging: None,
+            outcome: None,
             lines: BTreeMap::new(),
             records,
             recorded: Vec::new(),
@@ -74,6 +82,11 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// The same with what looks at the job.
+    pub(crate) fn debugged(self, debugging: Option<Debugging>) -> Self {
+        Self { debugging, ..self }
+    }
+
     /// Waits for the end of the job.
     ///
     /// # Errors
@@ -81,6 +94,15 @@ impl<'a> Watch<'a> {
     pub(crate) async fn until_done(&mut self, interrupts: &mut Interrupts) -> Result<Ended, String> {
         self.timeout_at = interrupts.ends_at();
         loop {
+            if self.debugging.as_ref().is_none_or(Debugging::has_ended)
+                && let Some(outcome) = self.outcome.take()
+            {
+                self.flush();
+                self.tell_records();
+                let code = self.exit_code(&outcome);
+                return Ok(Ended { outcome, code, by: self.ending });
+            }
+            let takes_output = !self.console.is_behind();
             tokio::select! {
                 signal = interrupts.signals.next() => self.on_signal(signal),
                 () = until(self.timeout_at) => {
@@ -94,12 +116,22 @@ impl<'a> Watch<'a> {
                 written = self.console.advance() => if let Err(error) = written {
                     self.on_output_lost(&error);
                 },
-                report = self.job.next_report(), if !self.console.is_behind() => match report {
+                news = next_news(&mut self.debugging, takes_output) => if let Some(news) = news {
+                    // one key has interrupted both, whichever is told first
+                    if matches!(news, News::Interrupted)
+                        && let Some(other) = interrupts.signals.next().now_or_never()
+                        && other != Received::End(Signal::INT)
+                    {
+                        self.on_signal(other);
+                    }
+                    self.on_news(news);
+                },
+                report = self.job.next_report(), if takes_output && self.outcome.is_none() => match report {
                     Ok(JobReport::Done(outcome)) => {
-                        self.flush();
-                        self.tell_records();
-                        let code = self.exit_code(&outcome);
-                        return Ok(Ended { outcome, code, by: self.ending });
+                        self.outcome = Some(outcome);
+                        if let Some(said) = self.debugging.as_mut().and_then(Debugging::job_ended) {
+                            self.console.tell(said);
+                        }
                     }
                     Ok(report) => self.on_report(report),
                     Err(why) => {
@@ -129,6 +161,8 @@ impl<'a> Watch<'a> {
 
     fn on_signal(&mut self, signal: Received) {
         match signal {
+            // who types it means the debugger, which has the terminal
+            Received::End(Signal::INT) if self.debugging.as_ref().is_some_and(Debugging::has_terminal) => {}
             Received::End(Signal::INT) if matches!(self.ending, Some(Ending::Signal(Signal::INT))) => {
                 self.console.silence();
                 self.kill();
@@ -147,6 +181,9 @@ impl<'a> Watch<'a> {
     fn end(&mut self, why: Ending, signal: Signal) {
         self.ending.get_or_insert(why);
         self.job.signal(signal.as_raw());
+        if let Some(debugging) = &mut self.debugging {
+            debugging.signal(signal);
+        }
         self.kill_at.get_or_insert_with(|| Instant::now() + self.plan.setup.grace);
     }
 
@@ -154,6 +191,21 @@ impl<'a> Watch<'a> {
         self.kill_at = None;
         self.killed = true;
         self.job.kill();
+        if let Some(debugging) = &mut self.debugging {
+            debugging.signal(Signal::KILL);
+        }
+    }
+
+    fn on_news(&mut self, news: News) {
+        match news {
+            News::Said(said) => self.console.tell(said),
+            News::Daemon(report) => self.on_report(report),
+            News::Interrupted => self.on_signal(Received::End(Signal::INT)),
+            News::GivenUp(why) => {
+                self.console.say(format_args!("{why}; ending the job"));
+                self.end(Ending::Debugger, Signal::TERM);
+            }
+        }
     }
 
     fn on_output_lost(&mut self, error: &io::Error) {
@@ -264,6 +316,7 @@ impl<'a> Watch<'a> {
             Some(Ending::Timeout) => TIMED_OUT,
             Some(Ending::Output) if self.output_lost => NOT_STARTED,
             Some(Ending::Output) => NO_READER,
+            Some(Ending::Debugger) => NOT_STARTED,
             // they were killed by pmixrun because of this signal
             Some(Ending::Signal(signal)) if killed => 128 + signal.as_raw(),
             // the system keeps 8 bits of a code; a failure must not look like success
@@ -280,6 +333,14 @@ impl<'a> Watch<'a> {
 async fn next_event(nodes: &mut Option<(&mut Session, StandardHost)>) -> Event {
     match nodes {
         Some((session, _)) => session.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What a debugger and its daemons do next; waits for ever where there is none.
+async fn next_news(debugging: &mut Option<Debugging>, takes_output: bool) -> Option<News> {
+    match debugging {
+        Some(debugging) => debugging.next(takes_output).await,
         None => std::future::pending().await,
     }
 }

@@ -284,7 +284,7 @@ async fn a_guardian_that_is_dropped_ends_all_and_removes_what_it_protects() {
 }
 
 #[tokio::test]
-async fn a_job_that_does_not_start_leaves_no_cgroup() {
+async fn a_job_that_does_not_start_leaves_nothing_in_its_cgroup_which_goes_with_the_guardian() {
     use std::os::unix::fs::PermissionsExt;
     let (launcher, guardian) = launcher();
     let home = tempfile::tempdir().unwrap();
@@ -304,6 +304,12 @@ async fn a_job_that_does_not_start_leaves_no_cgroup() {
     let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let guardian_pid = guardian.group().as_raw_pid().to_string();
     eventually("the guardian goes home", || of(&guardian_pid) == of("self"));
-    eventually("its cgroup is gone", || job_cgroups(std::process::id()).is_empty());
+    // it is kept for a later job
+    let name = format!("-{guardian_pid}.");
+    let its_own =
+        || job_cgroups(std::process::id()).into_iter().filter(|dir| dir.to_string_lossy().contains(&name));
+    let is_empty = |dir: PathBuf| std::fs::read_to_string(dir.join("cgroup.procs")).unwrap().is_empty();
+    eventually("its cgroup is empty", || its_own().all(is_empty));
     guardian.finish().unwrap();
+    assert_eq!(its_own().next(), None);
 }

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::cleanup::clean_up_as_user;
 use crate::door::Door;
 use crate::inbox::{DriverEvent, Peer};
+use crate::traces::{Traces, untraced};
 use crate::upcalls::Upcalls;
 use pmix_engine::{CallId, CallValue, Command, ConnId, Engine, Input, RequestId};
 
@@ -38,10 +39,12 @@ pub(crate) struct Driver {
     answers: VecDeque<Input>,
     /// Cleanups in progress.
     cleaning: TaskTracker,
+    /// If fences are traced.
+    traces: Option<Box<Traces>>,
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Engine, upcalls: Upcalls, door: Door) -> Self {
+    pub(crate) fn new(engine: Engine, upcalls: Upcalls, door: Door, traces: Option<Traces>) -> Self {
         Self {
             engine,
             door,
@@ -53,6 +56,7 @@ impl Driver {
             commands: Vec::new(),
             answers: VecDeque::new(),
             cleaning: TaskTracker::new(),
+            traces: traces.map(Box::new),
         }
     }
 
@@ -89,7 +93,11 @@ impl Driver {
                         self.feed(Input::Own { conn });
                         self.feed(Input::Request { conn, id: RequestId(1), request });
                     }
-                    DriverEvent::Request { conn, id, request, turn } => {
+                    DriverEvent::Request { conn, id, mut request, turn } => {
+                        match &mut self.traces {
+                            Some(traces) => traces.begin(conn, id, &mut request),
+                            None => untraced(&mut request),
+                        }
                         self.engine.handle(now(), Input::Request { conn, id, request }, &mut self.commands);
                         put_first(conn, &mut self.commands);
                         self.carry_out();
@@ -102,6 +110,9 @@ impl Driver {
                     }
                     DriverEvent::Call { call, answer } => {
                         self.sweep_calls();
+                        if let Some(traces) = &mut self.traces {
+                            traces.called(&call);
+                        }
                         self.next_call += 1;
                         let id = CallId(self.next_call);
                         self.calls.insert(id, answer);
@@ -150,9 +161,16 @@ impl Driver {
     fn feed(&mut self, input: Input) {
         if let Input::Lost { conn, .. } = &input {
             self.peers.remove(conn);
+            self.lose_trace(*conn);
         }
         self.engine.handle(now(), input, &mut self.commands);
         self.carry_out();
+    }
+
+    fn lose_trace(&mut self, conn: ConnId) {
+        if let Some(traces) = &mut self.traces {
+            traces.lose(conn);
+        }
     }
 
     /// Carries out all commands, and those that follow from answers of the host.
@@ -170,6 +188,9 @@ impl Driver {
             match command {
                 Command::Accept { conn, welcome } => {
                     tracing::debug!(proc = %welcome.proc, "connected");
+                    if let Some(traces) = &mut self.traces {
+                        traces.accept(conn, &welcome);
+                    }
                     if let Some(peer) = self.peers.get_mut(&conn) {
                         peer.accept(welcome);
                     }
@@ -180,6 +201,9 @@ impl Driver {
                     }
                 }
                 Command::Reply { conn, id, result } => {
+                    if let Some(traces) = &mut self.traces {
+                        traces.end(conn, id, &result);
+                    }
                     if let Some(peer) = self.peers.get_mut(&conn) {
                         peer.reply(id, result);
                     }
@@ -192,6 +216,7 @@ impl Driver {
                 Command::Close { conn, reason } => {
                     tracing::debug!(reason, "closed a connection");
                     self.peers.remove(&conn);
+                    self.lose_trace(conn);
                 }
                 Command::Upcall { id, caller, request } => {
                     self.answers.extend(self.upcalls.start(id, caller, request));
@@ -199,7 +224,7 @@ impl Driver {
                 Command::Cleanup(cleanup) => {
                     self.cleaning.spawn(clean_up_as_user(cleanup));
                 }
-                Command::Measure { id, procs } => self.upcalls.measure(id, procs),
+                Command::Measure { id, procs, is_brief } => self.upcalls.measure(id, procs, is_brief),
                 Command::Look { id, path } => self.upcalls.look(id, path),
                 Command::CancelUpcall(id) => self.upcalls.cancel(id),
                 Command::Return { id, result } => {

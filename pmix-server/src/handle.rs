@@ -10,7 +10,8 @@ use bytes::Bytes;
 use pmix_native::Dialect;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
-use pmix_types::why::{ProcLook, Wait};
+use pmix_types::trace::{self, TraceContext};
+use pmix_types::why::Wait;
 use pmix_types::{Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, change_environment};
 
 use crate::door::Door;
@@ -76,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) native: Option<(pmix_native::conn::ServerUri, NativeWire)>,
     pub(crate) pmi1: Option<Arc<pmi1::Front>>,
     pub(crate) harvest: Vec<String>,
+    pub(crate) traces: Option<(TraceContext, String)>,
     pub(crate) door: Door,
 }
 
@@ -353,6 +355,11 @@ impl ServerHandle {
         ];
         let mut environment: Vec<_> =
             vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        if let Some((root, to)) = &self.shared.traces {
+            environment.push((trace::VARIABLE.to_owned(), root.to_string()));
+            let to = Some(to).filter(|to| !to.is_empty());
+            environment.extend(to.map(|to| (trace::TO_VARIABLE.to_owned(), to.clone())));
+        }
         if let Some((uri, wire)) = &self.shared.native {
             let mut launch =
                 pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
@@ -426,6 +433,7 @@ impl ServerHandle {
     }
 
     /// Notifies local processes of an event. Its source is [`ProcId::none`] for an event of the host itself (EVT-12).
+    /// Returns once the event is in the server's queue, before whatever reaches the server later.
     ///
     /// # Errors
     /// Only `ERR_INIT`, after the server has stopped. Success does not mean that the event was delivered.
@@ -434,11 +442,11 @@ impl ServerHandle {
     /// As [`ServerHandle::register_nspace`].
     #[doc(alias = "PMIx_Notify_event")]
     pub async fn notify_event(&self, event: Event) -> Result<(), Failure> {
-        self.call(HostCall::NotifyEvent(event)).await
+        self.inbox.tell(HostCall::NotifyEvent(event)).await
     }
 
     /// Notifies local processes of an event from a process on another node that runs as `uid`. Processes and tools of other
-    /// users do not receive it.
+    /// users do not receive it. Returns as [`notify_event`](Self::notify_event) does.
     ///
     /// # Errors
     /// Only `ERR_INIT`, after the server has stopped. Success does not mean that the event was delivered.
@@ -446,7 +454,7 @@ impl ServerHandle {
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
     pub async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
-        self.call(HostCall::NotifyEventOf { event, uid }).await
+        self.inbox.tell(HostCall::NotifyEventOf { event, uid }).await
     }
 
     /// Delivers output of a process to its subscribers (IOF-05). Returns when the bytes are no longer needed.
@@ -533,19 +541,6 @@ impl ServerHandle {
         }
     }
 
-    /// Returns the kernel's view of these processes, for those on this node whose pid is known, because they have
-    /// connected or the host has [reported](Self::client_started) it. A wildcard rank stands for all processes of its
-    /// namespace. In the order of namespaces and ranks; empty after the server has stopped.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn looks(&self, procs: &[ProcId]) -> Vec<ProcLook> {
-        match self.inbox.call(HostCall::Looks(procs.to_vec())).await {
-            Ok(CallValue::Looks(looks)) => looks,
-            _ => Vec::new(),
-        }
-    }
-
     /// Returns the server's counters; all zero after the server has stopped.
     ///
     /// # Cancel safety
@@ -554,7 +549,7 @@ impl ServerHandle {
         match self.inbox.call(HostCall::Stats).await {
             Ok(CallValue::Stats(mut stats)) => {
                 stats.refused += self.shared.door.turned_away();
-                stats
+                *stats
             }
             _ => ServerStats::default(),
         }

@@ -110,6 +110,12 @@ impl Inbox {
         }
     }
 
+    /// Makes a call of the host without waiting for its result.
+    pub(crate) async fn tell(&self, call: HostCall) -> Result<(), Failure> {
+        let (answer, _) = oneshot::channel();
+        if self.send(DriverEvent::Call { call, answer }).await { Ok(()) } else { Err(stopped()) }
+    }
+
     /// Makes a call of the host and waits for its result.
     pub(crate) async fn call(&self, call: HostCall) -> Result<CallValue, Failure> {
         let (answer, answered) = oneshot::channel();

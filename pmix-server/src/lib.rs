@@ -94,6 +94,7 @@ mod init;
 pub mod inventory;
 mod kernel;
 mod line;
+mod looks;
 #[cfg(any(feature = "native-wire", feature = "pmi1"))]
 mod loopback;
 #[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
@@ -110,6 +111,7 @@ mod session_dir;
 mod setup;
 mod shares;
 mod system_file;
+mod traces;
 mod upcalls;
 mod usage;
 mod wire;
@@ -123,7 +125,7 @@ pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, 
 pub use in_process::InProcess;
 pub use kernel::look_at;
 pub use pmi1::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
-pub use pmix_engine::{Presence, ServerStats};
+pub use pmix_engine::{CollectiveStats, Presence, ServerStats};
 pub use pmix_proto::Limits;
 pub use pmix_topology as topology;
 pub use pmix_types as types;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pmix_types::trace::TraceContext;
 use pmix_types::{Nspace, ProcId, Rank};
 use tokio::sync::oneshot;
 
@@ -19,6 +20,7 @@ use crate::inbox::{DriverEvent, Inbox};
 use crate::reactor::{Files, Tools};
 use crate::reactor::{Opened, Plan};
 use crate::setup::HARVEST;
+use crate::traces::Traces;
 use crate::upcalls::Upcalls;
 use crate::wire::{NativeWire, Pmi1Wire};
 use pmix_engine::{Config, Engine, Recording, ServerStats};
@@ -76,6 +78,8 @@ pub struct ServerBuilder {
     put_limit: usize,
     recorded: usize,
     harvest: Vec<String>,
+    /// The root, and where processes are to send spans.
+    traces: Option<(TraceContext, String)>,
 }
 
 type HostMaker = Box<dyn FnOnce(ServerHandle) -> Arc<dyn HostModule> + Send>;
@@ -237,6 +241,18 @@ impl ServerBuilder {
         self
     }
 
+    /// Traces fences: each is one trace with spans of its processes, servers and hosts, below this root, which is the same for
+    /// all servers of a run and another one for each run. Off by default. A span is one of the crate `tracing`, with the target
+    /// [`pmix_types::trace::TARGET`], for whatever subscriber there is; `pmix_client::otel` (feature `otel`) has one that sends them to
+    /// OpenTelemetry.
+    ///
+    /// [`setup_fork`](ServerHandle::setup_fork) tells processes the root in `TRACEPARENT`, and in `PMIX_TRACE_TO` where spans
+    /// are to go, unless that is empty.
+    pub fn traces(mut self, root: TraceContext, to: impl Into<String>) -> Self {
+        self.traces = Some((root, to.into()));
+        self
+    }
+
     /// How long a process may leave messages unread before the server closes its connection. Default: one minute.
     ///
     /// A process that reads slowly is served slowly: while it has too much unread data, the server takes no further requests
@@ -294,6 +310,7 @@ impl ServerBuilder {
             native: opened.native_uri.clone().map(|uri| (uri, self.native)),
             pmi1: opened.pmi1.clone(),
             harvest: self.harvest,
+            traces: self.traces.clone(),
             door: door.clone(),
         };
         let handle = ServerHandle::new(inbox.clone(), shared);
@@ -304,9 +321,10 @@ impl ServerBuilder {
         tracing::debug!(?upcalls, "upcalls served by the host");
         // one user's large requests must not hold up another's
         let here = if self.other_users { Capabilities::none() } else { capabilities.clone() };
-        let upcalls = Upcalls::new(host, here, runtime, inbox);
+        let upcalls = Upcalls::new(host, hostname.clone(), here, runtime, inbox);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         // seeded by the system: it need not be secret, only another one each time
+        let traces = self.traces.map(|(root, _)| Traces::new(root, hostname.clone()));
         let incarnation = RandomState::new().hash_one((&hostname, pid));
         let mut config = Config::new(server, user, hostname, incarnation, CODEC);
         config.capabilities = capabilities;
@@ -314,7 +332,7 @@ impl ServerBuilder {
         config.put_limit = self.put_limit;
         let recording = Recording { entries: self.recorded, pid, clock: &WallClock };
         let engine = Engine::new(config).with_record(recording);
-        let driver = Driver::new(engine, upcalls, door);
+        let driver = Driver::new(engine, upcalls, door, traces);
         let (thread, files) = opened.run(driver, events);
         Ok(Server { handle, thread: Some(thread), files: Some(files) })
     }
@@ -353,6 +371,7 @@ impl Server {
             put_limit: PUT_LIMIT,
             recorded: RECORDED,
             harvest: HARVEST.map(str::to_owned).into(),
+            traces: None,
         }
     }
 

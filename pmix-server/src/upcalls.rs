@@ -10,10 +10,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use pmix_types::Status;
 use pmix_types::message::Failure;
+use pmix_types::trace::TARGET;
 use pmix_types::why::ProcLook;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
+use tracing::field::{Empty, display};
 
 use crate::host::{self, HostModule, UpcallContext};
 use crate::inbox::{DriverEvent, Inbox};
@@ -26,6 +28,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Upcalls {
     host: Arc<dyn HostModule>,
+    node: String,
     /// Declares what is begun on this thread.
     here: Capabilities,
     runtime: tokio::runtime::Handle,
@@ -39,12 +42,14 @@ pub(crate) struct Upcalls {
 impl Upcalls {
     pub(crate) fn new(
         host: Arc<dyn HostModule>,
+        node: String,
         here: Capabilities,
         runtime: tokio::runtime::Handle,
         inbox: Inbox,
     ) -> Self {
         Self {
             host,
+            node,
             here,
             runtime,
             inbox,
@@ -58,10 +63,21 @@ impl Upcalls {
     pub(crate) fn start(&self, id: UpcallId, caller: Caller, request: UpcallRequest) -> Option<Input> {
         let is_begun_here = self.here.is_begun_by_server(request.upcall());
         let cancel = CancellationToken::new();
-        let Caller { proc, uid, gid, object } = caller;
-        let span =
-            tracing::debug_span!("upcall", id = id.0, operation = request.upcall().name(), caller = %proc);
-        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, cancel: cancel.clone() };
+        let Caller { proc, uid, gid, object, trace } = caller;
+        let entry = request.upcall().name();
+        let (span, trace) = match trace {
+            None => (tracing::debug_span!("upcall", id = id.0, operation = entry, caller = %proc), None),
+            Some(above) => {
+                let below = above.child("upcall");
+                let span = tracing::trace_span!(
+                    target: TARGET, parent: None, "fence_nb",
+                    traceparent = %below.context, parent_id = %below.parent_id(), kind = "internal",
+                    pmix.upcall = id.0, pmix.node = &*self.node, error = Empty,
+                );
+                (span, Some(below.context))
+            }
+        };
+        let cx = UpcallContext { id: id.0, caller: proc, uid, gid, object, trace, cancel: cancel.clone() };
         let mut work = Box::pin(carry_out(self.host.clone(), cx, request).instrument(span));
         if is_begun_here {
             let _entered = self.runtime.enter();
@@ -86,8 +102,9 @@ impl Upcalls {
     }
 
     /// Asks the kernel about processes; the engine receives the answer like that of an upcall.
-    pub(crate) fn measure(&self, id: UpcallId, procs: Vec<ProcLook>) {
-        self.ask_system(id, move || Answer::Looks(procs.into_iter().filter_map(kernel::fill).collect()));
+    pub(crate) fn measure(&self, id: UpcallId, procs: Vec<ProcLook>, is_brief: bool) {
+        let fill = if is_brief { kernel::fill_brief } else { kernel::fill };
+        self.ask_system(id, move || Answer::Looks(procs.into_iter().filter_map(fill).collect()));
     }
 
     /// Reads the state of a file; the engine receives the answer like that of an upcall.
@@ -134,7 +151,7 @@ async fn carry_out(
     request: UpcallRequest,
 ) -> Result<Answer, Failure> {
     let what = request.upcall().name();
-    match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
+    let answer = match AssertUnwindSafe(host::call(&*host, &cx, request)).catch_unwind().await {
         Ok(result) => result.map_err(|error| {
             tracing::debug!(error = %error, cause = ?std::error::Error::source(&error), "an upcall failed");
             Failure::from(error)
@@ -143,7 +160,11 @@ async fn carry_out(
             tracing::error!(operation = what, "the host panicked in an upcall");
             Err(Failure::new(Status::ERROR, format!("the host panicked in {what}")))
         }
+    };
+    if let Err(failure) = &answer {
+        tracing::Span::current().record("error", display(failure));
     }
+    answer
 }
 
 /// A panic elsewhere leaves this table whole: each lock holds one insert or remove.

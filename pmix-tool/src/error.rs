@@ -150,9 +150,11 @@ pub struct Unsupported {
     pub key: KeyName,
 }
 
-/// A job whose end nobody knows, because events came faster than they were read, or sent.
+/// A job that has ended, but how is not known: the event of its end was lost, and the server does not remember it.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("job {nspace} has ended, but how is unknown: the event of its end was lost among too many others")]
+#[error(
+    "job {nspace} has ended, but how is unknown: no event told of its end, and the server does not remember it"
+)]
 #[non_exhaustive]
 pub struct UnknownEnd {
     /// The job.
@@ -256,7 +258,10 @@ impl fmt::Display for NoServer {
             write!(f, "; found only files of dead servers: {}", list(&self.dead))?;
         }
         if self.others.is_empty() {
-            f.write_str("; if a server was started with another PMIX_SERVER_TMPDIR, set the same here")
+            f.write_str(
+                "; pmixrun has one while its job runs, `pmixd --head` starts one that stays; if one was started with another \
+                 PMIX_SERVER_TMPDIR, set the same here",
+            )
         } else {
             write!(f, "; running servers: {}", list(&self.others))
         }

@@ -46,6 +46,7 @@
 //! - [`Tool`] queries it; [`Tool::client`] has the operations that tools share with processes, such as events.
 //! - [`Tool::why`] explains why jobs wait, in a table and in sentences; the module [`why`] has its types.
 //! - [`Tool::submitter`] starts jobs and follows them to their ends, as [`Submitter`] and [`SubmittedJob`] say.
+//! - [`Tool::watch_jobs`] streams which jobs run, and what changes of their processes, as [`watch`] says.
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
 //! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
 //!   [`client`] and [`types`] convert into it.
@@ -66,19 +67,24 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attributes;
+mod awaited;
 mod builder;
 mod discovery;
 mod error;
 mod foreign;
 mod iof;
 pub mod log;
+#[doc(hidden)]
+pub mod loopback;
 mod query;
 mod record;
 mod servers;
 pub mod submit;
 mod tool;
+pub mod watch;
 pub mod why;
 
+pub use awaited::AwaitedEnd;
 pub use builder::ToolBuilder;
 pub use bytes::Bytes;
 pub use discovery::{ServerInfo, discover, discover_in, session_root, system_file, system_server};

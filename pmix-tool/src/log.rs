@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal};
 
 use pmix_types::escaped;
 use tracing::Subscriber;
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::{Identity, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 /// Writes the log of this process to standard error. `RUST_LOG` selects what is logged; `filter`, in the same syntax, applies
 /// if it is not set.
@@ -17,9 +19,20 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Each event is one line: control characters in it are escaped, as its text may come from others. A subscriber that is
 /// already installed stays.
 pub fn to_stderr(filter: &str) {
+    to_stderr_and(filter, nothing());
+}
+
+/// The same, with a layer beside the log that sees spans and events whatever is logged. Give the layer a filter of its own: without
+/// one, it gets all spans and events of the program, which costs time.
+pub fn to_stderr_and(filter: &str, layer: impl Layer<Registry> + Send + Sync) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     // fails if there is a subscriber already
-    let _ = subscriber(filter, io::stderr, io::stderr().is_terminal()).try_init();
+    let _ = subscriber(filter, layer, io::stderr, io::stderr().is_terminal()).try_init();
+}
+
+/// A layer that has nothing dispatched to it.
+fn nothing() -> impl Layer<Registry> + Send + Sync {
+    Identity::new().with_filter(LevelFilter::OFF)
 }
 
 /// The current time in UTC, as in log lines and in output with timestamps: `2026-01-31T10:00:00.000000Z`.
@@ -33,6 +46,7 @@ pub fn timestamp() -> String {
 /// Writes one line for each event and escapes its texts.
 fn subscriber(
     filter: EnvFilter,
+    layer: impl Layer<Registry> + Send + Sync,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
     ansi: bool,
 ) -> impl Subscriber + Send + Sync {
@@ -43,14 +57,13 @@ fn subscriber(
             name => write!(out, "{name}={}", escaped(&value)),
         }
     });
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt::layer()
         .fmt_fields(fields.delimited(" "))
-        .with_env_filter(filter)
         .with_ansi(ansi)
         .with_writer(writer)
         // whoever reads it may be gone
-        .log_internal_errors(false)
-        .finish()
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(layer).with(log.with_filter(filter))
 }
 
 #[cfg(test)]
@@ -64,7 +77,8 @@ mod tests {
     fn an_event_is_one_line_whatever_others_have_said() {
         let mut file = tempfile::tempfile().unwrap();
         let log = Arc::new(file.try_clone().unwrap());
-        let subscriber = subscriber(EnvFilter::new("warn"), log, false);
+        let subscriber = subscriber(EnvFilter::new("warn"), nothing(), log, false);
+        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::WARN), "no more is dispatched");
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(reason = %"a\n\u{1b}[2J\u{9b}", size = 3, "refused {}", "x\r");
         });

@@ -1,12 +1,15 @@
 use std::fmt;
 
 use pmix_client::{Client, InputSink, OutputBuilder, Procs, QueryResults};
-use pmix_types::{DataArray, Key, KeyName, Nspace, ProcId, ProcInfo, Query, SessionNode, keys};
+use pmix_types::{
+    DataArray, Event, Info, JOB_END, Key, KeyName, Nspace, ProcId, ProcInfo, Query, SessionNode, Status, keys,
+};
 
 use crate::builder::ToolBuilder;
 use crate::error::{Error, NotAttached, Timeout};
 use crate::query;
 use crate::servers::{AttachedServer, Servers};
+use crate::submit::JobEnd;
 
 /// A tool: its identity, and the [`Servers`] that it is attached to.
 ///
@@ -121,6 +124,34 @@ impl Tool {
     #[doc(alias = "PMIX_QUERY_PROC_TABLE")]
     pub async fn proc_table(&self, nspace: impl Into<Nspace>) -> Result<Vec<ProcInfo>, Error> {
         self.table(&keys::QUERY_PROC_TABLE, nspace.into()).await
+    }
+
+    /// How a job has ended that the server's host has started; `None` while it runs, and if nothing is known of it. A host remembers the
+    /// last 1,000. A [submitter](Self::submitter) tells the end of each job that it follows.
+    ///
+    /// # Errors
+    /// Those of [`Tool::query`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn job_end(&self, nspace: impl Into<Nspace>) -> Result<Option<JobEnd>, Error> {
+        self.job_end_at(self.client(), nspace.into()).await
+    }
+
+    /// The same, of the server of this connection.
+    pub(crate) async fn job_end_at(&self, client: Client, nspace: Nspace) -> Result<Option<JobEnd>, Error> {
+        let query = Query::new(&JOB_END).qualifier(&keys::NSPACE, nspace.clone());
+        match self.within_limit("query", query::query(client, vec![query])).await {
+            Ok(answer) => {
+                let Some(DataArray::Info(infos)) = answer.get(&JOB_END)? else { return Ok(None) };
+                let event = Event::new(Status::EVENT_JOB_END, ProcId::none());
+                let event = event.with_info(Info::new(&keys::NSPACE.text(), nspace.as_str()));
+                let event = infos.into_iter().fold(event, Event::with_info);
+                Ok(JobEnd::read(&event).map(|(_, end)| end))
+            }
+            Err(error) if error.is_not_found() || error.is_not_supported() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The processes of a job on the server's node, in rank order (QRY-11).

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{Host, proc, rows, start};
 use pmix_server::Server;
-use pmix_tool::types::{Directives, Rank};
+use pmix_tool::types::{Directives, Event, Info, ProcId, Rank};
 use pmix_tool::{Error, ProcInfo, Query, Status, Tool, ToolBuilder, discover_in, keys};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,4 +213,31 @@ async fn a_server_that_says_nothing_is_given_up() {
     let error = Tool::builder().uri(uri).timeout(Duration::from_millis(20)).connect().await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert!(error.to_string().contains(&socket.display().to_string()), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_is_asked_for_an_end_that_no_event_tells_of_also_while_other_jobs_end() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(root.path(), "srv", Host::default(), &["job-1"]).await;
+    let tool = Tool::builder().session_root(root.path()).connect().await.unwrap();
+    assert!(tool.await_end(proc("job-2", 0).nspace).await.unwrap().is_none());
+    let awaited = tool.await_end(proc("job-1", 0).nspace).await.unwrap().unwrap();
+    server.handle().deregister_nspace(&proc("job-1", 0).nspace).await.unwrap();
+    let others = async {
+        let mut often = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            often.tick().await;
+            let other = Info::new(&keys::EVENT_AFFECTED_PROC, proc("other", 0));
+            let event = Event::new(Status::EVENT_JOB_END, ProcId::none()).with_info(other);
+            server.handle().notify_event(event).await.unwrap();
+        }
+    };
+    let end = tokio::time::timeout(Duration::from_secs(20), async {
+        tokio::select! {
+            end = awaited.wait() => end,
+            () = others => unreachable!("the events do not end"),
+        }
+    });
+    let error = end.await.expect("it does not ask").unwrap_err();
+    assert!(matches!(&error, Error::UnknownEnd(end) if end.nspace == "job-1"), "{error}");
 }

@@ -9,7 +9,7 @@ use pmix_server::host::{IofPullRequest, QueryRequest, QueryResults, Spawn, ToolC
 use pmix_server::{
     Capabilities, HostModule, HostResult, Server, ServerHandle, Upcall, UpcallContext, async_trait,
 };
-use pmix_tool::types::{App, DataArray, DataRange};
+use pmix_tool::types::{App, DataArray, DataRange, JOB_END, Query};
 use pmix_tool::{
     Directives, Error, Event, Info, IofChannels, JobNews, Nspace, ProcId, Rank, Status, SubmittedJob, Tool,
     keys,
@@ -24,6 +24,9 @@ struct Host {
     /// Jobs that run.
     running: Arc<Mutex<Vec<String>>>,
 }
+
+/// A job whose exit code the host remembers.
+const REMEMBERED: (&str, i32) = ("remembered", 6);
 
 #[async_trait]
 impl HostModule for Host {
@@ -49,7 +52,17 @@ impl HostModule for Host {
         Ok(nspace(&name))
     }
 
-    async fn query(&self, _: &UpcallContext, _: QueryRequest) -> HostResult<QueryResults> {
+    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        let of_remembered = Info::new(&keys::NSPACE.text(), REMEMBERED.0);
+        let asks = |query: &Query| {
+            query.keys.iter().any(|key| *key == *JOB_END.name())
+                && query.qualifiers.iter().any(|info| info.value == of_remembered.value)
+        };
+        if req.queries.iter().any(asks) {
+            let end = DataArray::Info(vec![Info::new(&keys::EXIT_CODE, REMEMBERED.1)]);
+            let found = DataArray::Info(vec![Info::new(&JOB_END, end)]);
+            return Ok(QueryResults::complete(vec![Info::new(&keys::QUERY_RESULTS, found)]));
+        }
         let names = self.running.lock().unwrap().join(",");
         let found = DataArray::Info(vec![Info::new(&keys::QUERY_NAMESPACES, names)]);
         Ok(QueryResults::complete(vec![Info::new(&keys::QUERY_RESULTS, found)]))
@@ -148,11 +161,17 @@ fn the_end_of_a_job_that_nothing_tells_of_is_noticed_when_events_are_silent() {
     let rig = Rig::start();
     rig.of_tool.block_on(async {
         let submitter = within(rig.tool().await.submitter()).await.unwrap();
-        let app = vec![App::new("gone", 1)];
-        let mut job = within(submitter.submit(app, Directives::new(), IofChannels::NONE)).await.unwrap();
-        rig.host.end_silently("gone");
-        assert!(matches!(next(&mut job).await, Err(Error::UnknownEnd(_))));
-        assert!(within(job.next()).await.is_none());
+        for (name, code) in [("gone", None), (REMEMBERED.0, Some(REMEMBERED.1))] {
+            let app = vec![App::new(name, 1)];
+            let mut job = within(submitter.submit(app, Directives::new(), IofChannels::NONE)).await.unwrap();
+            rig.host.end_silently(name);
+            let end = next(&mut job).await;
+            match code {
+                Some(code) => assert_eq!(exit_code(end), code),
+                None => assert!(matches!(end, Err(Error::UnknownEnd(_)))),
+            }
+            assert!(within(job.next()).await.is_none());
+        }
     });
 }
 

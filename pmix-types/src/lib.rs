@@ -21,6 +21,7 @@ mod event_filter;
 mod flags;
 mod info;
 pub mod job;
+mod job_end;
 #[cfg(feature = "serde")]
 mod json;
 mod key;
@@ -44,6 +45,8 @@ mod session_node;
 mod status;
 mod status_predicates;
 mod text;
+pub mod trace;
+pub mod usage;
 mod value;
 pub mod why;
 
@@ -56,6 +59,7 @@ pub use environment::{change_environment, changes_environment, environment};
 pub use event_filter::EventFilter;
 pub use flags::*;
 pub use info::{DirectiveError, Directives, Info};
+pub use job_end::JOB_END;
 pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};
 pub use key_arg::{AnyKey, KeyOf, TypedKey};
 pub use memory::Memory;

@@ -71,6 +71,19 @@ impl Nspace {
         }
     }
 
+    /// The namespace of whatever publishes for a user outside of jobs, such as the command `pmix publish`, as rank 0. Servers of this family give
+    /// it to tools of this user only, besides those of the server's own user and of root.
+    ///
+    /// # Examples
+    /// ```
+    /// use pmix_types::Nspace;
+    ///
+    /// assert_eq!(Nspace::publisher(1000).as_str(), "pmix.publisher.1000");
+    /// ```
+    pub fn publisher(uid: u32) -> Self {
+        Self(format!("pmix.publisher.{uid}").into())
+    }
+
     /// The empty namespace: "none", as in the source of an event made by the host.
     pub fn none() -> Self {
         Self("".into())

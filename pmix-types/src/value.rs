@@ -299,7 +299,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// The bare content for scalars (`42`, `node1`, `job-1:3`), a bracketed list for arrays, and the debug
+    /// The bare content for scalars (`42`, `node1`, `job-1:3`, `0-3,8` for processing units), a bracketed list for arrays, and the debug
     /// form for the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -324,6 +324,7 @@ impl fmt::Display for Value {
             Self::Info(info) => info.fmt(f),
             Self::DataArray(array) => array.fmt(f),
             Self::Regex(bytes) => write!(f, "{}", bytes.escape_ascii()),
+            Self::Cpuset(set) => f.write_str(set.list.as_deref().unwrap_or("not bound")),
             Self::ByteObject(bytes) | Self::CompressedByteObject(bytes) | Self::DataBuffer(bytes) => {
                 write!(f, "{} bytes", bytes.len())
             }

@@ -4,11 +4,13 @@
 //! ```text
 //! cargo bench -p pmix-tests --bench stage                  # 5,000 jobs on this node
 //! cargo bench -p pmix-tests --bench stage -- 10000 4       # so many, over so many hosts by ssh
+//! cargo bench -p pmix-tests --bench stage -- 5000 1 32     # on this node, 32 at a time instead of one for each processor
 //! ```
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
 
@@ -17,15 +19,28 @@ use pmix_tests::{Hosts, TestDvm, run};
 /// In how many parts the jobs are run, so that growth shows.
 const PARTS: usize = 5;
 
+fn main() {
+    const SEARCHED: &str = "LD_LIBRARY_PATH";
+    // cargo sets it, and each `true` would look there for its libraries
+    if std::env::var_os(SEARCHED).is_some() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        panic!("{}", again.args(std::env::args_os().skip(1)).env_remove(SEARCHED).exec());
+    }
+    measure();
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn measure() {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     let jobs = numbers.first().copied().unwrap_or(5000);
-    let mut dvm = match numbers.get(1) {
+    let hosts = numbers.get(1).copied().filter(|count| *count > 1);
+    let at_a_time = numbers.get(2).map(usize::to_string);
+    let at_a_time: Vec<_> = at_a_time.iter().flat_map(|count| ["--jobs", count]).collect();
+    let mut dvm = match hosts {
         None => TestDvm::alone().await,
         Some(count) => {
-            let hosts = Hosts::with_ssh(*count).unwrap();
-            let list: Vec<_> = (0..*count).map(|host| format!("n{host}:4")).collect();
+            let hosts = Hosts::with_ssh(count).unwrap();
+            let list: Vec<_> = (0..count).map(|host| format!("n{host}:4")).collect();
             TestDvm::on(hosts, &["--host", &list.join(",")]).await
         }
     };
@@ -36,11 +51,11 @@ async fn main() {
     // the first ones find nothing warm
     let few = dir.path().join("few");
     fs::write(&few, "true\n".repeat(100)).unwrap();
-    stage(&dvm, &few);
-    let head = head_of(&mut dvm, numbers.get(1).is_some());
+    stage(&dvm, &few, &at_a_time);
+    let head = head_of(&mut dvm, hosts.is_some());
     for part in 1..=PARTS {
         let floor = shell(jobs / PARTS);
-        let rate = stage(&dvm, &file);
+        let rate = stage(&dvm, &file, &at_a_time);
         let (resident, files) = footprint(head);
         println!(
             r#"{{"metric":"small_jobs","nodes":{nodes},"jobs":{},"per_second":{rate:.0},"shell_per_second":{floor:.0},"head_resident_kib":{resident},"head_files":{files}}}"#,
@@ -51,9 +66,9 @@ async fn main() {
 }
 
 /// Jobs a second.
-fn stage(dvm: &TestDvm, file: &std::path::Path) -> f64 {
+fn stage(dvm: &TestDvm, file: &std::path::Path, at_a_time: &[&str]) -> f64 {
     let began = Instant::now();
-    let (code, out, err) = run(dvm.submit(&["--stage", file.to_str().unwrap()]));
+    let (code, out, err) = run(dvm.submit(&[&["--stage", file.to_str().unwrap()], at_a_time].concat()));
     let took = began.elapsed().as_secs_f64();
     assert_eq!(code, Some(0), "{err}");
     out.lines().count() as f64 / took

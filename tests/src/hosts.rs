@@ -128,11 +128,15 @@ impl Hosts {
 
     /// Ends all processes of a host at once. Their connections are closed, unless it has been cut off before.
     pub fn kill(&mut self, host: usize) {
-        let Host { outer, first, .. } = &mut self.hosts[host];
-        let first = Pid::from_raw(i32::try_from(*first).unwrap()).unwrap();
-        kill_process(first, Signal::KILL).unwrap();
+        self.kill_at_once(host);
         // it waits for the first process, with which all others have ended
-        outer.wait().unwrap();
+        self.hosts[host].outer.wait().unwrap();
+    }
+
+    /// The same, without waiting for it.
+    pub fn kill_at_once(&self, host: usize) {
+        let first = Pid::from_raw(i32::try_from(self.hosts[host].first).unwrap()).unwrap();
+        kill_process(first, Signal::KILL).unwrap();
     }
 
     /// Starts a host that was killed, with nothing in its own directories, and its sshd.
@@ -295,6 +299,11 @@ impl Hosts {
         command.env_remove("TMPDIR").stdin(Stdio::null());
         outside_allocations(&mut command);
         command
+    }
+
+    /// The address of a host for the others.
+    pub fn address(&self, host: usize) -> String {
+        address(host)
     }
 
     /// A command that runs a program on the first host in an allocation of Slurm, which these options ask for.

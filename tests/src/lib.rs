@@ -14,6 +14,7 @@
 #![allow(clippy::exhaustive_structs, clippy::exhaustive_enums, reason = "nobody else uses them")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fixture that fails is a failed test")]
 
+mod browser;
 mod cluster;
 pub mod coverage;
 mod dvm;
@@ -33,11 +34,14 @@ mod pmi1;
 mod programs;
 mod raw;
 mod runtime;
+pub mod scrape;
 mod server;
 mod steady;
+mod terminal;
 mod users;
 mod wires;
 
+pub use browser::Browser;
 pub use cluster::TestCluster;
 pub use dvm::TestDvm;
 pub use etcd::TestEtcd;
@@ -58,8 +62,10 @@ pub use programs::{
 };
 pub use raw::{RawSession, forged, hoard, noise, query_once};
 pub use runtime::{DEADLINE, on_both_runtimes, within};
+pub use scrape::Scrape;
 pub use server::TestServer;
 pub use steady::{Footprint, Steady};
+pub use terminal::Terminal;
 pub use users::OtherUser;
 pub use wires::{TestedWire, tested_wire, uri_of};
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pmix_client::ProcId;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::{TestNode, within};
@@ -38,7 +38,7 @@ pub fn phase_program() -> PathBuf {
 /// If it does not build.
 pub fn program(package: &str, name: &str) -> PathBuf {
     // as the tests themselves are built
-    let features: &[&str] = if package == "pmix-rm" { &["--features", "etcd"] } else { &[] };
+    let features: &[&str] = if package == "pmix-rm" { &["--features", "etcd,otel"] } else { &[] };
     build(&[&["--bins", "--package", package], features].concat());
     built(name)
 }
@@ -220,6 +220,11 @@ impl Running {
     /// Stops it, as [`stop`] does.
     pub async fn stop(&self) {
         stop(self.pid()).await;
+    }
+
+    /// Writes to its input.
+    pub async fn write(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
     }
 
     /// The next line of its standard output; `None` when it is closed.

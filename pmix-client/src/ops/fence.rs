@@ -4,6 +4,7 @@ use pmix_types::{Procs, Status, keys};
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
 use crate::error::{Error, directive};
+use crate::trace;
 
 builder! {
     /// A pending fence; await it to enter. See [`Client::fence`](crate::Client::fence).
@@ -65,7 +66,11 @@ impl FenceBuilder {
         let procs = request.procs.clone();
         let collects = request.directives.flag(&keys::COLLECT_DATA).map_err(directive(Self::OPERATION))?;
         request.since = core.store().generation(&procs);
-        match core.request(Request::Fence(request)).await? {
+        let traced = trace::fence(core.proc(), request.procs.as_deref());
+        request.trace = traced.as_ref().map(|(_, trace)| *trace);
+        let answered = core.request(Request::Fence(request)).await;
+        trace::end(traced, &answered);
+        match answered? {
             Reply::Fence(fenced) => {
                 core.store_mut().keep_collected(procs, fenced);
                 Ok(())

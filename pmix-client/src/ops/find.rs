@@ -89,17 +89,19 @@ async fn find_there(
 const AGAIN: Duration = Duration::from_millis(500);
 
 async fn ask_server(core: &Core, get: Get) -> Result<GetReply, Error> {
-    let reply = if core.connection(OPERATION)?.is_native() && !is_limited(&get) {
+    let connection = core.connection(OPERATION)?;
+    let reply = if connection.is_native() && !is_limited(&get) {
         loop {
             let since = Instant::now();
-            match core.request(Request::Get(get.clone())).await {
+            match connection.request(Request::Get(get.clone())).await {
                 // servers of the C library do not wait longer than two seconds for a process that has not put it yet
                 Err(error) if error.is_timeout() => sleep_until(since + AGAIN).await,
                 outcome => break outcome?,
             }
+            core.check()?;
         }
     } else {
-        core.request(Request::Get(get)).await?
+        connection.request(Request::Get(get)).await?
     };
     match reply {
         Reply::Get(reply) => Ok(reply),

@@ -3,12 +3,14 @@
 use std::time::Instant;
 
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct};
+use pmix_types::trace::TraceContext;
 use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Status, keys};
 
 use crate::connected::{ConnectedSets, SetId};
 use crate::group::Invited;
 use crate::participants::{Members, contains, memory_of, name_in, named_procs};
 use crate::upcall::Upcall;
+use crate::{CollectiveStats, ServerStats};
 
 /// The entry of a process into a collective.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Entry {
     pub(super) directives: Directives,
     /// The generation up to which the process has what fences of these participants have collected.
     pub(super) has: u64,
+    /// The span of the process, if the fence is traced.
+    pub(super) trace: Option<TraceContext>,
     /// The group is made by invitation.
     pub(super) invited: Option<Invited>,
     /// Until when it waits, the time before it entered included; of a request that names no time.
@@ -28,12 +32,21 @@ pub(crate) struct Entry {
 
 impl Entry {
     const fn new(operation: Operation, procs: Vec<ProcId>, directives: Directives) -> Self {
-        Self { operation, procs, directives, has: 0, invited: None, until: None, leaders: Vec::new() }
+        Self {
+            operation,
+            procs,
+            directives,
+            has: 0,
+            trace: None,
+            invited: None,
+            until: None,
+            leaders: Vec::new(),
+        }
     }
 
     pub(crate) fn fence(fence: Fence, caller: &ProcId) -> Self {
         let procs = fence.procs.unwrap_or_else(|| vec![ProcId::wildcard(caller.nspace.clone())]);
-        Self { has: fence.since, ..Self::new(Operation::Fence, procs, fence.directives) }
+        Self { has: fence.since, trace: fence.trace, ..Self::new(Operation::Fence, procs, fence.directives) }
     }
 
     pub(crate) fn connect(connect: Connect) -> Result<Self, Failure> {
@@ -111,6 +124,17 @@ impl Operation {
             Self::Disconnect(_) => "disconnect",
             Self::Construct(_) => "group construct",
             Self::Destruct(_) => "group destruct",
+        }
+    }
+
+    /// Where it is counted.
+    pub(super) const fn stats<'a>(&self, stats: &'a mut ServerStats) -> &'a mut CollectiveStats {
+        match self {
+            Self::Fence => &mut stats.fence,
+            Self::Connect(_) => &mut stats.connect,
+            Self::Disconnect(_) => &mut stats.disconnect,
+            Self::Construct(_) => &mut stats.group_construct,
+            Self::Destruct(_) => &mut stats.group_destruct,
         }
     }
 

@@ -21,9 +21,10 @@ mod timeouts;
 mod waits;
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::trace::TraceContext;
 use pmix_types::{DataType, Directives, Info, Key, Memory, Nspace, ProcId, Status, keys};
 
 #[cfg(test)]
@@ -72,6 +73,7 @@ struct Checked {
     directives: Directives,
     collect: bool,
     has: u64,
+    trace: Option<TraceContext>,
     /// All clones of the caller enter.
     all_clones: bool,
     until: Option<Instant>,
@@ -109,7 +111,7 @@ impl Collectives {
         cx: &Context,
     ) -> Result<Checked, Failure> {
         let caller = &asked.by.proc;
-        let Entry { operation, procs, mut directives, has, invited, until, leaders } = entry;
+        let Entry { operation, procs, mut directives, has, trace, invited, until, leaders } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let mut signature = Signature::new(operation, caller, procs, lower.sets)?;
         let mut terms = Terms::default();
@@ -151,7 +153,19 @@ impl Collectives {
             let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
             check_with(&signature, &local, terms, &directives, cx)?;
         }
-        Ok(Checked { signature, terms, directives, collect, has, all_clones, until, order, invited, leaders })
+        Ok(Checked {
+            signature,
+            terms,
+            directives,
+            collect,
+            has,
+            trace,
+            all_clones,
+            until,
+            order,
+            invited,
+            leaders,
+        })
     }
 
     /// Only connected processes can disconnect, and a process that is disconnecting cannot connect again before that has
@@ -188,7 +202,7 @@ impl Collectives {
         cx: &mut Context,
     ) -> Result<Signature, Failure> {
         let caller = &asked.by.proc;
-        let Checked { signature, terms, directives, collect, has, all_clones, .. } = checked;
+        let Checked { signature, terms, directives, collect, has, trace, all_clones, .. } = checked;
         let Checked { until, order, invited, leaders, .. } = checked;
         let queue = self.rounds.queue(&signature);
         // a process that is in a round already means the next one (FEN-04)
@@ -225,9 +239,13 @@ impl Collectives {
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.clones.enter(caller, asked.to.conn, all_clones);
         round.waiting.push(asked.to);
+        if let Some(conn) = cx.conns.get_mut(&asked.to.conn) {
+            conn.tally.enter(asked.at);
+        }
         round.by_event.extend(invited.filter(|invited| invited.by_event).map(|_| asked.to));
         // if one participant asks for data, all get it, so that all get the same (FEN-08)
         round.collect |= collect;
+        round.trace = trace.or(round.trace);
         round.had = Some(round.had.map_or(has, |had| had.min(has)));
         let asks_others = terms.set.notify_requested && !round.terms.set.notify_requested;
         round.terms.join(terms);
@@ -348,7 +366,7 @@ impl Collectives {
             self.rounds.retain(&signature, |round| {
                 round.cancel(cx);
                 round.verdict.get_or_insert_with(|| Err(failure.clone()));
-                round.settle(cx);
+                round.settle(&signature.operation, cx);
                 false
             });
         }
@@ -439,7 +457,7 @@ impl Round {
                 self.host = HostSide::Done;
             }
         }
-        self.settle(cx);
+        self.settle(&signature.operation, cx);
         self.is_over() && self.complete
             || missing.awaited.is_empty() && self.is_hopeless(signature, local, cx)
     }
@@ -461,8 +479,13 @@ impl Round {
     }
 
     /// Gives the verdict to all who wait for it.
-    fn settle(&mut self, cx: &mut Context) {
+    fn settle(&mut self, operation: &Operation, cx: &mut Context) {
         let Some(verdict) = &self.verdict else { return };
+        // who comes late is answered by a round that was counted
+        if !std::mem::replace(&mut self.is_counted, true) {
+            let took = cx.now.map_or(Duration::ZERO, |now| now.saturating_duration_since(self.since));
+            operation.stats(&mut cx.stats).count(verdict.is_ok(), took);
+        }
         if let Some(at) = self.deadline.take() {
             cx.timers.clear(Some(at), Timer::Round(self.id));
         }
@@ -470,6 +493,10 @@ impl Round {
             cx.cancel_upcall(inquiry.upcall);
         }
         for to in self.waiting.drain(..) {
+            let now = cx.now;
+            if let Some(conn) = cx.conns.get_mut(&to.conn) {
+                conn.tally.leave(now);
+            }
             let outcome = verdict.clone();
             let result = if self.by_event.contains(&to) {
                 outcome.map(|_| Reply::Done)

@@ -12,13 +12,13 @@ use super::lower::Lower;
 use super::members::{LocalPart, any_alive};
 use super::others::{Sent, incoming, known_remote, outgoing};
 use super::rounds::{Outcome, Round};
-use crate::UpcallRequest;
 use crate::context::{Context, Owner};
 use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
 use crate::jobs::Viewer;
 use crate::participants::{Ranks, procs_of};
 use crate::upcall::{ConnectRequest, Connected, DisconnectRequest, FenceRequest, Grouped};
+use crate::{Caller, UpcallRequest};
 
 /// Processes named in a failure; the message names all of them as ranges.
 const MAX_NAMED: usize = 64;
@@ -85,7 +85,7 @@ pub(super) fn ask_host(
             UpcallRequest::Group(lower.groups.destruct_request(group, cx).with_directives(directives))
         }
     };
-    let caller = cx.self_caller();
+    let caller = Caller { trace: round.trace, ..cx.self_caller() };
     cx.upcall(Owner::Collective(round.id), caller, request)
 }
 
@@ -161,10 +161,7 @@ pub(super) fn conclude(
     cx: &mut Context,
 ) -> Result<Outcome, Failure> {
     match host {
-        HostOutcome::Fenced(told) => {
-            cx.stats.fences += 1;
-            Ok(Outcome::Fenced(fenced(signature, (round, local), &told, cx)))
-        }
+        HostOutcome::Fenced(told) => Ok(Outcome::Fenced(fenced(signature, (round, local), &told, cx))),
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
             let asked = (id, round.terms.set, &round.entered);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Fenced, GroupReply};
+use pmix_types::trace::TraceContext;
 use pmix_types::{Directives, Nspace, ProcId};
 
 use super::clones::Clones;
@@ -44,6 +45,8 @@ pub(super) struct Round {
     pub(super) collect: bool,
     /// The generation up to which all who have entered have what was collected before.
     pub(super) had: Option<u64>,
+    /// The span of the participant that has entered last, of those that are traced: the host is asked because of it.
+    pub(super) trace: Option<TraceContext>,
     pub(super) terms: Terms,
     /// Of the construction of a group.
     pub(super) group: Constructing,
@@ -54,6 +57,8 @@ pub(super) struct Round {
     /// Its time is over, and other nodes are asked who is missing there.
     pub(super) inquiry: Option<Inquiry>,
     pub(super) verdict: Option<Result<Outcome, Failure>>,
+    /// It is in the statistics.
+    pub(super) is_counted: bool,
     pub(super) host: HostSide,
     /// Up to which generation the host was given what those who have entered have put.
     pub(super) sent: Option<u64>,
@@ -112,12 +117,14 @@ impl Round {
             directives: Directives::new(),
             collect: false,
             had: None,
+            trace: None,
             terms: Terms::default(),
             group: Constructing::default(),
             complete: false,
             deadline: None,
             inquiry: None,
             verdict: None,
+            is_counted: false,
             host: HostSide::NotAsked,
             sent: None,
             lacking: None,

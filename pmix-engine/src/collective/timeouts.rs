@@ -59,7 +59,7 @@ impl Collectives {
             let looks = to_look_at(&awaited, cx);
             if !looks.is_empty() {
                 let upcall = cx.number_upcall(Owner::TimedOut(id));
-                cx.out.push(Command::Measure { id: upcall, procs: looks });
+                cx.out.push(Command::Measure { id: upcall, procs: looks, is_brief: false });
                 return;
             }
             let host_knows = cx.config.capabilities.has(Upcall::Query);

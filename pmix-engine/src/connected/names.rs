@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use pmix_types::job::{resolve_nodes, resolve_peers};
-use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::message::{Failure, Get};
+use pmix_types::{Nspace, ProcId, Status, keys};
 
 use super::sets::{ConnectedSet, ConnectedSets, SetId};
 use crate::Caller;
@@ -36,9 +36,13 @@ impl ConnectedSets {
         }))
     }
 
-    /// The number of processes that a set had when it was connected, if the host has numbered them.
-    pub(crate) fn size_of(&self, nspace: &Nspace, by: &Caller, cx: &Context) -> Option<u32> {
-        let (_, set) = self.known(nspace, by, cx)?;
+    /// The number of processes that a set had when it was connected, if that is what a get asks for and the host has
+    /// numbered them.
+    pub(crate) fn size_asked(&self, get: &Get, by: &Caller, cx: &Context) -> Option<u32> {
+        if !get.proc.rank.is_wildcard() || get.key.as_ref().is_none_or(|key| *key != *keys::JOB_SIZE.name()) {
+            return None;
+        }
+        let (_, set) = self.known(&get.proc.nspace, by, cx)?;
         u32::try_from(set.numbering.procs().count()).ok().filter(|size| *size > 0)
     }
 

@@ -8,13 +8,24 @@ use pmix_types::{Info, ProcId, keys};
 
 use crate::Caller;
 use crate::PeerCred;
+use crate::context::Context;
 use crate::jobs::Client;
+use crate::tally::Tally;
 use crate::users::Listener;
 pub(crate) use admission::{on_client_admitted, on_hello, on_own, on_tool_admitted};
 
 impl Conn {
-    const fn new(proc: ProcId, peer: PeerCred, kind: Kind, stage: ConnStage) -> Self {
-        Self { proc, peer, kind, stage, reattaches: false, registrations: BTreeSet::new(), model: Vec::new() }
+    fn new(proc: ProcId, peer: PeerCred, kind: Kind, stage: ConnStage) -> Self {
+        Self {
+            proc,
+            peer,
+            kind,
+            stage,
+            reattaches: false,
+            registrations: BTreeSet::new(),
+            model: Vec::new(),
+            tally: Tally::default(),
+        }
     }
 
     /// Whether both are of one tool, which has attached again (TOL-12): the same process of the same user.
@@ -28,7 +39,7 @@ impl Conn {
         let client = client.filter(|_| self.kind == Kind::Client);
         let object = client.and_then(|client| client.object.clone());
         let gid = self.peer.gid.or_else(|| client.map(|client| client.gid));
-        Caller { proc: self.proc.clone(), uid: self.peer.uid, gid, object }
+        Caller { proc: self.proc.clone(), uid: self.peer.uid, gid, object, trace: None }
     }
 
     /// As a receiver of events.
@@ -51,6 +62,17 @@ pub(crate) struct Conn {
     pub(crate) registrations: BTreeSet<u64>,
     /// What it says of its programming model, until it is let in.
     model: Vec<Info>,
+    pub(crate) tally: Tally,
+}
+
+/// How many clients and tools are connected; the server's own host is neither.
+pub(crate) fn present(cx: &Context) -> (u64, u64) {
+    let connected = cx.conns.values().filter(|held| held.stage == ConnStage::Connected);
+    connected.fold((0, 0), |(clients, tools), held| match held.kind {
+        Kind::Client => (clients + 1, tools),
+        Kind::Tool => (clients, tools + 1),
+        Kind::Server => (clients, tools),
+    })
 }
 
 /// What a process may say of its programming model when it connects.

@@ -5,12 +5,14 @@
 
 mod audience;
 mod cache;
+mod release;
 mod uplink;
 mod watch;
 
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
+use pmix_types::why::Wait;
 use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, keys};
 
 use super::context::Context;
@@ -19,6 +21,7 @@ use super::users::{Listener, Voice};
 use super::{Asked, Caller, Command, ConnId, UpcallId};
 use audience::Audience;
 use cache::{Cache, Had, Heard};
+use release::Unreleased;
 use uplink::Uplink;
 use watch::Watch;
 
@@ -38,6 +41,7 @@ pub(super) struct Events {
     cache: Cache,
     uplink: Uplink,
     watch: Watch,
+    unreleased: Unreleased,
 }
 
 #[derive(Debug)]
@@ -148,6 +152,9 @@ impl Events {
 
     /// An event of a process: for the processes here, and for the host if it reaches beyond this node.
     pub(super) fn on_notify(&mut self, asked: Asked, event: Event, cx: &mut Context) {
+        if event.code == Status::READY_FOR_DEBUG {
+            self.unreleased.ready(asked.to.conn, cx);
+        }
         self.deliver(&event, &cx.voice_of(asked.by.uid, &asked.by.proc), cx);
         self.uplink.pass_up(asked, event, cx);
     }
@@ -172,6 +179,7 @@ impl Events {
     pub(super) fn conn_gone(&mut self, conn: ConnId, cx: &mut Context) {
         self.drop_registrations(conn, cx);
         self.uplink.forget(conn);
+        self.unreleased.forget(conn);
     }
 
     /// A process has ended: if its name is used again, the new process has not had any events yet.
@@ -182,6 +190,15 @@ impl Events {
     /// A namespace has ended: if its name is used again, the new one must not receive events that were meant for this one.
     pub(super) fn nspace_gone(&mut self, nspace: &Nspace) {
         self.cache.forget_nspace(nspace);
+    }
+
+    /// Processes that wait for a debugger, as long as they would hear of their release.
+    pub(super) fn waits<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = Wait> + 'a {
+        let hears = |number: &u64| {
+            let registration = self.registrations.get(number);
+            registration.is_some_and(|one| one.filter.codes().contains(&Status::DEBUGGER_RELEASE))
+        };
+        self.unreleased.waits(cx, move |held| held.registrations.iter().any(hears))
     }
 
     /// Delivers an event to all who are registered for it, and keeps it for later registrations.
@@ -202,8 +219,13 @@ impl Events {
                 wanted.entry(registration.conn).or_default().push(*number);
             }
         }
+        cx.stats.events += 1;
+        cx.stats.events_delivered += wanted.len() as u64;
         let mut had = Had::default();
         for (conn, registrations) in wanted {
+            if event.code == Status::DEBUGGER_RELEASE {
+                self.unreleased.release(conn);
+            }
             if let Some(held) = cx.conns.get(&conn) {
                 had.insert(&held.proc);
             }
@@ -221,13 +243,19 @@ impl Events {
         let is_for = |voice: &Voice| voice.is_for(held.listener(), &cx.config);
         let is_local = |proc: &ProcId| cx.is_here(proc);
         let hears = |event: &Event| is_for_server(event, held.listener());
+        let mut is_released = false;
         let (wanted, pushes): (Vec<_>, Vec<_>) = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
             .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
+            .inspect(|(_, event)| is_released |= event.code == Status::DEBUGGER_RELEASE)
             .map(|(arrival, event)| {
                 let push = Push::Event { registrations: vec![number], event: event.clone() };
                 (arrival, Command::Push { conn: *conn, push })
             })
             .unzip();
+        cx.stats.events_delivered += pushes.len() as u64;
+        if is_released {
+            self.unreleased.release(*conn);
+        }
         cx.out.extend(pushes);
         self.cache.had(&wanted, &receiver, &cx.jobs);
     }

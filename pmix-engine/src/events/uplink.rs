@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pmix_types::message::Reply;
-use pmix_types::{DataRange, Event, ProcId, keys};
+use pmix_types::{DataRange, Event, ProcId, Status, keys};
 
 use crate::context::{Context, Owner};
 use crate::ids::ReplyTo;
@@ -89,6 +89,8 @@ fn reaches_further(event: &Event, cx: &Context) -> bool {
     may_go
         && match event.range {
             DataRange::RM | DataRange::NAMESPACE | DataRange::SESSION | DataRange::GLOBAL => true,
+            // whoever watches over the job that is released may be on another node
+            DataRange::CUSTOM if event.code == Status::DEBUGGER_RELEASE => true,
             DataRange::CUSTOM => event.custom_range().iter().any(|proc| !cx.is_here(proc)),
             _ => false,
         }

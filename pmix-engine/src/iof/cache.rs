@@ -70,13 +70,16 @@ pub(super) enum Cached {
 }
 
 impl Cache {
-    pub(super) fn push(&mut self, output: Output, rule: CacheRule) {
+    /// Keeps output; returns how many bytes are dropped for it.
+    pub(super) fn push(&mut self, output: Output, rule: CacheRule) -> u64 {
         let Output { source, channels, data, info, .. } = output;
         let held = self.sources.entry((source, channels)).or_default();
         let before = held.taken();
+        let bytes = held.bytes + data.len();
         let room = MAX_CACHE.saturating_sub(self.taken);
         held.push(&data, info, CacheRule { size: rule.size.min(held.bytes + room), ..rule });
         self.taken = self.taken + held.taken() - before;
+        (bytes - held.bytes) as u64
     }
 
     /// Takes out the output of these sources.

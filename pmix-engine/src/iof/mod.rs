@@ -203,7 +203,7 @@ impl Iof {
         }
         // output of an unknown namespace would never be dropped, as nobody deregisters that
         if !is_taken && cx.jobs.contains_key(&output.source.nspace) {
-            self.cache.push(output, rule.unwrap_or_default());
+            cx.stats.output_dropped += self.cache.push(output, rule.unwrap_or_default());
         }
         Ok(CallValue::Done)
     }

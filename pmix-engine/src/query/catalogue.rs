@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pmix_types::message::Failure;
-use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys, why};
+use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys, usage, why};
 
 /// A key of queries as the Standard describes it.
 struct Entry {
@@ -62,6 +62,7 @@ const CATALOGUE: &[Entry] = &[
     Entry { takes: PROCESS, ..own(&keys::MODEL_CPU_TYPE) },
     Entry { takes: PROCESS, ..own(&keys::MODEL_AFFINITY_POLICY) },
     Entry { takes: PROCESS, ..own(&why::LOOKS) },
+    Entry { takes: PROCESS, ..own(&usage::USAGE) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
     Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::Failure;
-use pmix_types::why::{LOOKS, ProcLook};
+use pmix_types::usage::{ProcUsage, USAGE};
+use pmix_types::why::{Activity, LOOKS, ProcLook};
 use pmix_types::{DataArray, Directives, Info, KeyName, Pid, ProcId, Rank, Status, Value, keys};
 
 use super::known::Known;
@@ -43,15 +44,16 @@ fn looks_of(result: Result<Answer, Failure>) -> Vec<ProcLook> {
 }
 
 /// About whom the kernel is to be asked: for the memory about the server and all processes that are connected, otherwise
-/// about those that queries name; `None` if no query wants to know.
-pub(super) fn to_measure(questions: &Questions, cx: &Context) -> Option<Vec<ProcLook>> {
+/// about those that queries name; and whether memory and processor time are enough. `None` if no query wants to know.
+pub(super) fn to_measure(questions: &Questions, cx: &Context) -> Option<(Vec<ProcLook>, bool)> {
     let asking = |key: &'static str| {
         let asks = move |open: &KeyName| open.as_str() == key;
         questions.asked.iter().filter(move |question| question.open().any(asks))
     };
     let is_for_memory = asking(keys::QUERY_MEMORY_USAGE.name()).next().is_some();
-    let mut looks = asking(LOOKS.name()).peekable();
-    if !is_for_memory && looks.peek().is_none() {
+    let is_brief = asking(LOOKS.name()).next().is_none();
+    let mut of_processes = asking(LOOKS.name()).chain(asking(USAGE.name())).peekable();
+    if !is_for_memory && of_processes.peek().is_none() {
         return None;
     }
     let (mut server, mut pids) = (None, BTreeMap::new());
@@ -60,19 +62,45 @@ pub(super) fn to_measure(questions: &Questions, cx: &Context) -> Option<Vec<Proc
         let all = cx.jobs.keys().cloned().map(ProcId::wildcard);
         pids.extend(pids_of(&all.collect::<Vec<_>>(), |client| client.stage == Stage::Connected, cx));
     }
-    for question in looks {
+    for question in of_processes {
         // what is wrong with it is told when it is answered
         let named = named_procs(&question.query.qualifiers, &questions.asker, cx).unwrap_or_default();
         pids.extend(pids_of(&named, runs, cx));
     }
-    Some(server.into_iter().chain(blank(pids, cx)).collect())
+    Some((server.into_iter().chain(blank(pids, cx)).collect(), is_brief))
 }
 
 /// Asks the kernel on behalf of the host.
 pub(crate) fn measure_for(call: CallId, procs: &[ProcId], cx: &mut Context) {
     let procs = blank(pids_of(procs, runs, cx), cx).collect();
     let id = cx.number_upcall(Owner::Measure(call));
-    cx.out.push(Command::Measure { id, procs });
+    cx.out.push(Command::Measure { id, procs, is_brief: false });
+}
+
+/// Asks the kernel what processes use, on behalf of the host.
+pub(crate) fn usage_for(call: CallId, procs: &[ProcId], cx: &mut Context) {
+    let procs = blank(pids_of(procs, runs, cx), cx).collect();
+    let id = cx.number_upcall(Owner::Usage(call));
+    cx.out.push(Command::Measure { id, procs, is_brief: true });
+}
+
+/// Tells the host, with what is known here.
+pub(crate) fn on_usage(call: CallId, result: Result<Answer, Failure>, cx: &mut Context) {
+    let all = looks_of(result).iter().map(|look| usage_of(look, cx)).collect();
+    cx.out.push(Command::Return { id: call, result: Ok(CallValue::Usage(all)) });
+}
+
+/// What a process uses, as the kernel says and as it has entered collectives here. Its clones count with it.
+fn usage_of(look: &ProcLook, cx: &Context) -> ProcUsage {
+    let mut usage = ProcUsage::new(look.proc.clone());
+    (usage.cpu_time, usage.rss) = (Some(look.cpu_time), Some(look.rss));
+    usage.stopped = Some(look.activity == Activity::Stopped);
+    let conns = cx.client(&look.proc).into_iter().flat_map(|client| &client.conns);
+    for conn in conns.filter_map(|conn| cx.conns.get(conn)) {
+        *usage.collectives.get_or_insert(0) += conn.tally.entered;
+        *usage.waited.get_or_insert_default() += conn.tally.waited(cx.now);
+    }
+    usage
 }
 
 /// Tells the host.
@@ -160,12 +188,30 @@ impl Known<'_> {
         qualifiers: &Directives,
         measured: &Measured,
     ) -> Result<Option<Value>, Failure> {
+        let named = self.required(LOOKS.name(), qualifiers, asker)?;
+        Ok(Some(ProcLook::write_all(self.shown(&named, asker, measured))))
+    }
+
+    /// What the named processes use.
+    pub(super) fn usage(
+        &self,
+        asker: &Caller,
+        qualifiers: &Directives,
+        measured: &Measured,
+    ) -> Result<Option<Value>, Failure> {
+        let named = self.required(USAGE.name(), qualifiers, asker)?;
+        let all: Vec<_> = self.shown(&named, asker, measured).map(|look| usage_of(look, self.cx)).collect();
+        Ok(Some(ProcUsage::write_all(&all)))
+    }
+
+    /// The processes that a query must name.
+    fn required(&self, key: &str, qualifiers: &Directives, asker: &Caller) -> Result<Vec<ProcId>, Failure> {
         let named = named_procs(qualifiers, asker, self.cx)?;
         if named.is_empty() {
-            let message = format!("{LOOKS} requires the qualifier {} or {}", keys::NSPACE, keys::PROCID);
+            let message = format!("{key} requires the qualifier {} or {}", keys::NSPACE, keys::PROCID);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        Ok(Some(ProcLook::write_all(self.shown(&named, asker, measured))))
+        Ok(named)
     }
 
     /// Those of the processes that are named, all if none is, that the asker may see.

@@ -27,7 +27,7 @@ pub(super) use grouped::Grouping;
 use known::Known;
 pub(super) use known::{Sources, Waiting};
 use measured::{Measured, to_measure};
-pub(super) use measured::{measure_for, on_measured};
+pub(super) use measured::{measure_for, on_measured, on_usage, usage_for};
 use question::{Outcome, Question, Questions, says};
 
 /// Queries that wait for the host or the driver.
@@ -113,12 +113,12 @@ impl Queries {
 
     /// Has the driver ask the kernel about processes, if a query asks for that and the host has not answered it.
     fn measure(&mut self, questions: Questions, sources: Sources<'_>, cx: &mut Context) {
-        let Some(procs) = to_measure(&questions, cx) else {
+        let Some((procs, is_brief)) = to_measure(&questions, cx) else {
             return complete(questions, &Measured::default(), sources, cx);
         };
         let id = cx.number_upcall(Owner::Query(questions.to));
         self.0.insert(id, Pending { questions, asked: AskedOf::Driver });
-        cx.out.push(Command::Measure { id, procs });
+        cx.out.push(Command::Measure { id, procs, is_brief });
     }
 }
 

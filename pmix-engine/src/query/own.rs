@@ -3,7 +3,9 @@
 use pmix_types::job::{Requester, Target, target_of};
 use pmix_types::message::Failure;
 use pmix_types::why::Wait;
-use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Status, Value, keys, why};
+use pmix_types::{
+    DataArray, Directives, Info, KeyName, ProcId, Query, Rank, Status, Value, keys, usage, why,
+};
 
 use super::catalogue;
 use super::known::Known;
@@ -80,6 +82,8 @@ impl Known<'_> {
             self.waits(asker, qualifiers)
         } else if name == why::LOOKS.name() {
             self.looks(asker, qualifiers, measured)
+        } else if name == usage::USAGE.name() {
+            self.usage(asker, qualifiers, measured)
         } else if name == keys::QUERY_MEMORY_USAGE.name() {
             self.memory_usage(asker, qualifiers, measured)
         } else if is_of_model(name)

@@ -200,6 +200,7 @@ impl What {
             | HostCall::Stats
             | HostCall::Waits(_)
             | HostCall::Looks(_)
+            | HostCall::Usage(_)
             | HostCall::Record => return None,
         };
         Some(Self::Call { id, name, about })

@@ -20,7 +20,13 @@ fn abt_01_hst_05_status_message_and_targets_go_to_the_host() {
             let (id, caller, request) = t.upcall();
             assert_same(
                 &caller,
-                &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None },
+                &Caller {
+                    proc: peer.proc.clone(),
+                    uid: USER.0,
+                    gid: Some(USER.1),
+                    object: None,
+                    trace: None,
+                },
             );
             assert_eq!(request, UpcallRequest::Abort(Abort::new(status, "why").with_procs(procs.clone())));
             t.answer(id, Ok(Answer::Done));

@@ -36,7 +36,10 @@ fn ini_07_cli_05_the_client_waits_for_the_host() {
     let peer = PeerCred { uid: USER.0, gid: Some(USER.1), pid: None };
     t.feed(Input::Hello { conn, peer, hello: hello.clone(), reattaches: false });
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: proc("job", 0), uid: USER.0, gid: Some(USER.1), object: None });
+    assert_same(
+        &caller,
+        &Caller { proc: proc("job", 0), uid: USER.0, gid: Some(USER.1), object: None, trace: None },
+    );
     let expected = ClientConnected::new(proc("job", 0)).with_directives(hello.directives);
     assert_eq!(request, UpcallRequest::ClientConnected(expected));
 
@@ -159,7 +162,10 @@ fn cli_06_ini_07_finalize_tells_the_host_and_waits() {
     let peer = t.connect(&proc("job", 0));
     let to = t.ask(&peer, Request::Finalize(Directives::new()));
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None });
+    assert_same(
+        &caller,
+        &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None, trace: None },
+    );
     assert_eq!(request, UpcallRequest::ClientFinalized(ClientFinalized::new(peer.proc.clone())));
     // gen_10: it has said goodbye already
     let late = t.ask(&peer, fence_all());
@@ -363,7 +369,7 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
         reattaches: false,
     });
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None });
+    assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None, trace: None });
     let directives = Directives::from(vec![
         Info::new(&keys::HOSTNAME, "there"),
         Info::new(&keys::USERID, 5u32),

@@ -226,7 +226,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
 
 /// The caller of collectives and fetches.
 pub(super) fn server_caller() -> Caller {
-    Caller { proc: proc("server", 0), uid: USER.0, gid: Some(2), object: None }
+    Caller { proc: proc("server", 0), uid: USER.0, gid: Some(2), object: None, trace: None }
 }
 
 /// A job on nodes `n0`, `n1`, ...; ranks of each as in a process map.

@@ -52,5 +52,7 @@ mod record;
 mod registry;
 mod resolve;
 mod setup;
+mod stats;
+mod usage;
 mod users;
 mod waits;

@@ -16,7 +16,10 @@ fn qry_10_gen_13_the_host_is_asked_with_the_askers_identity() {
     let peer = t.connect(&proc("job", 0));
     let to = t.ask(&peer, Request::Query(vec![unknown()]));
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None });
+    assert_same(
+        &caller,
+        &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None, trace: None },
+    );
     let identity = Directives::new().with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
     assert_eq!(request, UpcallRequest::Query(QueryRequest::new(vec![unknown()]).with_directives(identity)));
     let found = vec![results([Info::new(&keys::QUERY_QUEUE_LIST, "q")])];
@@ -201,7 +204,7 @@ fn qry_10_a_host_that_refuses_is_not_gone_around() {
 #[track_caller]
 pub(super) fn measure(t: &mut Harness) -> (UpcallId, Vec<ProcLook>) {
     match t.next() {
-        Command::Measure { id, procs } => (id, procs),
+        Command::Measure { id, procs, .. } => (id, procs),
         other => panic!("expected a measurement, not {other:?}"),
     }
 }

@@ -118,7 +118,7 @@ fn res_04_qry_10_the_host_is_asked_first_with_the_askers_identity() {
         let (id, caller, request) = t.upcall();
         assert_same(
             &caller,
-            &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None },
+            &Caller { proc: peer.proc.clone(), uid: USER.0, gid: Some(USER.1), object: None, trace: None },
         );
         let identity = Directives::new().with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
         assert_eq!(request, UpcallRequest::Query(QueryRequest::new(vec![query]).with_directives(identity)));

@@ -5,6 +5,7 @@ use pmix_types::message::{
     Connect, Failure, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers,
     Spawn,
 };
+use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook};
 use pmix_types::{
     App, DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Query, Rank, Scope, Status, Value,
@@ -193,7 +194,7 @@ fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
     let query = || Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]);
     for (peer, procs, has_server) in [(&s.alice, 2, false), (&s.bob, 1, false), (&s.root, 4, true)] {
         let to = s.t.ask(peer, query());
-        let Command::Measure { id, procs: mut looks } = s.t.next() else { panic!() };
+        let Command::Measure { id, procs: mut looks, .. } = s.t.next() else { panic!() };
         looks.iter_mut().for_each(|look| look.rss = 1 << 20);
         s.t.answer(id, Ok(Answer::Looks(looks)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
@@ -206,12 +207,29 @@ fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
 }
 
 #[test]
+fn qry_10_what_processes_of_others_use_is_not_told() {
+    let mut s = Scene::new([]);
+    let bobs = || Query::new(&USAGE).qualifier(&keys::PROCID, proc("bobs", 0));
+    for (peer, sees) in [(&s.alice, false), (&s.bob, true), (&s.root, true)] {
+        let to = s.t.ask(peer, Request::Query(vec![bobs()]));
+        let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
+        s.t.answer(id, Ok(Answer::Looks(procs)));
+        let Reply::Query(reply) = s.t.ok(to) else { panic!() };
+        let answer = reply.results[0].value.as_infos().unwrap().iter().find(|info| info.is(&USAGE));
+        let all = ProcUsage::read_all(&answer.unwrap().value);
+        assert_eq!(all.iter().map(|one| &one.proc).eq([&proc("bobs", 0)]), sees, "{}", peer.proc);
+        assert!(sees || all.is_empty());
+    }
+    s.t.finish();
+}
+
+#[test]
 fn qry_10_what_processes_of_others_do_is_not_told() {
     let mut s = Scene::new([]);
     let bobs = || Query::new(&LOOKS).qualifier(&keys::PROCID, proc("bobs", 0));
     for (peer, sees) in [(&s.alice, false), (&s.bob, true), (&s.root, true)] {
         let to = s.t.ask(peer, Request::Query(vec![bobs()]));
-        let Command::Measure { id, procs } = s.t.next() else { panic!() };
+        let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
         s.t.answer(id, Ok(Answer::Looks(procs)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
         let answer = reply.results[0].value.as_infos().unwrap().iter().find(|info| info.is(&LOOKS));
@@ -221,7 +239,7 @@ fn qry_10_what_processes_of_others_do_is_not_told() {
     }
     let to =
         s.t.ask(&s.alice, Request::Query(vec![Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "bobs")]));
-    let Command::Measure { id, procs } = s.t.next() else { panic!() };
+    let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
     assert_eq!(procs, [], "the kernel is not even asked");
     s.t.answer(id, Ok(Answer::Looks(procs)));
     s.t.fails(to, Status::ERR_INVALID_NAMESPACE);

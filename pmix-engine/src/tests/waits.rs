@@ -5,11 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_types::message::{Failure, Identity, Lookup, Publish, QueryReply, Reply, Request, Spawn};
 use pmix_types::why::{Activity, LOOKS, ProcLook, ProcSet, WAITS, Wait};
-use pmix_types::{App, DataArray, Info, Pid, Query, Scope, Status, keys};
+use pmix_types::{App, DataArray, DataRange, Event, Info, Pid, ProcId, Query, Scope, Status, keys};
 
 use super::super::ids::ReplyTo;
 use super::super::upcall::{QueryResults, Upcall};
-use super::super::{Answer, CallValue, HostCall, UpcallId, UpcallRequest};
+use super::super::{Answer, CallValue, Command, HostCall, UpcallId, UpcallRequest};
+use super::events::{host_event, register};
 use super::harness::*;
 use super::query::answered;
 use super::query_host::measure;
@@ -387,4 +388,72 @@ fn a_wait_reads_as_it_was_written() {
     let both = [wait, plain];
     assert_eq!(Wait::read_all(&Wait::write_all(&both)), both);
     assert_eq!(Wait::read_all(&1u32.into()), []);
+}
+
+fn ready(t: &mut Harness, peer: &Peer) {
+    let event = Event::new(Status::READY_FOR_DEBUG, peer.proc.clone()).with_range(DataRange::RM);
+    let to = t.ask(peer, Request::Notify(event));
+    t.done(to);
+}
+
+#[test]
+fn ini_09_who_is_ready_for_a_debugger_waits_until_it_is_released() {
+    let (mut t, peers) = Harness::local(2);
+    let release = Event::new(Status::DEBUGGER_RELEASE, ProcId::none()).with_range(DataRange::LOCAL);
+    let mut number = 0;
+    for peer in peers.iter().rev() {
+        number = register(&mut t, peer, vec![Status::DEBUGGER_RELEASE]);
+        ready(&mut t, peer);
+    }
+    t.advance(3);
+    let waits = waits_of(&mut t, &[]);
+    let [first, second] = &waits[..] else { panic!("{waits:?}") };
+    assert_eq!((first.operation.as_str(), first.waited), ("debugger release", Duration::from_secs(3)));
+    assert_eq!((&first.arrived, &second.arrived), (&set(&[("job", "0")]), &set(&[("job", "1")])));
+    assert!(!first.is_collective() && !first.at_host);
+    // one that is gone waits no more, and neither does one that is released
+    t.lose(&peers[1]);
+    t.drain();
+    assert_eq!(the_wait(&mut t).arrived, set(&[("job", "0")]));
+    host_event(&mut t, &release);
+    t.drain();
+    assert_eq!(waits_of(&mut t, &[]), []);
+    // a release that comes before a process has said that it is ready counts, too, but once
+    host_event(&mut t, &release);
+    t.drain();
+    ready(&mut t, &peers[0]);
+    assert_eq!(waits_of(&mut t, &[]), []);
+    ready(&mut t, &peers[0]);
+    assert_eq!(the_wait(&mut t).arrived, set(&[("job", "0")]));
+    // who would not hear of a release waits for none
+    let to = t.ask(&peers[0], Request::DeregisterEvents(number));
+    t.done(to);
+    assert_eq!(waits_of(&mut t, &[]), []);
+    t.lose(&peers[0]);
+    t.drain();
+    t.finish();
+}
+
+#[test]
+fn ini_09_a_release_that_is_kept_for_a_process_counts_and_tools_wait_for_no_debugger() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    host_event(&mut t, &Event::new(Status::DEBUGGER_RELEASE, ProcId::none()).with_range(DataRange::LOCAL));
+    register(&mut t, &peer, vec![Status::DEBUGGER_RELEASE]);
+    assert!(matches!(t.next(), Command::Push { .. }));
+    ready(&mut t, &peer);
+    assert_eq!(waits_of(&mut t, &[]), []);
+
+    let tool = Peer { conn: t.hello_as(Identity::Tool(None), USER), proc: proc("tool", 0) };
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
+    assert!(matches!(t.next(), Command::Accept { .. }));
+    register(&mut t, &tool, vec![Status::DEBUGGER_RELEASE]);
+    // the same release
+    assert!(matches!(t.next(), Command::Push { .. }));
+    ready(&mut t, &tool);
+    ready(&mut t, &tool);
+    assert_eq!(waits_of(&mut t, &[]), []);
+    t.finish();
 }

@@ -110,7 +110,7 @@ impl Collectives {
         let gathered = tokio::select! {
             // first, so that the other nodes hear even of an operation that is cancelled already
             biased;
-            gathered = self.0.site.all_gather(&name, &nodes, part) => gathered,
+            gathered = self.0.site.all_gather(&name, &nodes, part, cx.trace) => gathered,
             () = cx.cancelled() => return Err(Status::ERR_TIMEOUT.into()),
             () = self.ask_after(&awaited) => return Err(Status::ERROR.into()),
         };
@@ -194,7 +194,7 @@ impl Collectives {
         let give = |number: u64| {
             let (name, part, nodes) = (format!("{participants} {number}"), part.clone(), &nodes);
             async move {
-                let given = self.0.site.all_gather(&name, nodes, part);
+                let given = self.0.site.all_gather(&name, nodes, part, None);
                 if number == round {
                     return given.await.map(drop);
                 }

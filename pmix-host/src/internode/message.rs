@@ -1,5 +1,7 @@
 //! The format of everything that hosts of different nodes send each other.
 
+use std::num::NonZeroU64;
+
 use bytes::Bytes;
 use pmix_proto::{ClientBody, ServerBody, host, v1};
 use pmix_server::host::{BootstrapRequest, Bootstrapped};
@@ -22,8 +24,10 @@ pub(crate) enum PeerRequest {
     DirectModex { proc: ProcId, key: Option<String>, immediate: bool },
     /// What a process has requested from its own server.
     Request { caller: User, request: Request },
-    /// What a process publishes, looks up or unpublishes, with a ticket of its node.
-    Published { requester: Requester, request: Request, ticket: u64 },
+    /// The same, with a number of its node: it may come again to the successor of a head.
+    Ticketed { caller: User, request: Request, ticket: NonZeroU64 },
+    /// What a process publishes, looks up or unpublishes, with a ticket of its node. It may come again to the successor of a head.
+    Published { requester: Requester, request: Request, ticket: u64, is_again: bool },
     /// The end of a process, job or session, for which published data may have been kept.
     Ended(Ended),
     /// Nobody waits any more for the reply to the request with this ticket.
@@ -86,6 +90,21 @@ impl PeerRequest {
     pub(crate) const fn only_reads(&self) -> bool {
         matches!(self, Self::DirectModex { .. })
     }
+
+    /// Whether it may be carried out by a head, and once more by its successor, as if that had been once.
+    pub(crate) const fn may_be_repeated(&self) -> bool {
+        match self {
+            Self::Request { request, .. } => matches!(
+                request,
+                Request::Query(_) | Request::Abort(_) | Request::IofPull(_) | Request::Notify(_)
+            ),
+            // its output would be passed on twice
+            Self::News(News::Reports { .. }) | Self::Order(_) => false,
+            // whoever asks must know that it is the second time
+            Self::Published { .. } => false,
+            _ => true,
+        }
+    }
 }
 
 impl PeerReply {
@@ -124,10 +143,12 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
             let (proc, key) = (Some(proc.into()), key.clone());
             (None, Content::DirectModex(v1::DirectModex { proc, key, immediate: *immediate }))
         }
-        PeerRequest::Request { caller, request } => (Some(caller), Content::Request(request.into())),
-        PeerRequest::Published { requester: Requester { user, session, .. }, request, ticket } => {
-            let request = Some(request.into());
-            let published = v1::PublishedRequest { request, session: *session, ticket: *ticket };
+        PeerRequest::Request { caller, request } | PeerRequest::Ticketed { caller, request, .. } => {
+            (Some(caller), Content::Request(request.into()))
+        }
+        PeerRequest::Published { requester: Requester { user, session, .. }, request, ticket, is_again } => {
+            let (request, session) = (Some(request.into()), *session);
+            let published = v1::PublishedRequest { request, session, ticket: *ticket, is_again: *is_again };
             (Some(user), Content::Published(published))
         }
         PeerRequest::Ended(ended) => (None, Content::Over(encode_ended(ended))),
@@ -151,6 +172,7 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
         uid: caller.map_or(0, |user| user.uid),
         gid: caller.and_then(|user| user.gid),
         content: Some(content),
+        ticket: if let PeerRequest::Ticketed { ticket, .. } = request { ticket.get() } else { 0 },
     };
     host::encode_request(&message)
 }
@@ -167,16 +189,22 @@ pub(crate) fn decode_request(from: &str, bytes: Bytes) -> Result<PeerRequest, Fa
 
 fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
     use v1::host_request::Content;
-    let v1::HostRequest { caller, uid, gid, content, .. } = form;
+    let v1::HostRequest { caller, uid, gid, content, ticket, .. } = form;
     let user = || Some(User { proc: caller?.try_into().ok()?, uid, gid });
     Some(match content? {
         Content::DirectModex(v1::DirectModex { proc, key, immediate }) => {
             PeerRequest::DirectModex { proc: proc?.try_into().ok()?, key, immediate }
         }
-        Content::Request(body) => PeerRequest::Request { caller: user()?, request: request_in(Some(body))? },
-        Content::Published(v1::PublishedRequest { request, session, ticket }) => {
+        Content::Request(body) => {
+            let (caller, request) = (user()?, request_in(Some(body))?);
+            match NonZeroU64::new(ticket) {
+                None => PeerRequest::Request { caller, request },
+                Some(ticket) => PeerRequest::Ticketed { caller, request, ticket },
+            }
+        }
+        Content::Published(v1::PublishedRequest { request, session, ticket, is_again }) => {
             let requester = Requester { user: user()?, node: from.to_owned(), session };
-            PeerRequest::Published { requester, request: request_in(request)?, ticket }
+            PeerRequest::Published { requester, request: request_in(request)?, ticket, is_again }
         }
         Content::Over(over) => PeerRequest::Ended(decode_ended(from, over)?),
         Content::GiveUp(ticket) => PeerRequest::GiveUp(ticket),

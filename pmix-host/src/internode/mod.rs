@@ -1,11 +1,13 @@
 //! What the hosts of different nodes send each other: one versioned format for everything, encoded in
 //! `message.rs`, and the orders of a head and the news of its nodes in `order.rs`.
 
+mod held;
 mod message;
 mod operation;
 mod order;
 mod site;
 
+pub(crate) use self::held::{HeldJob, HeldProc, HeldPull};
 #[cfg(test)]
 pub(crate) use self::message::encode_request;
 pub(crate) use self::message::{

@@ -9,6 +9,7 @@ use pmix_server::Account;
 use pmix_types::message::{IofPull, Request};
 use pmix_types::{App, Directives, Event, Info, IofChannels, Nspace, ProcId, Rank};
 
+use super::held::{HeldJob, HeldPull};
 use super::message::request_in;
 use crate::binding::{BindingPolicy, Bound};
 use crate::user::User;
@@ -35,10 +36,7 @@ pub(crate) enum Order {
         proc: ProcId,
         reason: String,
     },
-    EndJob {
-        number: u32,
-        nspace: Nspace,
-    },
+    EndJob(Nspace),
     KeepRecord {
         nspace: Nspace,
         why: String,
@@ -76,6 +74,8 @@ pub(crate) enum Order {
         here: u32,
         all: u32,
     },
+    /// Tells what it has of jobs, to the successor of its head.
+    Holdings,
     /// One of the orders that differ for the job of another user.
     OfUser {
         uid: u32,
@@ -127,6 +127,8 @@ pub(crate) struct Told {
     pub(crate) procs: Vec<ProcId>,
     /// Of processes in rank order.
     pub(crate) bound: Vec<Option<Bound>>,
+    pub(crate) held: Vec<HeldJob>,
+    pub(crate) pulls: Vec<HeldPull>,
 }
 
 fn procs_form(procs: &[ProcId]) -> Vec<v1::Proc> {
@@ -204,9 +206,7 @@ impl Order {
             Self::ProcEnded { proc, reason } => {
                 What::ProcEnded(v1::ProcEnded { proc: Some(proc.into()), reason: reason.clone() })
             }
-            Self::EndJob { number, nspace } => {
-                What::EndJob(v1::EndJob { number: *number, nspace: nspace.to_string() })
-            }
+            Self::EndJob(nspace) => What::EndJob(nspace.to_string()),
             Self::KeepRecord { nspace, why } => {
                 What::KeepRecord(v1::KeepRecord { nspace: nspace.to_string(), why: why.clone() })
             }
@@ -249,6 +249,7 @@ impl Order {
                 let (nspace, is_required) = (nspace.to_string(), policy.is_required);
                 What::Bind(v1::Bind { nspace, map_by, rank_by, bind_to, is_required, here: *here, all: *all })
             }
+            Self::Holdings => What::Holdings(v1::Holdings {}),
             Self::OfUser { uid, gid, order } => What::OfUser(Box::new(v1::OfUser {
                 uid: *uid,
                 gid: *gid,
@@ -263,6 +264,14 @@ impl Order {
         match user {
             None => self,
             Some(user) => Self::OfUser { uid: user.uid(), gid: user.gid(), order: Box::new(self) },
+        }
+    }
+
+    /// Whether it starts processes.
+    pub(crate) fn is_launch(&self) -> bool {
+        match self {
+            Self::OfUser { order, .. } => order.is_launch(),
+            order => matches!(order, Self::Launch { .. }),
         }
     }
 
@@ -290,7 +299,7 @@ impl Order {
             What::ProcEnded(ended) => {
                 Self::ProcEnded { proc: ended.proc?.try_into().ok()?, reason: ended.reason }
             }
-            What::EndJob(end) => Self::EndJob { number: end.number, nspace: nspace(end.nspace)? },
+            What::EndJob(name) => Self::EndJob(nspace(name)?),
             What::KeepRecord(keep) => Self::KeepRecord { nspace: nspace(keep.nspace)?, why: keep.why },
             What::Notify(event) => Self::Notify(event.try_into().ok()?),
             What::Deliver(deliver) => Self::Deliver {
@@ -334,6 +343,7 @@ impl Order {
                 here: bind.here,
                 all: bind.all,
             },
+            What::Holdings(v1::Holdings {}) => Self::Holdings,
             What::OfUser(of_user) => {
                 let order = Self::read(*of_user.order?).filter(Self::has_user)?;
                 Self::OfUser { uid: of_user.uid, gid: of_user.gid, order: Box::new(order) }
@@ -428,149 +438,19 @@ impl Told {
             text: self.text.clone(),
             procs: procs_form(&self.procs),
             bindings: self.bound.iter().map(|bound| binding_form(bound.as_ref())).collect(),
+            held: self.held.iter().map(HeldJob::form).collect(),
+            pulls: self.pulls.iter().map(HeldPull::form).collect(),
         }
     }
 
     pub(super) fn read(form: v1::Told) -> Option<Self> {
         let bound = form.bindings.into_iter().map(binding_in).collect::<Option<_>>()?;
-        Some(Self { yes: form.yes, text: form.text, procs: procs_in(form.procs)?, bound })
+        let held = form.held.into_iter().map(HeldJob::read).collect::<Option<_>>()?;
+        let pulls = form.pulls.into_iter().map(HeldPull::read).collect::<Option<_>>()?;
+        Some(Self { yes: form.yes, text: form.text, procs: procs_in(form.procs)?, bound, held, pulls })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::ffi::OsStringExt;
-
-    use pmix_types::{DataRange, Status, keys};
-
-    use super::*;
-
-    fn nspace() -> Nspace {
-        Nspace::new("job").unwrap()
-    }
-
-    fn proc(rank: u32) -> ProcId {
-        ProcId::new(nspace(), Rank::from_raw(rank))
-    }
-
-    fn bound() -> Bound {
-        let processors = "0-2,8".parse().unwrap();
-        Bound { processors, place: "cores 0-3".into(), locality: "SK0:CR0-3".into(), is_exclusive: true }
-    }
-
-    fn of_user(order: Order) -> Order {
-        order.of(Some(&Account::with_groups(4001, 4002, vec![4002])))
-    }
-
-    #[test]
-    fn orders_arrive_as_they_were_given() {
-        let info = || Info::required(&keys::JOB_SIZE, 4_u32);
-        let mut app = App::new("./a", 2).args(["x"]);
-        app.cwd = Some("/d".into());
-        app.env.push("A=b".into());
-        app.info.push(info());
-        let launch = |rank, cwd: Option<&str>| ProcToLaunch {
-            rank: Rank::from_raw(rank),
-            app: 0,
-            cwd: cwd.map(Into::into),
-            takes_stdin: cwd.is_some(),
-            bound: cwd.is_some().then(bound),
-        };
-        let mut event = Event::new(Status::ERR_PROC_ABORTED, proc(1));
-        event.range = DataRange::CUSTOM;
-        event.info.push(info());
-        let ranks = vec![Rank::from_raw(3), Rank::from_raw(1)];
-        let required = BindingPolicy { is_required: true, overload: true, ..BindingPolicy::default() };
-        let required = required.map_by("l3cache:pe=2:nooversubscribe").unwrap().rank_by("fill").unwrap();
-        let required = required.bind_to("hwthread").unwrap();
-        for order in [
-            Order::RegisterJob {
-                number: 7,
-                nspace: nspace(),
-                infos: vec![info()],
-                ranks,
-                in_session: vec![1],
-            },
-            Order::Knows(nspace()),
-            Order::SetUp { nspace: nspace(), infos: vec![info()] },
-            Order::WorkDir(7),
-            Order::ProcEnded { proc: proc(2), reason: "exit code 3".into() },
-            Order::EndJob { number: 7, nspace: nspace() },
-            Order::KeepRecord { nspace: nspace(), why: "it failed".into() },
-            Order::Notify(event),
-            Order::Deliver {
-                source: proc(0),
-                channels: IofChannels::STDERR,
-                data: "line".into(),
-                info: vec![info()].into(),
-            },
-            Order::Launch {
-                nspace: nspace(),
-                apps: vec![app],
-                procs: vec![launch(0, None), launch(5, Some("/w"))],
-                inherited: Some(vec![
-                    ("A".into(), "b=c".into()),
-                    ("E".into(), OsString::from_vec(vec![0xff])),
-                    ("=C:".into(), "".into()),
-                ]),
-            },
-            Order::Launch {
-                nspace: nspace(),
-                apps: Vec::new(),
-                procs: Vec::new(),
-                inherited: Some(Vec::new()),
-            },
-            Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), inherited: None },
-            Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
-            Order::Terminate(vec![proc(1)]),
-            Order::PushStdin { procs: vec![proc(0)], data: "input".into(), is_end: true },
-            Order::WhichEnded(vec![proc(4)]),
-            Order::Bind { nspace: nspace(), policy: BindingPolicy::default(), here: 2, all: 9 },
-            Order::Bind { nspace: nspace(), policy: required, here: 1, all: 1 },
-            of_user(Order::WorkDir(7)),
-        ] {
-            assert_eq!(Order::read(order.form()), Some(order));
-        }
-        // what is the same for all users has none, an order within an order within an order neither
-        for wrong in [Order::EndJob { number: 7, nspace: nspace() }, of_user(Order::WorkDir(7))] {
-            assert_eq!(Order::read(of_user(wrong).form()), None);
-        }
-        assert_eq!(Order::read(v1::Order::default()), None);
-        for wrong in [&b"no value"[..], b"=x", b"A=\0"] {
-            assert_eq!(variable_in(&wrong.to_vec().into()), None);
-        }
-    }
-
-    #[test]
-    fn news_arrive_as_they_were_told() {
-        let user = User::new(proc(1), 7, Some(8));
-        let output =
-            |channel, data: &'static str| LaunchReport::Output { proc: proc(1), channel, data: data.into() };
-        let ended = |exit| LaunchReport::Ended { proc: proc(2), exit };
-        let reports = vec![
-            LaunchReport::Started { proc: proc(0), pid: 4711, executable: "/bin/a".into() },
-            output(OutputChannel::Stdout, "out"),
-            output(OutputChannel::Stderr, ""),
-            ended(ProcExit::Code(3)),
-            ended(ProcExit::Signal(9)),
-        ];
-        for news in [
-            News::Connected(proc(1)),
-            News::Finalized(proc(2)),
-            News::Lost { proc: proc(3), order: 9 },
-            News::ToolLost(proc(4)),
-            News::EndOfHost(user.clone()),
-            News::Reports { nspace: nspace(), reports },
-            News::PullEnded { caller: user.clone(), pull: IofPull::new(vec![proc(0)], IofChannels::STDOUT) },
-        ] {
-            assert_eq!(News::read(news.form(), || Some(user.clone())), Some(news));
-        }
-        let told = Told {
-            yes: true,
-            text: Some("/f".into()),
-            procs: vec![proc(1)],
-            bound: vec![Some(bound()), None],
-        };
-        assert_eq!(Told::read(told.form()), Some(told));
-    }
-}
+#[path = "order_tests.rs"]
+mod tests;

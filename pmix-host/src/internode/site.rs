@@ -10,6 +10,7 @@ use pmix_server::ServerHandle;
 use pmix_server::host::{HostError, HostResult, UpcallContext};
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
+use pmix_types::trace::TraceContext;
 use pmix_types::{Nspace, Status};
 
 use super::message::{PeerReply, PeerRequest, decode_reply, encode_request};
@@ -123,8 +124,7 @@ impl Site {
     ) -> Result<PeerReply, Failure> {
         tokio::select! {
             reply = self.tell(node, request) => {
-                let reply = reply.map_err(|error| Failure::new(Status::ERR_UNREACH, error.to_string()))?;
-                decode_reply(reply)
+                decode_reply(reply.map_err(|error| unanswered(&error))?)
             }
             () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
         }
@@ -145,16 +145,23 @@ impl Site {
             Failure::new(Status::ERR_TIMEOUT, message)
         };
         let reply = tokio::time::timeout(limit, self.tell(node, request)).await.map_err(late)?;
-        decode_reply(reply.map_err(|error| Failure::new(Status::ERR_UNREACH, error.to_string()))?)
+        decode_reply(reply.map_err(|error| unanswered(&error))?)
     }
 
-    /// Sends a request to the host of another node and returns its reply as it came.
+    /// Sends a request to the host of another node and returns its reply as it came. To the successor of a head it is sent again,
+    /// if it may be.
     pub(crate) async fn tell(&self, node: &str, request: &PeerRequest) -> Result<Bytes, ExchangeError> {
         let encoded = encode_request(request);
-        if request.only_reads() {
-            return self.exchange.read(node, encoded).await;
+        loop {
+            let told = match request.only_reads() {
+                true => self.exchange.read(node, encoded.clone()).await,
+                false => self.exchange.fetch(node, encoded.clone()).await,
+            };
+            match told {
+                Err(ExchangeError::Replaced { .. }) if request.may_be_repeated() => {}
+                told => return told,
+            }
         }
-        self.exchange.fetch(node, encoded).await
     }
 
     /// Exchanges parts of an operation with other nodes.
@@ -163,7 +170,20 @@ impl Site {
         operation: &str,
         nodes: &[String],
         part: Bytes,
+        trace: Option<TraceContext>,
     ) -> Result<Vec<Bytes>, ExchangeError> {
-        self.exchange.all_gather(operation, nodes, part).await
+        match trace {
+            Some(span) => self.exchange.all_gather_traced(operation, nodes, part, span).await,
+            None => self.exchange.all_gather(operation, nodes, part).await,
+        }
     }
+}
+
+/// Why a node has not answered.
+fn unanswered(error: &ExchangeError) -> Failure {
+    let status = match error {
+        ExchangeError::Replaced { .. } => Status::ERR_LOST_CONNECTION,
+        _ => Status::ERR_UNREACH,
+    };
+    Failure::new(status, error.to_string())
 }

@@ -1,11 +1,14 @@
 //! What the hosts of several nodes in one process share: jobs, and the launcher that starts them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use pmix_server::host::HostResult;
+use pmix_types::Nspace;
 
 use super::node::{Node, Nodes};
+use super::store::{JobStore, TicketOf};
 use super::table::JobTable;
 use crate::Launcher;
 use crate::allocations::Allocations;
@@ -23,6 +26,10 @@ pub(crate) struct Cluster {
     nodes: Mutex<Vec<Weak<dyn Node>>>,
     /// No more jobs are started.
     is_closed: AtomicBool,
+    /// What keeps jobs for a successor.
+    store: OnceLock<Arc<dyn JobStore>>,
+    /// What has become of spawns that were requested of the head before this one.
+    settled: Mutex<HashMap<TicketOf, Result<Nspace, Nspace>>>,
 }
 
 impl Cluster {
@@ -35,7 +42,38 @@ impl Cluster {
             started: AtomicU32::new(0),
             nodes: Mutex::default(),
             is_closed: AtomicBool::new(false),
+            store: OnceLock::new(),
+            settled: Mutex::default(),
         }
+    }
+
+    /// Has jobs kept by this from now on. The first one counts.
+    pub(crate) fn keep_jobs_in(&self, store: Arc<dyn JobStore>) {
+        let _ = self.store.set(store);
+    }
+
+    pub(super) fn store(&self) -> Option<&dyn JobStore> {
+        self.store.get().map(|store| &**store)
+    }
+
+    /// Counts jobs from these numbers on, which others have had.
+    pub(super) fn count_from(&self, job: Option<u32>, child: Option<u32>) {
+        self.started.fetch_max(job.map_or(0, |job| job.saturating_add(1)), Ordering::Relaxed);
+        self.spawned.fetch_max(child.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// The last number of a job that a process has started.
+    pub(super) fn last_child(&self) -> u32 {
+        self.spawned.load(Ordering::Relaxed)
+    }
+
+    /// What has become of a spawn that was requested of the head before: a job, or one that did not start.
+    pub(super) fn settle(&self, ticket: TicketOf, job: Result<Nspace, Nspace>) {
+        lock(&self.settled).insert(ticket, job);
+    }
+
+    pub(super) fn settled(&self, ticket: &TicketOf) -> Option<Result<Nspace, Nspace>> {
+        lock(&self.settled).get(ticket).cloned()
     }
 
     /// Takes further nodes, and forgets those that are no more.

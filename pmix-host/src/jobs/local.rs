@@ -9,7 +9,7 @@ use pmix_server::Account;
 use pmix_server::host::HostResult;
 use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
 
-use super::directories;
+use super::directories::Directories;
 use super::error::StartError;
 use super::node::{Node, NodeJob, ProcEnvironment};
 use super::record::RecordFiles;
@@ -21,11 +21,17 @@ pub(crate) struct LocalNode {
     site: Arc<Site>,
     published: Arc<Publishing>,
     records: Arc<RecordFiles>,
+    directories: Directories,
 }
 
 impl LocalNode {
     pub(crate) fn new(site: Arc<Site>, published: Arc<Publishing>, records: Arc<RecordFiles>) -> Self {
-        Self { site, published, records }
+        Self { site, published, records, directories: Directories::default() }
+    }
+
+    /// Makes what a process may use from now on: it is about to be let in.
+    pub(crate) async fn let_in(&self, proc: &ProcId) -> HostResult<()> {
+        self.directories.make(&proc.nspace).await
     }
 }
 
@@ -50,7 +56,7 @@ impl Node for LocalNode {
         user: Option<&Account>,
     ) -> Result<(), StartError> {
         let server = self.site.server()?;
-        let spec = directories::make(server, number, job, user).await?;
+        let spec = self.directories.plan(server, number, job, user);
         Ok(server.register_nspace(spec).await?)
     }
 
@@ -70,7 +76,7 @@ impl Node for LocalNode {
     }
 
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String> {
-        directories::work_dir(self.site.server()?, number, user).await
+        self.directories.work_dir(self.site.server()?, number, user).await
     }
 
     async fn proc_started(&self, proc: &ProcId, pid: i32) {
@@ -85,10 +91,10 @@ impl Node for LocalNode {
         }
     }
 
-    async fn end_job(&self, number: u32, nspace: &Nspace) {
+    async fn end_job(&self, nspace: &Nspace) {
         if let Ok(server) = self.site.server() {
             let _ = server.deregister_nspace(nspace).await;
-            directories::remove(server, number).await;
+            self.directories.remove(nspace).await;
         }
         self.published.forget_job(nspace);
     }

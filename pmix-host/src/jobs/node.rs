@@ -45,7 +45,7 @@ pub(crate) trait Node: Send + Sync {
 
     /// Removes a job with its directory, and data that its processes have published for no longer than the job. Does
     /// nothing if the job is unknown.
-    async fn end_job(&self, number: u32, nspace: &Nspace);
+    async fn end_job(&self, nspace: &Nspace);
 
     /// Writes down what its server has on record, because of a job; returns the file, if there is one.
     async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf>;
@@ -125,8 +125,8 @@ impl Nodes {
         join_all(registered).await.into_iter().collect()
     }
 
-    pub(crate) async fn end_job(&self, number: u32, nspace: &Nspace) {
-        join_all(self.0.values().map(|node| node.end_job(number, nspace))).await;
+    pub(crate) async fn end_job(&self, nspace: &Nspace) {
+        join_all(self.0.values().map(|node| node.end_job(nspace))).await;
     }
 
     /// The records of all nodes, by their names.

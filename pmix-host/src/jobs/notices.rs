@@ -44,6 +44,14 @@ impl Ends {
         })
     }
 
+    const fn from_bits(bits: u32) -> Self {
+        match bits & 3 {
+            0 => Self::None,
+            1 => Self::Abnormal,
+            _ => Self::All,
+        }
+    }
+
     fn has(self, status: Status) -> bool {
         self == Self::All || self == Self::Abnormal && !status.is_success()
     }
@@ -71,6 +79,26 @@ impl Notices {
                 &keys::LOG_PROC_ABNORMAL_TERMINATION,
             )?,
         })
+    }
+
+    /// As a number, for [`from_bits`](Self::from_bits).
+    pub(crate) fn to_bits(self) -> u32 {
+        let flags = [self.start, self.end, self.is_silent, self.log_start, self.log_end];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
+        (flags << 2 | self.log_procs as u32) << 2 | self.procs as u32
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        let flag = |number: u32| bits >> (4 + number) & 1 == 1;
+        Self {
+            procs: Ends::from_bits(bits),
+            log_procs: Ends::from_bits(bits >> 2),
+            start: flag(0),
+            end: flag(1),
+            is_silent: flag(2),
+            log_start: flag(3),
+            log_end: flag(4),
+        }
     }
 
     /// Whether the requester wants the start of the job.

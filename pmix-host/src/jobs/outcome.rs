@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_types::{Nspace, ProcId, ProcInfo, Rank, Status};
+use pmix_types::{Nspace, ProcId, ProcInfo, ProcState, Rank, Status};
 
 use super::report::JobOutcome;
 use crate::ProcExit;
@@ -83,4 +83,13 @@ impl Course {
             _ => JobOutcome { exit_code: own_code, status, first_failure, procs },
         }
     }
+}
+
+/// Takes the end of a process down, which may have left without finalize.
+pub(super) fn note_end(row: &mut ProcInfo, exit: ProcExit, left_early: bool) {
+    row.exit_code = exit.shell_code();
+    row.state = match exit {
+        ProcExit::Code(0) if left_early => ProcState::TERM_WO_SYNC,
+        exit => exit.state(),
+    };
 }

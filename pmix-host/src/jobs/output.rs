@@ -25,7 +25,8 @@ pub(super) async fn forward(
     let channels = IofChannels::from(channel);
     let (mut nodes, mut is_kept) = (BTreeSet::new(), true);
     let mut is_held = false;
-    if let Some(job) = table.entries().get(&source.nspace) {
+    if let Some(job) = table.entries().get_mut(&source.nspace) {
+        *job.written.entry(source.rank).or_default() += data.len() as u64;
         for puller in job.forwarding.pullers.iter().filter(|puller| puller.wants(source, channels)) {
             nodes.insert(puller.node.clone());
             is_kept &= puller.copies;

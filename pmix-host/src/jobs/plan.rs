@@ -23,7 +23,7 @@ pub(crate) const MAX_PROCS: usize = 1 << 20;
 const MAX_PROCS_OF_USER: usize = 1 << 16;
 
 /// Where each rank goes, and what it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Nodes in use.
     pub(crate) nodes: Vec<String>,
@@ -101,17 +101,26 @@ impl Plan {
             let chosen = places.take(&nodes, members.len(), deals).map_err(|slots| {
                 let names = nodes.iter().filter_map(|node| all.get(*node)).cloned().collect::<Vec<_>>();
                 let taken: u32 = nodes.iter().filter_map(|node| room.get(*node)?.taken).sum();
+                let many = |count: u64, one: &str, many: &str| match count {
+                    1 => format!("1 {one}"),
+                    _ => format!("{count} {many}"),
+                };
+                let slots = many(slots, "slot", "slots");
                 let (have, remedy) = match taken {
-                    0 => (format!("{slots} slots"), "give them more slots, or start fewer processes"),
+                    0 => (slots, "give the nodes more slots, or start fewer processes"),
                     _ => (
-                        format!("{slots} slots left beside {taken} processes of other jobs"),
+                        format!(
+                            "{slots} left beside {} of other jobs",
+                            many(taken.into(), "process", "processes")
+                        ),
                         "wait for these, or start fewer processes",
                     ),
                 };
                 let message = format!(
-                    "{nspace}: {} processes are to run on {}, which have {have}: {remedy}",
-                    members.len(),
-                    names.join(", ")
+                    "{nspace}: {} to run on {}, which {} {have}: {remedy}",
+                    many(members.len() as u64, "process is", "processes are"),
+                    names.join(", "),
+                    if names.len() == 1 { "has" } else { "have" },
                 );
                 HostError::new(Status::ERR_JOB_FAILED_TO_MAP, message)
             })?;
@@ -138,6 +147,30 @@ impl Plan {
         }
         let nodes = all.into_iter().enumerate().filter(|(node, _)| used.contains(node));
         Self { nodes: nodes.map(|(_, name)| name).collect(), ranks, in_session_dir, stops: Vec::new() }
+    }
+
+    /// Node, application and count of each run of ranks that have the same, for [`of_runs`](Self::of_runs).
+    pub(crate) fn runs(&self) -> Vec<u32> {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let runs = self.ranks.chunk_by(|one, other| one == other);
+        runs.filter_map(|run| run.first().map(|(node, app)| [number(*node), number(*app), number(run.len())]))
+            .flatten()
+            .collect()
+    }
+
+    /// The plan of a job that has started; `None` if it makes no sense.
+    pub(crate) fn of_runs(nodes: Vec<String>, runs: &[u32]) -> Option<Self> {
+        let mut ranks = Vec::new();
+        for run in runs.chunks(3) {
+            let &[node, app, count] = run else { return None };
+            let (node, app) = (usize::try_from(node).ok()?, usize::try_from(app).ok()?);
+            let count = usize::try_from(count).ok()?;
+            if node >= nodes.len() || count > MAX_PROCS - ranks.len() {
+                return None;
+            }
+            ranks.extend(std::iter::repeat_n((node, app), count));
+        }
+        Some(Self { nodes, ranks, in_session_dir: Vec::new(), stops: Vec::new() })
     }
 
     fn ids(&self) -> impl Iterator<Item = (Rank, usize, usize)> + '_ {

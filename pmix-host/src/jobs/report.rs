@@ -7,6 +7,7 @@ use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, S
 
 use pmix_server::Account;
 
+use super::store::TicketOf;
 use crate::{Bound, LaunchReport, ProcExit};
 
 /// A job to be started by [`StandardHost::start_job`](crate::StandardHost::start_job).
@@ -32,6 +33,8 @@ pub struct JobStart {
     /// Directives of the job, as for Spawn: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of an
     /// application override them (SPN-01).
     pub directives: Directives,
+    /// The number of the request for it, if that may come again.
+    pub(crate) ticket: Option<TicketOf>,
 }
 
 impl JobStart {
@@ -48,6 +51,7 @@ impl JobStart {
             stdin: None,
             user: None,
             directives: Directives::new(),
+            ticket: None,
         }
     }
 

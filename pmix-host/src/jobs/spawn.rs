@@ -11,6 +11,7 @@ use super::error::StartError;
 use super::report::{JobReport, JobStart};
 use super::running::RunningJob;
 use super::start::Jobs;
+use super::store::TicketOf;
 use crate::user::is_trusted;
 
 impl Jobs {
@@ -20,22 +21,35 @@ impl Jobs {
     /// Daemons of a debugger become a job of their own; of an application and its daemons, the namespace is that of the
     /// application (DBG-01).
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
-        self.spawn_from(self.site.node(), cx, req).await
+        self.spawn_from(self.site.node(), cx, req, None).await
     }
 
     /// The same for a process whose server is on this node.
-    pub(crate) async fn spawn_from(&self, node: &str, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+    ///
+    /// With a ticket, the request may come again, to a successor of this host: it says then what has become of the first one.
+    pub(crate) async fn spawn_from(
+        &self,
+        node: &str,
+        cx: &UpcallContext,
+        req: Spawn,
+        ticket: Option<u64>,
+    ) -> HostResult<Nspace> {
+        let ticket = ticket.map(|ticket| (node.to_owned(), ticket));
+        if let Some(settled) = ticket.as_ref().and_then(|ticket| self.settled(ticket)) {
+            return settled;
+        }
         let Spawn { apps, mut directives, .. } = req;
         let Parts { apps, daemons } = Parts::of(apps, &mut directives)?;
         if apps.is_empty() && !daemons.is_empty() {
-            return Ok(self.spawn_one(node, cx, daemons, directives).await?.nspace);
+            return Ok(self.spawn_one(node, cx, (daemons, directives), ticket).await?.nspace);
         }
         if daemons.is_empty() {
-            return Ok(self.spawn_one(node, cx, apps, directives).await?.nspace);
+            return Ok(self.spawn_one(node, cx, (apps, directives), ticket).await?.nspace);
         }
-        let app = self.spawn_one(node, cx, apps, daemons::of_application(&directives)).await?;
+        let app = self.spawn_one(node, cx, (apps, daemons::of_application(&directives)), ticket).await?;
         let target = ProcId::wildcard(app.nspace.clone());
-        let daemons = self.spawn_one(node, cx, daemons, daemons::directives(&directives, target)).await;
+        let directives = daemons::directives(&directives, target);
+        let daemons = self.spawn_one(node, cx, (daemons, directives), None).await;
         if let Err(error) = daemons {
             // one spawn, so all or nothing
             let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
@@ -48,10 +62,9 @@ impl Jobs {
         &self,
         node: &str,
         cx: &UpcallContext,
-        apps: Vec<App>,
-        directives: Directives,
+        (apps, mut directives): (Vec<App>, Directives),
+        ticket: Option<TicketOf>,
     ) -> HostResult<Spawned> {
-        let mut directives = directives;
         let parent = &self.parent(cx, &mut directives)?;
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
@@ -61,7 +74,7 @@ impl Jobs {
             .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
         let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
         start.directives = directives;
-        start.user = user;
+        (start.user, start.ticket) = (user, ticket);
         start.stdin = stdin.filter(|_| self.cluster.launcher.takes_stdin());
         let owner = self.cluster.table.entries().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
@@ -127,13 +140,13 @@ struct Spawned {
 }
 
 /// The job of the parent; a tool has none.
-struct Owner {
-    control: mpsc::UnboundedSender<Control>,
-    reports: mpsc::Sender<JobReport>,
+pub(super) struct Owner {
+    pub(super) control: mpsc::UnboundedSender<Control>,
+    pub(super) reports: mpsc::Sender<JobReport>,
 }
 
 /// Passes the reports of a job to the reader of its parent's reports.
-async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
+pub(super) async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
     while let Some(report) = job.next_report().await {
         let Some(owner) = &owner else { continue };
         match report {

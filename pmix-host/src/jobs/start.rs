@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use pmix_server::Account;
 use pmix_server::host::HostError;
@@ -15,6 +16,7 @@ use super::bindings::Bindings;
 use super::cluster::Cluster;
 use super::daemons;
 use super::error::StartError;
+use super::kept::JobFacts;
 use super::neighbours::{Neighbours, by_node, describe_apps};
 use super::node::NodeJob;
 use super::plan::{Plan, Starting, check_room};
@@ -23,8 +25,10 @@ use super::requests::JobRequests;
 use super::running::RunningJob;
 use super::setup::Wishes;
 use super::slots::Room;
-use super::supervise::{REPORTS, Supervisor, Watched};
+use super::store::JobStore;
+use super::supervise::{REPORTS, Supervisor};
 use super::table::{Forwarding, Hold, JobEntry, Requester, on_nodes};
+use super::watched::Watched;
 use crate::Machine;
 use crate::internode::Site;
 use crate::publish::Publishing;
@@ -39,6 +43,15 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    /// Has jobs kept by this from now on.
+    pub(crate) fn keep_in(&self, store: Arc<dyn JobStore>) {
+        self.cluster.keep_jobs_in(store);
+    }
+
+    pub(super) const fn published(&self) -> &Arc<Publishing> {
+        &self.published
+    }
+
     pub(crate) fn new(cluster: Arc<Cluster>, site: Arc<Site>, published: Arc<Publishing>) -> Self {
         Self { cluster, site, published }
     }
@@ -54,7 +67,8 @@ impl Jobs {
         node: &str,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<RunningJob, StartError> {
-        let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives } = start;
+        let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives, ticket } =
+            start;
         if let Some(user) = user.as_ref().filter(|_| !self.cluster.launcher.starts_as_others()) {
             let (uid, own) = (user.uid(), own_uid());
             let message = format!(
@@ -63,8 +77,9 @@ impl Jobs {
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
         }
         let whose = user.as_ref();
+        let owner = whose.map_or_else(own_uid, Account::uid);
         if let Some(target) = daemons::target(&mut apps, &mut directives)? {
-            let table = self.target_table(&target, whose.map_or_else(own_uid, Account::uid))?;
+            let table = self.target_table(&target, owner)?;
             apps = daemons::beside(apps, &mut directives, &table)?;
         }
         let JobRequests {
@@ -85,7 +100,7 @@ impl Jobs {
         let of_parent = || allocations.of_job(&parent.as_ref()?.nspace);
         let allocation = allocation.or_else(of_parent);
         let names = match &allocation {
-            Some(id) => allocations.nodes_of(id, whose.map_or_else(own_uid, Account::uid))?,
+            Some(id) => allocations.nodes_of(id, owner)?,
             None => self.cluster.launcher.nodes(),
         };
         let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
@@ -98,19 +113,21 @@ impl Jobs {
             node: by_tool.filter(|_| !forwarded.is_empty()).map(|_| node.to_owned()),
             ..Hold::default()
         };
+        let ends_with = by_tool
+            .filter(|_| !is_independent)
+            .map(|tool| Requester { proc: tool.clone(), node: node.to_owned() });
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
         let entry = |plan: &Plan, neighbours: &Neighbours| JobEntry {
             control: control.clone(),
             reports: reports_out.clone(),
-            owner: whose.map_or_else(own_uid, Account::uid),
+            owner,
             connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
-            ends_with: by_tool
-                .filter(|_| !is_independent)
-                .map(|tool| Requester { proc: tool.clone(), node: node.to_owned() }),
+            ends_with: ends_with.clone(),
             on_failure,
             table: plan.table(&nspace),
             node_ranks: neighbours.ranks().clone(),
+            written: BTreeMap::new(),
             forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold: hold.clone() },
         };
         let how = (whose, binding.policy.deals_to_nodes());
@@ -131,10 +148,33 @@ impl Jobs {
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         let number = self.cluster.next_job();
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);
+        let programs: Vec<_> = apps.iter().map(|app| app.command.clone()).collect();
         let started = async {
+            if let Some(store) = self.cluster.store() {
+                let facts = JobFacts {
+                    nspace: nspace.clone(),
+                    number,
+                    last_child: self.cluster.last_child(),
+                    owner,
+                    parent: parent.clone(),
+                    is_independent,
+                    ends_with: ends_with.clone(),
+                    on_failure,
+                    plan: plan.clone(),
+                    programs: programs.clone(),
+                    node_ranks: neighbours.ranks().clone(),
+                    channels: forwarded,
+                    stdin,
+                    hold: hold.node.clone(),
+                    notices,
+                    ends_at: limit.and_then(|limit| SystemTime::now().checked_add(limit)),
+                    ticket: ticket.clone(),
+                };
+                store.begin(facts.keep()).await?;
+            }
             let bindings = Bindings::choose(&*self.cluster.launcher, &nspace, &plan, binding.policy).await?;
             let spec = told.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
-            let spec = spec.info(&keys::USERID, whose.map_or_else(own_uid, Account::uid));
+            let spec = spec.info(&keys::USERID, owner);
             let spec = self
                 .crowded(&plan.nodes)
                 .into_iter()
@@ -170,20 +210,22 @@ impl Jobs {
         if let Err(error) = started {
             self.cluster.table.remove(&nspace);
             // it may not have come as far as to be registered
-            nodes.end_job(number, &nspace).await;
+            nodes.end_job(&nspace).await;
+            self.cluster.store().inspect(|store| store.forget(&nspace));
             return Err(error);
         }
-        let programs = apps.into_iter().map(|app| app.command).collect();
         let watched = Watched {
             number,
             nspace: nspace.clone(),
             plan,
             programs,
+            owner,
             parent,
             notices,
             limit,
             on_failure,
             place,
+            ticket,
         };
         let supervisor = Supervisor::new(&self.cluster, self.published.clone(), nodes, watched);
         tokio::spawn(supervisor.run(controls, reports_in, reports_out));

@@ -9,14 +9,16 @@ use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
 use super::control::{Act, Child, Control, Reach};
+use super::endings::JobEnding;
 use super::node::Nodes;
-use super::notices::{self, Notices};
-use super::outcome::{Course, Failing};
+use super::notices;
+use super::outcome::{Course, Failing, note_end};
 use super::output;
-use super::plan::Plan;
-use super::report::{JobReport, OnFailure};
+use super::report::{JobOutcome, JobReport, OnFailure};
 use super::table::{JobEntry, JobTable};
-use crate::allocations::{Allocations, Place};
+use super::watched::Watched;
+use crate::allocations::Allocations;
+use crate::internode::HeldProc;
 use crate::publish::Publishing;
 use crate::store::Ended;
 use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
@@ -32,27 +34,9 @@ const HOLD: Duration = Duration::from_secs(2);
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
 pub(super) const REPORTS: usize = 256;
 
-/// What there is to know of a job that has started.
-#[derive(Debug)]
-pub(super) struct Watched {
-    /// No other job of this host has had it.
-    pub(super) number: u32,
-    pub(super) nspace: Nspace,
-    pub(super) plan: Plan,
-    /// What each of its applications runs.
-    pub(super) programs: Vec<String>,
-    /// The process that requested it, if one did.
-    pub(super) parent: Option<ProcId>,
-    pub(super) notices: Notices,
-    /// How long it may run.
-    pub(super) limit: Option<Duration>,
-    pub(super) on_failure: OnFailure,
-    /// In an allocation.
-    pub(super) place: Option<Place>,
-}
-
 /// Watches one job.
 pub(super) struct Supervisor {
+    cluster: Arc<Cluster>,
     launcher: Arc<dyn Launcher>,
     table: Arc<JobTable>,
     allocations: Arc<Allocations>,
@@ -75,6 +59,8 @@ pub(super) struct Supervisor {
     children: BTreeMap<Nspace, Child>,
     /// All that runs was told to end, and what starts from now on is, too.
     is_ending: bool,
+    /// What nodes hold of it, if another head has watched it before.
+    held: Option<Vec<HeldProc>>,
 }
 
 /// Something the supervisor does at a certain time.
@@ -84,8 +70,14 @@ type Alarm = Option<tokio::time::Instant>;
 type Outgoing = VecDeque<JobReport>;
 
 impl Supervisor {
-    pub(super) fn new(cluster: &Cluster, published: Arc<Publishing>, nodes: Nodes, job: Watched) -> Self {
+    pub(super) fn new(
+        cluster: &Arc<Cluster>,
+        published: Arc<Publishing>,
+        nodes: Nodes,
+        job: Watched,
+    ) -> Self {
         Self {
+            cluster: cluster.clone(),
             launcher: cluster.launcher.clone(),
             table: cluster.table.clone(),
             allocations: cluster.allocations.clone(),
@@ -102,7 +94,21 @@ impl Supervisor {
             is_recorded: false,
             children: BTreeMap::new(),
             is_ending: false,
+            held: None,
         }
+    }
+
+    /// Goes on with a job that another head has watched, of which nodes hold this.
+    pub(super) fn taking_up(
+        mut self,
+        (held, abort_status): (Vec<HeldProc>, Option<i32>),
+        children: BTreeMap<Nspace, Child>,
+    ) -> Self {
+        (self.held, self.children) = (Some(held), children);
+        // it may have got no further
+        self.course.abort_status = abort_status;
+        self.course.asked_to_end = abort_status.is_some();
+        self
     }
 
     pub(super) async fn run(
@@ -116,12 +122,40 @@ impl Supervisor {
         // a limit beyond the clock's end is none
         let mut limit_at: Alarm = self.job.limit.and_then(|limit| now.checked_add(limit));
         let (mut end_at, mut tell_at): (Alarm, Alarm) = (None, None);
-        self.job.notices.log_start(&self.job.nspace);
-        for event in notices::of_start(&self.job.nspace) {
-            self.tell_of_job(event, self.job.notices.of_start()).await;
+        self.table.counters.job_started();
+        match self.held.take() {
+            Some(held) => {
+                // they count here as their job does
+                let has_started = |proc: &&HeldProc| proc.started.is_some() || proc.exit.is_some();
+                self.table.counters.procs_started(held.iter().filter(has_started).count());
+                self.take_up(held, &mut outgoing).await;
+            }
+            None => {
+                self.job.notices.log_start(&self.job.nspace);
+                for event in notices::of_start(&self.job.nspace) {
+                    self.tell_of_job(event, self.job.notices.of_start()).await;
+                }
+            }
         }
-        while !(self.running.is_empty() && self.children.is_empty() && outgoing.is_empty()) {
-            let was = self.course.has_failed();
+        let mut had_failed = false;
+        loop {
+            if !had_failed && self.course.has_failed() {
+                had_failed = true;
+                self.record("it has failed", &mut outgoing).await;
+                let now = tokio::time::Instant::now();
+                tell_at = Some(now + FIRST_TO_FAIL);
+                if let OnFailure::End { grace } = self.job.on_failure {
+                    end_at = Some(now + grace);
+                }
+            }
+            if self.running.is_empty() && !self.end_is_told {
+                self.end_is_told = true;
+                limit_at = None;
+                self.tell_of_end().await;
+            }
+            if self.running.is_empty() && self.children.is_empty() && outgoing.is_empty() {
+                break;
+            }
             tokio::select! {
                 biased;
                 Some(control) = controls.recv() => self.on_control(control, &mut outgoing).await,
@@ -150,22 +184,11 @@ impl Supervisor {
                 }
                 else => break,
             }
-            if !was && self.course.has_failed() {
-                self.record("it has failed", &mut outgoing).await;
-                let now = tokio::time::Instant::now();
-                tell_at = Some(now + FIRST_TO_FAIL);
-                if let OnFailure::End { grace } = self.job.on_failure {
-                    end_at = Some(now + grace);
-                }
-            }
-            if self.running.is_empty() && !self.end_is_told {
-                self.end_is_told = true;
-                limit_at = None;
-                self.tell_of_end().await;
-            }
         }
         self.wait_for_puller().await;
         let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
+        self.keep_end(&outcome).await;
+        self.table.counters.job_ended(&outcome);
         // the namespace is gone before its owner hears of the end
         self.table.remove(&self.job.nspace);
         drop(self.job.place.take());
@@ -177,7 +200,8 @@ impl Supervisor {
                 child.end();
             }
         }
-        self.nodes.end_job(self.job.number, &self.job.nspace).await;
+        self.nodes.end_job(&self.job.nspace).await;
+        self.cluster.store().inspect(|store| store.forget(&self.job.nspace));
         let _ = out.send(JobReport::Done(outcome)).await;
     }
 
@@ -198,10 +222,66 @@ impl Supervisor {
         self.nodes.notify(&notices::for_procs(event, parent.into_iter().collect())).await;
     }
 
+    /// Takes up what has happened to its processes before. Of failures the others are told once more: it is not known whether they
+    /// have heard of them.
+    async fn take_up(&mut self, held: Vec<HeldProc>, out: &mut Outgoing) {
+        let mut failed = Vec::new();
+        for HeldProc { rank, is_connected, is_finalized, lost, exit, .. } in held {
+            if is_connected {
+                self.connected.insert(rank);
+            }
+            if is_finalized {
+                self.finalized.insert(rank);
+            }
+            if let Some(order) = lost {
+                self.note_lost(rank, order);
+                failed.push(rank);
+            }
+            if let Some(exit) = exit {
+                if self.take_end(rank, exit) {
+                    failed.push(rank);
+                }
+                self.forget_published(rank);
+            }
+        }
+        if self.course.abort_status.is_some() {
+            self.end_all().await;
+        }
+        for rank in failed {
+            self.fail(rank).await;
+        }
+        self.tell(out);
+    }
+
+    /// A process has ended. Returns whether that is a failure.
+    fn take_end(&mut self, rank: Rank, exit: ProcExit) -> bool {
+        self.table.counters.proc_ended(exit);
+        self.running.remove(&rank);
+        self.course.exits.insert(rank, exit);
+        let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
+        self.with_row(rank, |row| note_end(row, exit, left_early));
+        left_early || exit != ProcExit::Code(0)
+    }
+
+    /// Keeps how it has ended, for those who ask later.
+    async fn keep_end(&self, outcome: &JobOutcome) {
+        let (job, last_child) = (&self.job, self.cluster.last_child());
+        let more = (last_child, job.ticket.clone());
+        let ending = JobEnding::new((job.number, &job.nspace), job.owner, more, outcome);
+        if self.cluster.table.ending(&job.nspace).is_some_and(|known| known.is_as(&ending)) {
+            return;
+        }
+        if let Some(store) = self.cluster.store() {
+            store.end(ending.keep()).await;
+        }
+        self.cluster.table.remember([ending]);
+    }
+
     /// All of its processes have ended.
     async fn tell_of_end(&self) {
         let (nspace, outcome) =
             (&self.job.nspace, self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace)));
+        self.keep_end(&outcome).await;
         self.job.notices.log_end(nspace, &outcome);
         if let Some(event) = notices::of_failure(nspace, &outcome) {
             let hearers = self.table.connected_with(nspace);
@@ -289,6 +369,8 @@ impl Supervisor {
         match &report {
             LaunchReport::Started { proc, pid, executable } => {
                 self.with_row(proc.rank, |row| {
+                    // it may have been told to the head before
+                    self.table.counters.procs_started(usize::from(row.pid.0 <= 0));
                     row.pid = Pid(*pid);
                     row.executable = Some(executable.clone());
                     // it may have connected before this report came
@@ -301,6 +383,7 @@ impl Supervisor {
                 }
             }
             LaunchReport::Output { proc, channel, data } => {
+                self.table.counters.output(*channel, data);
                 let is_kept = output::forward(&self.table, &self.nodes, proc, *channel, data).await;
                 // the owner hears of the end in any case: it may hold the beginning of a line
                 if !is_kept && !data.is_empty() {
@@ -309,17 +392,7 @@ impl Supervisor {
             }
             LaunchReport::Ended { proc, exit } => {
                 let (rank, exit) = (proc.rank, *exit);
-                self.running.remove(&rank);
-                self.course.exits.insert(rank, exit);
-                let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
-                self.with_row(rank, |row| {
-                    row.exit_code = exit.shell_code();
-                    row.state = if left_early && exit == ProcExit::Code(0) {
-                        ProcState::TERM_WO_SYNC
-                    } else {
-                        exit.state()
-                    };
-                });
+                let has_failed = self.take_end(rank, exit);
                 // after the table says so: what is published from now on is known to come late
                 self.forget_published(rank);
                 if let Some(node) = self.job.plan.node_of(rank).and_then(|node| self.nodes.get(node)) {
@@ -331,7 +404,7 @@ impl Supervisor {
                 }
                 out.push_back(JobReport::Proc(report));
                 let mut status = Status::SUCCESS;
-                if left_early || exit != ProcExit::Code(0) {
+                if has_failed {
                     self.fail(rank).await;
                     status = self.course.status_of(rank);
                 }

@@ -8,9 +8,11 @@ use pmix_types::{Event, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
 use tokio::sync::{Notify, mpsc};
 
 use super::control::{Act, Control, Reach};
+use super::endings::{Endings, JobEnding};
 use super::neighbours::NodeRanks;
 use super::notices::{for_procs, of_lost_proc};
 use super::report::{JobReport, OnFailure};
+use crate::stats::Counters;
 use crate::user::lock;
 
 /// What is known of a job while it runs.
@@ -31,6 +33,8 @@ pub(crate) struct JobEntry {
     pub(crate) table: Vec<ProcInfo>,
     pub(crate) node_ranks: NodeRanks,
     pub(crate) forwarding: Forwarding,
+    /// Bytes of output of each rank that has written any.
+    pub(crate) written: BTreeMap<Rank, u64>,
 }
 
 /// A process of no job of this host that has started one.
@@ -93,11 +97,25 @@ pub(crate) struct JobTable {
     jobs: Mutex<BTreeMap<Nspace, JobEntry>>,
     /// One has been removed.
     ended: Notify,
+    /// How the last ones have ended, for those who ask later.
+    endings: Mutex<Endings>,
+    pub(crate) counters: Counters,
 }
 
 impl JobTable {
     pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<Nspace, JobEntry>> {
         lock(&self.jobs)
+    }
+
+    /// Remembers how jobs have ended, of as many as it can.
+    pub(super) fn remember(&self, endings: impl IntoIterator<Item = JobEnding>) {
+        let mut all = lock(&self.endings);
+        endings.into_iter().for_each(|ending| all.remember(ending));
+    }
+
+    /// How a job has ended, if that is remembered.
+    pub(crate) fn ending(&self, nspace: &Nspace) -> Option<JobEnding> {
+        lock(&self.endings).of(nspace).cloned()
     }
 
     pub(crate) fn contains(&self, nspace: &Nspace) -> bool {

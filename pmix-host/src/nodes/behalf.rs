@@ -1,5 +1,7 @@
 //! What the head does on behalf of its members.
 
+use std::num::NonZeroU64;
+
 use pmix_server::UpcallContext;
 use pmix_server::host::{IofPullRequest, QueryRequest, Upcall};
 use pmix_types::message::{Failure, QueryReply, Reply, Request, SpawnReply};
@@ -25,10 +27,6 @@ pub(crate) async fn carry_out_for(
             Ok(()) => done(services.jobs.abort(cx, &abort).await),
             Err(failure) => Err(failure),
         },
-        Request::Spawn(spawn) => {
-            let spawned = services.jobs.spawn_from(from, cx, spawn).await;
-            spawned.map(|nspace| Reply::Spawn(SpawnReply::new(nspace))).map_err(Failure::from)
-        }
         Request::JobControl(control) => {
             let here = services.table.those_here(&control.targets);
             match admit(Upcall::JobControl, &here) {
@@ -39,7 +37,7 @@ pub(crate) async fn carry_out_for(
             }
         }
         Request::Query(queries) => {
-            let answered = services.queries.answer(caller, QueryRequest::new(queries)).await;
+            let answered = services.queries.answer((caller, from), QueryRequest::new(queries)).await;
             let reply = |results: pmix_server::host::QueryResults| {
                 Reply::Query(QueryReply::new(results.status, results.results))
             };
@@ -58,6 +56,25 @@ pub(crate) async fn carry_out_for(
         },
         _ => return None,
     })
+}
+
+/// The same with the number of a request that may come again, to the successor of this head: it is carried out once.
+pub(crate) async fn carry_out_once(
+    services: &Services,
+    (from, ticket): (&str, NonZeroU64),
+    caller: &User,
+    request: Request,
+) -> Result<Reply, Failure> {
+    match (&services.head, request) {
+        (Some(_), Request::Spawn(spawn)) => {
+            let spawned = services.jobs.spawn_from(from, &context(caller), spawn, Some(ticket.get())).await;
+            spawned.map(|nspace| Reply::Spawn(SpawnReply::new(nspace))).map_err(Failure::from)
+        }
+        (_, request) => {
+            let message = format!("this host carries out no {} with a number", request.operation());
+            Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))
+        }
+    }
 }
 
 /// Hears the news of a member.
@@ -110,7 +127,7 @@ fn done(result: pmix_server::host::HostResult<()>) -> Result<Reply, Failure> {
     result.map(|()| Reply::Done).map_err(Failure::from)
 }
 
-fn context(caller: &User) -> UpcallContext {
+pub(super) fn context(caller: &User) -> UpcallContext {
     let mut cx = UpcallContext::new(caller.proc.clone(), caller.uid);
     cx.gid = caller.gid;
     cx

@@ -1,18 +1,25 @@
 //! The hosts of a head and of its members.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
+use pmix_server::host::IofPullRequest;
 use pmix_types::{ProcId, Status};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::{Member, NodesLauncher, Relay};
+use super::behalf::context;
+use super::{Member, NodesLauncher, Relay, remote};
 use crate::allocations::NodeRequest;
-use crate::internode::Site;
-use crate::jobs::Cluster;
+use crate::internode::{HeldPull, Order, PeerReply, Site};
+use crate::jobs::{Cluster, EndedJob, HeldBy, JobStore, KeptJob, UnreadableJob};
 use crate::services::{Head, Services};
 use crate::{Exchange, LaunchError, Launcher, StandardHost};
+
+/// How long a node may take to tell what it has of jobs: as long as a launch that is under way.
+const HOLDINGS: Duration = Duration::from_secs(60);
 
 /// A node that a host does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -58,7 +65,7 @@ impl StandardHost {
         let cluster = Arc::new(Cluster::new(Arc::new(launcher)));
         let site = Arc::new(Site::new(Arc::new(exchange)));
         let mut services = Services::new(cluster.clone(), site.clone());
-        services.relay = Some(Relay::new(head.into(), site));
+        services.relay = Some(Relay::new(head.into(), site, services.holdings.clone()));
         let host = Self(Arc::new(services));
         cluster.add_nodes([host.node()]);
         host
@@ -108,6 +115,69 @@ impl StandardHost {
         if let Some(head) = &self.0.head {
             head.launcher.node_lost(node, reason);
         }
+    }
+
+    /// Has jobs kept by a store, so that a successor of this host can go on with them ([`resume`](Self::resume)). Call this on a
+    /// [head](Self::head) before its server starts. The first store counts.
+    #[must_use]
+    pub fn with_job_store(self, store: impl JobStore) -> Self {
+        self.0.jobs.keep_in(Arc::new(store));
+        self
+    }
+
+    /// Goes on with the jobs of a head that is gone, as its successor: with those that it has kept, and whose nodes are members of this one
+    /// and still have all of their processes. A job that was just being started is ended, as is all else that members have. `ended` is what the
+    /// head before has kept of jobs that have ended. Returns the members that have not told what they have, with reasons: they count as lost.
+    ///
+    /// Call this when the server has started, and all members that are left can be reached. What they report afterwards, and what
+    /// their processes request, must wait for this.
+    ///
+    /// What failed before is announced once more to the processes of its job, because it is not known whether they have heard of it.
+    /// Allocations are not kept: jobs that were started in one go on without.
+    ///
+    /// # Errors
+    /// [`UnreadableJob`] names a job that cannot be read; nothing has changed then.
+    pub async fn resume(
+        &self,
+        kept: &[KeptJob],
+        ended: &[EndedJob],
+    ) -> Result<Vec<(String, String)>, UnreadableJob> {
+        let Some(head) = &self.0.head else { return Ok(Vec::new()) };
+        let there = head.launcher.nodes().into_iter().filter(|node| head.launcher.loss(node).is_none());
+        let asked = there.map(async |node| {
+            let held = remote::order_within(&self.0.site, HOLDINGS, &node, Order::Holdings).await;
+            (node, held.and_then(PeerReply::into_told))
+        });
+        let (mut held, mut pulls, mut lost) = (HeldBy::new(), Vec::new(), Vec::new());
+        for (node, told) in join_all(asked).await {
+            match told {
+                Ok(told) => {
+                    pulls.extend(told.pulls.into_iter().map(|pull| (node.clone(), pull)));
+                    held.insert(node, told.held.into_iter().map(|job| (job.nspace.clone(), job)).collect());
+                }
+                Err(failure) => {
+                    let why = format!("it has not told the successor of its head what runs there: {failure}");
+                    self.node_lost(&node, &why);
+                    lost.push((node, why));
+                }
+            }
+        }
+        self.0.jobs.resume(&head.launcher, kept, ended, held).await?;
+        self.0.published.forget_passing(|publisher| self.0.jobs.has_ended(&publisher.nspace));
+        for (node, HeldPull { caller, pull }) in pulls {
+            let request = IofPullRequest::new(pull, true);
+            // its job may have ended
+            if let Err(error) = self.0.forwarder.change_forwarding(&node, &context(&caller), request) {
+                tracing::debug!(node, %error, "output is not pulled any more");
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Begins with what is published to last ([`Persistence::INDEF`](pmix_types::Persistence::INDEF)): what a
+    /// [store](Self::with_durable) has from an earlier host, whose processes and sessions are over, is removed.
+    pub fn forget_earlier_sessions(&self) {
+        self.0.published.forget_passing(|_| true);
     }
 
     /// Writes to the standard input of processes of this host's jobs, on whichever nodes they are: see

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -143,7 +143,8 @@ impl NodesLauncher {
                     LaunchReport::Started { proc, .. } | LaunchReport::Output { proc, .. } => (proc, false),
                 };
                 if !own.contains(proc) {
-                    tracing::warn!(node = from, %proc, "a node reports on a process that does not run there");
+                    // or one of whose end this head has learnt when it took the job up
+                    tracing::debug!(node = from, %proc, "a node reports on a process that does not run there");
                     continue;
                 }
                 if is_end {
@@ -160,6 +161,29 @@ impl NodesLauncher {
             }
         }
         true
+    }
+
+    /// Takes reports of a job that another head has launched, of these processes, each with its node.
+    pub(crate) fn take_up(
+        &self,
+        nspace: &Nspace,
+        reports: mpsc::Sender<LaunchReport>,
+        procs: impl IntoIterator<Item = (String, Rank)>,
+    ) {
+        let mut left = BTreeMap::<String, BTreeSet<ProcId>>::new();
+        for (node, rank) in procs {
+            left.entry(node).or_default().insert(ProcId::new(nspace.clone(), rank));
+        }
+        if !left.is_empty() {
+            lock(&self.running).insert(nspace.clone(), Running { reports, left });
+        }
+    }
+
+    /// Kills these processes, of each node, which belong to no job that goes on.
+    pub(crate) async fn kill_on(&self, nodes: BTreeMap<String, Vec<ProcId>>) {
+        if let Err(error) = self.signal_on(nodes, Signal::KILL.as_raw()).await {
+            tracing::warn!(%error, "processes of a job that does not go on may be left");
+        }
     }
 
     /// Reports that all processes of a node have been killed, because the node is lost.

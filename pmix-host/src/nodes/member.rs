@@ -13,9 +13,10 @@ use tokio::sync::mpsc;
 use crate::binding::BindRequest;
 use crate::internode::{News, Order, PeerReply, PeerRequest, ProcToLaunch, Site, Told, decode_reply};
 use crate::jobs::{LocalNode, MAX_PROCS, Node, NodeJob, StartError, change_first};
+use crate::nodes::Holdings;
 use crate::services::Services;
 use crate::user::{is_trusted, own_uid};
-use crate::{LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
+use crate::{ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 
 /// Reports of a job that may wait for the head, and how many go to it at a time.
 const REPORTS: usize = 256;
@@ -27,13 +28,20 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         let message = format!("node {} takes no orders from node {from}", services.site.node());
         return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
     }
-    match order {
+    // before anything that takes time: the successor of a head is told what comes of it
+    let launch = match order.is_launch() {
+        true => Some(services.holdings.begin_launch().await),
+        false => None,
+    };
+    let obeyed = match order {
         Order::OfUser { uid, gid, order } => {
             let user = account(services, uid, gid).await?;
             carry_out(services, from, *order, Some(user)).await
         }
         order => carry_out(services, from, order, None).await,
-    }
+    };
+    drop(launch);
+    obeyed
 }
 
 /// The user of a job that is not the daemon's own, as this node knows it.
@@ -71,6 +79,7 @@ async fn carry_out(
         // it is read as one of the others
         Order::OfUser { .. } => return Err(Status::ERR_BAD_PARAM.into()),
         Order::RegisterJob { number, nspace, infos, ranks, in_session } => {
+            services.holdings.begin(number, &nspace);
             let here = ranks.into_iter().map(|rank| ProcId::new(nspace.clone(), rank)).collect();
             let spec = infos.into_iter().fold(JobSpec::new(nspace), JobSpec::raw);
             let job = NodeJob { spec, here, in_session };
@@ -90,8 +99,9 @@ async fn carry_out(
             node.proc_ended(&proc, reason).await;
             return Ok(done);
         }
-        Order::EndJob { number, nspace } => {
-            node.end_job(number, &nspace).await;
+        Order::EndJob(nspace) => {
+            node.end_job(&nspace).await;
+            services.holdings.end(&nspace);
             return Ok(done);
         }
         Order::KeepRecord { nspace, why } => {
@@ -135,6 +145,10 @@ async fn carry_out(
             let bound = services.launcher.bind(&job.on(node.name(), count(here))).await;
             Told { bound: bound.map_err(Failure::from)?, ..Told::default() }
         }
+        Order::Holdings => {
+            let (held, pulls) = services.holdings.tell().await;
+            Told { held, pulls, ..Told::default() }
+        }
         Order::WhichEnded(procs) => {
             Told { procs: services.launcher.which_ended(&procs).await, ..Told::default() }
         }
@@ -168,10 +182,13 @@ async fn launch(
         launched.bound = bound;
         job.procs.push(launched);
     }
-    let procs = job.procs.iter().map(|proc| ProcId::new(nspace.clone(), proc.rank)).collect();
+    let procs: Vec<_> = job.procs.iter().map(|proc| ProcId::new(nspace.clone(), proc.rank)).collect();
     let (sender, reports) = mpsc::channel(REPORTS);
-    services.launcher.launch(job, sender).await?;
-    let part = Part { nspace, procs, launcher: services.launcher.clone() };
+    services.holdings.launch(&nspace, procs.iter().map(|proc| proc.rank));
+    let launched = services.launcher.launch(job, sender).await;
+    launched.inspect_err(|_| services.holdings.not_launched(&nspace))?;
+    let part =
+        Part { nspace, procs, launcher: services.launcher.clone(), holdings: services.holdings.clone() };
     tokio::spawn(report(node.clone(), services.site.clone(), head.to_owned(), part, reports));
     Ok(())
 }
@@ -181,9 +198,25 @@ struct Part {
     nspace: Nspace,
     procs: Vec<ProcId>,
     launcher: Arc<dyn Launcher>,
+    holdings: Arc<Holdings>,
 }
 
 impl Part {
+    /// What is not output; how much is dropped is logged.
+    fn without_output(&self, reports: Vec<LaunchReport>) -> Vec<LaunchReport> {
+        let is_output =
+            |report: &LaunchReport| matches!(report, LaunchReport::Output { data, .. } if !data.is_empty());
+        let (output, others): (Vec<_>, Vec<_>) = reports.into_iter().partition(is_output);
+        let size = |report: &LaunchReport| {
+            if let LaunchReport::Output { data, .. } = report { data.len() } else { 0 }
+        };
+        let bytes: usize = output.iter().map(size).sum();
+        if bytes > 0 {
+            tracing::warn!(nspace = %self.nspace, bytes, "output is lost with the head that was to pass it on");
+        }
+        others
+    }
+
     /// Kills them: the head has given the job up, perhaps before they were started.
     async fn kill(&self) {
         tracing::info!(nspace = %self.nspace, "the head does not know the job; its processes are killed");
@@ -206,13 +239,33 @@ async fn report(
     let mut is_unknown = false;
     while reports.recv_many(&mut batch, AT_A_TIME).await > 0 {
         for report in &batch {
+            // of an end its successor must hear what was written before
+            if !matches!(report, LaunchReport::Ended { .. }) {
+                part.holdings.report(report);
+            }
             if let LaunchReport::Started { proc, pid, .. } = report {
                 node.proc_started(proc, *pid).await;
             }
         }
-        let reports = std::mem::take(&mut batch);
-        let news = PeerRequest::News(News::Reports { nspace: part.nspace.clone(), reports });
-        match site.tell(&head, &news).await.map(decode_reply) {
+        let mut reports = std::mem::take(&mut batch);
+        let is_end = |report: &&LaunchReport| matches!(report, LaunchReport::Ended { .. });
+        let ends: Vec<_> = reports.iter().filter(is_end).cloned().collect();
+        let told = loop {
+            let news = PeerRequest::News(News::Reports { nspace: part.nspace.clone(), reports });
+            let told = site.tell(&head, &news).await;
+            match (told, news) {
+                // it may have passed on the output, or some of it
+                (
+                    Err(ExchangeError::Replaced { .. }),
+                    PeerRequest::News(News::Reports { reports: all, .. }),
+                ) => {
+                    reports = part.without_output(all);
+                }
+                (told, _) => break told,
+            }
+        };
+        ends.iter().for_each(|end| part.holdings.report(end));
+        match told.map(decode_reply) {
             Err(error) => {
                 tracing::debug!(nspace = %part.nspace, %error, "the head is gone; its job ends with it");
             }

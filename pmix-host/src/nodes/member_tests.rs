@@ -64,7 +64,12 @@ async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)
     let launcher = Arc::<Noting>::default();
     let procs: Vec<_> =
         (0..2).map(|rank| ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))).collect();
-    let part = Part { nspace: "job".parse().unwrap(), procs: procs.clone(), launcher: launcher.clone() };
+    let part = Part {
+        nspace: "job".parse().unwrap(),
+        procs: procs.clone(),
+        launcher: launcher.clone(),
+        holdings: Arc::default(),
+    };
     let (sender, reports) = mpsc::channel(1);
     let reporting = tokio::spawn(report(node, site, "n0".to_owned(), part, reports));
     for proc in procs {

@@ -5,6 +5,7 @@
 //! concerns jobs (`relay.rs`); the head carries that out for it (`behalf.rs`). All of it goes over the exchange.
 
 mod behalf;
+mod holdings;
 mod hosts;
 mod launcher;
 mod member;
@@ -14,7 +15,8 @@ mod remote;
 pub use self::hosts::UnknownNode;
 pub use self::launcher::Member;
 
-pub(crate) use self::behalf::{carry_out_for, hear};
+pub(crate) use self::behalf::{carry_out_for, carry_out_once, hear};
+pub(crate) use self::holdings::Holdings;
 pub(crate) use self::launcher::NodesLauncher;
 pub(crate) use self::member::obey;
 pub(crate) use self::relay::Relay;

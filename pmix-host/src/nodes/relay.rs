@@ -1,6 +1,9 @@
 //! What processes of a member request that concerns jobs: their head carries it out.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pmix_server::host::{
     Abort, Allocate, HostError, HostResult, Infos, IofPullRequest, IofPush, JobControl, QueryRequest,
@@ -9,6 +12,7 @@ use pmix_server::host::{
 use pmix_types::message::{QueryReply, Reply, Request, SpawnReply};
 use pmix_types::{Nspace, ProcId, Status};
 
+use super::Holdings;
 use crate::internode::{News, PeerReply, PeerRequest, Site};
 use crate::user::User;
 
@@ -16,16 +20,29 @@ use crate::user::User;
 pub(crate) struct Relay {
     head: String,
     site: Arc<Site>,
+    holdings: Arc<Holdings>,
+    /// The number of the last request that may be sent again. The first one is the time: a daemon that comes after another one of its
+    /// node has others.
+    last_ticket: AtomicU64,
 }
 
 impl Relay {
-    pub(crate) fn new(head: String, site: Arc<Site>) -> Self {
+    pub(crate) fn new(head: String, site: Arc<Site>, holdings: Arc<Holdings>) -> Self {
         site.set_head(head.clone());
-        Self { head, site }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first = u64::try_from(now.as_micros()).unwrap_or_default();
+        Self { head, site, holdings, last_ticket: AtomicU64::new(first) }
     }
 
     /// Tells the head; false if it is concerned with a job that it has not started.
     pub(crate) async fn tell(&self, cx: &UpcallContext, news: News) -> HostResult<bool> {
+        match &news {
+            News::Connected(proc) => self.holdings.connected(proc),
+            News::Finalized(proc) => self.holdings.finalized(proc),
+            News::Lost { proc, order } => self.holdings.lost(proc, *order),
+            News::PullEnded { caller, pull } => self.holdings.pull_ended(caller, pull),
+            _ => {}
+        }
         match self.site.ask(cx, &self.head, &PeerRequest::News(news)).await {
             Ok(_) => Ok(true),
             Err(failure) if failure.status == Status::ERR_NOT_FOUND => Ok(false),
@@ -43,11 +60,22 @@ impl Relay {
     }
 
     pub(crate) async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
+        // its own job, or those that it names
+        let own = [&cx.caller.nspace];
+        let named = req.procs.iter().map(|proc| &proc.nspace);
+        match req.procs.is_empty() {
+            true => self.holdings.aborted(own, req.status),
+            false => self.holdings.aborted(named, req.status),
+        }
         self.ask(cx, Request::Abort(req)).await.map(drop)
     }
 
+    /// A head that is lost meanwhile may have started the job: its successor is asked what has become of it.
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
-        match self.ask(cx, Request::Spawn(req)).await? {
+        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let ticket = NonZeroU64::new(ticket).unwrap_or(NonZeroU64::MIN);
+        let request = PeerRequest::Ticketed { caller: User::of(cx), request: Request::Spawn(req), ticket };
+        match self.site.ask(cx, &self.head, &request).await.and_then(PeerReply::into_reply)? {
             Reply::Spawn(SpawnReply { nspace, .. }) => Ok(nspace),
             _ => Err(unreadable()),
         }
@@ -78,7 +106,9 @@ impl Relay {
     pub(crate) async fn pull(&self, cx: &UpcallContext, req: IofPullRequest) -> HostResult<()> {
         let IofPullRequest { pull, start, .. } = req;
         if start {
-            return self.ask(cx, Request::IofPull(pull)).await.map(drop);
+            self.ask(cx, Request::IofPull(pull.clone())).await?;
+            self.holdings.pull(User::of(cx), pull);
+            return Ok(());
         }
         self.tell(cx, News::PullEnded { caller: User::of(cx), pull }).await.map(drop)
     }

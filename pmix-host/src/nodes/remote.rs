@@ -117,8 +117,8 @@ impl Node for RemoteNode {
         self.tell(Order::ProcEnded { proc: proc.clone(), reason }).await;
     }
 
-    async fn end_job(&self, number: u32, nspace: &Nspace) {
-        self.tell(Order::EndJob { number, nspace: nspace.clone() }).await;
+    async fn end_job(&self, nspace: &Nspace) {
+        self.tell(Order::EndJob(nspace.clone())).await;
     }
 
     async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf> {

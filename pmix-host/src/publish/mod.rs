@@ -2,6 +2,7 @@
 
 #[cfg(feature = "durable")]
 mod durable;
+mod keeping;
 mod outbox;
 mod record;
 
@@ -12,16 +13,18 @@ use std::time::Duration;
 
 use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
 use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
-use pmix_types::{Directives, Info, KeyName, Nspace, Persistence, ProcId, Status};
+use pmix_types::{Directives, KeyName, Nspace, Persistence, ProcId, Status};
 
 #[cfg(feature = "durable")]
 pub use self::durable::DurableError;
 #[cfg(feature = "durable")]
 pub(crate) use self::durable::open;
+use self::keeping::to_its_end;
 use self::outbox::Outbox;
 pub use self::record::{DurableRecord, DurableStore, UnreadableRecord};
+
 use crate::ExchangeError;
-use crate::internode::{PeerReply, PeerRequest, Site, unreadable};
+use crate::internode::{PeerReply, PeerRequest, Site, decode_reply, unreadable};
 use crate::jobs::JobTable;
 use crate::store::{Ended, Item, Look, PublishLimits, Requester, Store, Waiting};
 use crate::user::{User, lock};
@@ -95,15 +98,15 @@ impl Publishing {
         Ok(())
     }
 
-    /// Carries out what a process of another node requests.
+    /// Carries out what a process of another node requests, perhaps again.
     pub(crate) async fn serve_peer(
         self: &Arc<Self>,
         requester: Requester,
         request: Request,
-        ticket: u64,
+        (ticket, is_again): (u64, bool),
     ) -> Result<Reply, Failure> {
-        let waits = Some((requester.node.clone(), ticket));
-        Ok(self.serve(requester, request, waits).await?)
+        let from = Some((requester.node.clone(), ticket));
+        Ok(self.serve(requester, request, from, is_again).await?)
     }
 
     /// Ends the wait of another node's lookup.
@@ -117,7 +120,7 @@ impl Publishing {
     /// Has the keeper remove what was to be kept no longer (PUB-08).
     pub(crate) fn forget(self: &Arc<Self>, ended: Ended) {
         if self.is_keeper() {
-            return self.store().forget(&ended);
+            return self.remove_ended(&ended);
         }
         if lock(&self.outbox).push(ended) {
             tokio::spawn(self.clone().send_ended());
@@ -173,32 +176,48 @@ impl Publishing {
         let requester = self.requester(cx).await;
         if self.is_keeper() {
             return tokio::select! {
-                reply = self.serve(requester, request, None) => reply,
+                reply = self.serve(requester, request, None, false) => reply,
                 () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
             };
         }
         let (keeper, waits) = (self.keeper(), matches!(request, Request::Lookup(_)));
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed);
-        let peer_request = PeerRequest::Published { requester, request, ticket };
+        let mut peer_request = PeerRequest::Published { requester, request, ticket, is_again: false };
         loop {
-            let told = match tokio::time::timeout(ANSWER, self.site.ask(cx, keeper, &peer_request)).await {
-                Ok(told) => told,
-                Err(_) => Err(Failure::new(Status::ERR_UNREACH, "it does not answer")),
+            let told = tokio::select! {
+                told = tokio::time::timeout(ANSWER, self.site.tell(keeper, &peer_request)) => told,
+                () = cx.cancelled() => {
+                    if waits {
+                        let _ = self.tell_keeper(&PeerRequest::GiveUp(ticket)).await;
+                    }
+                    return Err(Status::ERR_TIMEOUT.into());
+                }
             };
-            match told {
+            let unreached = |why: &str| {
+                let problem =
+                    format!("node {keeper}, which keeps what is published, cannot be reached: {why}");
+                HostError::new(Status::ERR_UNREACH, problem)
+            };
+            let reply = match told {
+                Ok(Ok(reply)) => decode_reply(reply),
+                // its successor has it all
+                Ok(Err(ExchangeError::Replaced { .. })) => {
+                    if let PeerRequest::Published { is_again, .. } = &mut peer_request {
+                        *is_again = true;
+                    }
+                    continue;
+                }
+                Ok(Err(error)) => return Err(unreached(&error.to_string())),
+                Err(_) => return Err(unreached("it does not answer")),
+            };
+            match reply {
                 // it waited for as long as the keeper lets it: ask again
                 Ok(PeerReply::Reply(Reply::Done)) if waits => {}
                 Ok(PeerReply::Reply(reply)) => return Ok(reply),
                 Ok(_) => return Err(unreadable("reply").into()),
-                Err(failure) if cx.is_cancelled() => {
-                    if waits {
-                        let _ = self.tell_keeper(&PeerRequest::GiveUp(ticket)).await;
-                    }
-                    return Err(failure.into());
-                }
+                // its host or its store is gone: for the caller that is the same as a node that is gone
                 Err(Failure { status: Status::ERR_UNREACH, message, .. }) => {
-                    let problem =
-                        format!("node {keeper}, which keeps what is published, cannot be reached: {message}");
+                    let problem = format!("node {keeper}, which keeps what is published, refuses: {message}");
                     return Err(HostError::new(Status::ERR_UNREACH, problem));
                 }
                 Err(failure) => return Err(failure.into()),
@@ -234,15 +253,14 @@ impl Publishing {
         self: &Arc<Self>,
         requester: Requester,
         request: Request,
-        waits: Option<Ticket>,
+        from: Option<Ticket>,
+        is_again: bool,
     ) -> HostResult<Reply> {
         match request {
-            Request::Publish(Publish { data, directives, .. }) => {
-                self.file(requester, data, directives).await.map(|()| Reply::Done)
-            }
+            Request::Publish(publish) => self.file(requester, publish, is_again).await.map(|()| Reply::Done),
             Request::Lookup(Lookup { keys, directives, .. }) => {
                 let look = Look::new(requester, keys, directives)?;
-                let found = self.find(look, waits).await?;
+                let found = self.find(look, from).await?;
                 Ok(found.map_or(Reply::Done, |found| Reply::Lookup(LookupReply::new(Status::SUCCESS, found))))
             }
             Request::Unpublish(Unpublish { keys, directives, .. }) => {
@@ -255,32 +273,62 @@ impl Publishing {
     async fn file(
         self: &Arc<Self>,
         requester: Requester,
-        data: Vec<Info>,
-        directives: Directives,
+        publish: Publish,
+        is_again: bool,
     ) -> HostResult<()> {
-        let (numbers, lasting) = {
+        let durable = self.durable();
+        let (numbers, lasting, passing) = {
             let mut store = self.store();
-            let numbers = store.admit(requester, data, directives)?;
-            let is_lasting = |(_, item): &(u64, &Item)| item.persistence == Persistence::INDEF;
-            let lasting = store.items(&numbers).filter(is_lasting);
-            let lasting: Vec<_> = lasting.map(|(number, item)| DurableRecord::of(number, item)).collect();
-            (numbers, lasting)
+            let numbers = store.admit(requester, publish, is_again)?;
+            let is_kept = |(_, item): &(u64, &Item)| {
+                durable.as_ref().is_some_and(|durable| durable.keeps(item.persistence))
+            };
+            let kept = store.items(&numbers).filter(is_kept);
+            let (lasting, passing): (Vec<_>, Vec<_>) =
+                kept.partition(|(_, item)| item.persistence == Persistence::INDEF);
+            let records = |items: Vec<(u64, &Item)>| {
+                items.into_iter().map(|(number, item)| DurableRecord::of(number, item)).collect::<Vec<_>>()
+            };
+            let (lasting, passing) = (records(lasting), records(passing));
+            (numbers, lasting, passing)
         };
-        let Some(durable) = self.durable().filter(|_| !lasting.is_empty()) else {
+        let Some(durable) = durable.filter(|_| !lasting.is_empty() || !passing.is_empty()) else {
             self.store().show(&numbers);
             return Ok(());
         };
         let published = self.clone();
         to_its_end(async move {
-            let kept = durable.insert(lasting).await;
+            let kept: Vec<u64> = lasting.iter().map(|record| record.number).collect();
+            // of one publish, all has the same persistence
+            if !passing.is_empty() {
+                published.keep_passing(&durable, passing).await;
+                published.store().show(&numbers);
+                return Ok(());
+            }
+            let inserted = durable.insert(lasting).await;
             let mut store = published.store();
-            match kept {
-                Ok(()) => store.show(&numbers),
+            match inserted {
+                Ok(()) => {
+                    store.note_kept(&kept);
+                    store.show(&numbers);
+                }
                 Err(_) => store.withdraw(&numbers),
             }
-            kept
+            inserted
         })
         .await
+    }
+
+    /// Removes what has ended with a process, an application, a job or a session.
+    pub(crate) fn remove_ended(self: &Arc<Self>, ended: &Ended) {
+        self.store().forget(ended);
+        self.drop_where_kept();
+    }
+
+    /// Removes what a store has from an earlier host and was to last no longer than a process, an application or a session of it.
+    pub(crate) fn forget_passing(self: &Arc<Self>, is_one: impl Fn(&ProcId) -> bool) {
+        self.store().forget_passing(|item| is_one(&item.publisher.user.proc));
+        self.drop_where_kept();
     }
 
     async fn take_back(
@@ -290,6 +338,7 @@ impl Publishing {
         directives: Directives,
     ) -> HostResult<()> {
         let lasting = self.store().take_back(requester, keys, directives)?;
+        self.drop_now().await;
         let Some(durable) = self.durable().filter(|_| !lasting.is_empty()) else {
             self.store().withdraw(&lasting);
             return Ok(());
@@ -310,8 +359,12 @@ impl Publishing {
 
     /// What a lookup finds; `None` if it comes from another node and has waited for long enough.
     async fn find(self: &Arc<Self>, look: Look, waits: Option<Ticket>) -> HostResult<Option<Found>> {
-        let place = match self.store().look(look) {
-            Ok(found) => return found.map(Some),
+        let looked = self.store().look(look);
+        let place = match looked {
+            Ok(found) => {
+                self.drop_now().await;
+                return found.map(Some);
+            }
             Err(place) => place,
         };
         let patience = waits.as_ref().map(|_| PATIENCE);
@@ -437,12 +490,6 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.leave();
     }
-}
-
-/// Does something to its end also when nobody waits for it any longer.
-async fn to_its_end(work: impl Future<Output = HostResult<()>> + Send + 'static) -> HostResult<()> {
-    let panicked = |error: tokio::task::JoinError| HostError::new(Status::ERROR, error.to_string());
-    tokio::spawn(work).await.map_err(panicked)?
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use bytes::Bytes;
-use pmix_types::{DataRange, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
+use pmix_types::{DataRange, Info, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
+use tokio::task::JoinHandle;
 
 use super::*;
 use crate::answers::Answers;
@@ -15,6 +16,14 @@ struct Wire {
     memory: MemoryExchange,
     /// Answers nothing.
     is_mute: bool,
+    /// How many answers get lost with the head that gives them, whose successor has kept what it did.
+    replaced: Arc<AtomicU64>,
+}
+
+impl Wire {
+    fn new(memory: MemoryExchange) -> Self {
+        Self { memory, is_mute: false, replaced: Arc::default() }
+    }
 }
 
 #[async_trait::async_trait]
@@ -36,7 +45,13 @@ impl Exchange for Wire {
             std::future::pending::<()>().await;
         }
         let (memory, node) = (self.memory.clone(), node.to_owned());
-        tokio::spawn(async move { memory.fetch(&node, request).await }).await.unwrap()
+        let (replaced, to) = (self.replaced.clone(), node.clone());
+        let answer = tokio::spawn(async move { memory.fetch(&node, request).await }).await.unwrap();
+        let one_less = |left: u64| left.checked_sub(1);
+        match replaced.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
+            Ok(_) => Err(ExchangeError::Replaced { node: to }),
+            Err(_) => answer,
+        }
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {
@@ -76,7 +91,7 @@ type Host = StandardHost;
 fn hosts() -> [Host; 2] {
     let ends = MemoryExchange::cluster(["n0", "n1"]);
     let hosts = ends.into_iter().map(|memory| {
-        let host = StandardHost::new(Nothing, Wire { memory, is_mute: false });
+        let host = StandardHost::new(Nothing, Wire::new(memory));
         host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
         host
     });
@@ -114,7 +129,7 @@ fn all() -> Directives {
 }
 
 /// A lookup of the second node that waits.
-async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> tokio::task::JoinHandle<HostResult<Found>> {
+async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> JoinHandle<HostResult<Found>> {
     let (host, cx) = (hosts[1].clone(), cx.clone());
     let task = tokio::spawn(async move { look_up(&host, &cx, "k", all()).await });
     while hosts[0].0.published.store().waiting() == 0 {
@@ -172,7 +187,7 @@ async fn pub_13_a_lookup_of_another_node_waits_as_long_as_it_takes() {
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_does_not_answer_is_unreachable_and_no_hang() {
     let [_, memory] = <[_; 2]>::try_from(MemoryExchange::cluster(["n0", "n1"])).unwrap();
-    let host = StandardHost::new(Nothing, Wire { memory, is_mute: true });
+    let host = StandardHost::new(Nothing, Wire { is_mute: true, ..Wire::new(memory) });
     let errors = [
         publish(&host, &caller(0), "k", Directives::new()).await.unwrap_err(),
         look_up(&host, &caller(0), "k", all()).await.unwrap_err(),
@@ -182,6 +197,26 @@ async fn a_keeper_that_does_not_answer_is_unreachable_and_no_hang() {
         assert_eq!(error.status(), Status::ERR_UNREACH);
         assert!(error.message().contains("node n0"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn pub_04_a_publish_that_is_asked_again_of_a_successor_does_not_take_what_another_has_for_its_own() {
+    let ends = MemoryExchange::cluster(["n0", "n1"]);
+    let replaced = Arc::<AtomicU64>::default();
+    let hosts = ends.into_iter().map(|memory| {
+        let host = StandardHost::new(Nothing, Wire { replaced: replaced.clone(), ..Wire::new(memory) });
+        host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
+        host
+    });
+    let hosts: Vec<_> = hosts.collect();
+    replaced.store(2, Ordering::Relaxed);
+    publish(&hosts[1], &caller(1), "k", Directives::new()).await.unwrap();
+    assert_eq!(replaced.load(Ordering::Relaxed), 0);
+    replaced.store(1, Ordering::Relaxed);
+    let error = publish(&hosts[1], &caller(2), "k", Directives::new()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_DUPLICATE_KEY);
+    let found = look_up(&hosts[0], &caller(0), "k", Directives::new()).await.unwrap();
+    assert_eq!(found.iter().map(|data| data.proc.rank).collect::<Vec<_>>(), [Rank::from_raw(1)]);
 }
 
 #[tokio::test]
@@ -309,6 +344,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         on_failure: OnFailure::Continue,
         table: vec![row],
         node_ranks: Default::default(),
+        written: BTreeMap::new(),
         forwarding: Forwarding {
             channels: IofChannels::NONE,
             stdin: None,

@@ -23,6 +23,17 @@ pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
     /// They are not kept: the publish fails with this status, and publishes nothing.
     async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()>;
 
+    /// Whether it keeps data of this persistence, beside [`Persistence::INDEF`], as long as it can: a successor of the host is to have
+    /// it. Such a publish does not fail if the store does; the data is kept as soon as the store can.
+    fn keeps(&self, persistence: Persistence) -> bool {
+        persistence == Persistence::INDEF
+    }
+
+    /// Whether it is known to keep nothing now, so that what need not be kept does not wait for it.
+    fn is_silent(&self) -> bool {
+        false
+    }
+
     /// Forgets records; those that are not there are no error.
     ///
     /// # Errors
@@ -38,6 +49,14 @@ impl<T: DurableStore + ?Sized> DurableStore for Arc<T> {
 
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {
         (**self).remove(numbers).await
+    }
+
+    fn keeps(&self, persistence: Persistence) -> bool {
+        (**self).keeps(persistence)
+    }
+
+    fn is_silent(&self) -> bool {
+        (**self).is_silent()
     }
 }
 
@@ -103,6 +122,9 @@ struct Record {
     custom: Vec<v1::Proc>,
     #[prost(message, optional, tag = "8")]
     named: Option<Named>,
+    /// None for INDEF, which was once the only one that was kept.
+    #[prost(uint32, optional, tag = "9")]
+    persistence: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -115,7 +137,7 @@ struct Named {
 
 impl From<&Item> for Record {
     fn from(item: &Item) -> Self {
-        let Item { publisher, data, access, .. } = item;
+        let Item { publisher, data, access, persistence, .. } = item;
         let named =
             |(users, groups): &(Vec<u32>, Vec<u32>)| Named { users: users.clone(), groups: groups.clone() };
         Self {
@@ -127,6 +149,9 @@ impl From<&Item> for Record {
             range: access.range.to_raw().into(),
             custom: access.custom.iter().map(v1::Proc::from).collect(),
             named: access.named.as_ref().map(named),
+            persistence: Some(*persistence)
+                .filter(|persistence| *persistence != Persistence::INDEF)
+                .map(|persistence| persistence.to_raw().into()),
         }
     }
 }
@@ -134,7 +159,11 @@ impl From<&Item> for Record {
 impl Record {
     /// `None` if it makes no sense.
     fn into_item(self) -> Option<Item> {
-        let Self { data, uid, gid, node, session, range, custom, named } = self;
+        let Self { data, uid, gid, node, session, range, custom, named, persistence } = self;
+        let persistence = match persistence {
+            None => Persistence::INDEF,
+            Some(raw) => Persistence::from_raw(raw.try_into().ok()?),
+        };
         let data: pmix_types::Pdata = data?.try_into().ok()?;
         let user = User { proc: data.proc.clone(), uid, gid };
         let custom = custom.into_iter().map(ProcId::try_from).collect::<Result<_, _>>().ok()?;
@@ -147,7 +176,7 @@ impl Record {
             publisher: Arc::new(Requester { user, node, session }),
             data,
             access: Arc::new(access),
-            persistence: Persistence::INDEF,
+            persistence,
         })
     }
 }

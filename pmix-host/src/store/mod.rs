@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pmix_server::host::{Found, HostError, HostResult, Lookup, Publish, Unpublish};
-use pmix_types::{Directives, Info, KeyName, Pdata, Persistence, ProcId, Rank, Status};
+use pmix_types::{Directives, KeyName, Pdata, Persistence, ProcId, Rank, Status};
 use tokio::sync::oneshot;
 
 use self::item::{items, persistence};
@@ -78,6 +78,8 @@ pub struct Store {
     waiting: BTreeMap<u64, Waiter>,
     wanted: BTreeMap<KeyName, BTreeSet<u64>>,
     last_waiter: u64,
+    /// What is kept elsewhere and is not to be any more.
+    dropped: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,8 @@ struct Entry {
     bytes: usize,
     /// False while it is on its way to the disk: its key is taken, but nobody finds it.
     is_shown: bool,
+    /// It is kept elsewhere, too.
+    is_kept: bool,
 }
 
 /// A lookup that waits, as the store holds it.
@@ -109,7 +113,7 @@ impl Store {
     /// `ERR_OUT_OF_RESOURCE` if it exceeds the [limits](PublishLimits), `ERR_BAD_PARAM` for directives with invalid
     /// values, `ERR_NOT_SUPPORTED` for a required directive that it does not know (GEN-05).
     pub fn publish(&mut self, publisher: Requester, request: Publish) -> HostResult<()> {
-        let numbers = self.admit(publisher, request.data, request.directives)?;
+        let numbers = self.admit(publisher, request, false)?;
         self.show(&numbers);
         Ok(())
     }
@@ -146,36 +150,74 @@ impl Store {
     }
 
     /// Adds all of the data, or nothing if one of the keys is taken (PUB-04) or a limit is exceeded. It is not visible until
-    /// shown; returns its numbers.
+    /// shown; returns its numbers. Of a request that comes again, what is there already is not added.
     pub(crate) fn admit(
         &mut self,
         publisher: Requester,
-        data: Vec<Info>,
-        mut directives: Directives,
+        request: Publish,
+        is_again: bool,
     ) -> HostResult<Vec<u64>> {
+        let Publish { data, mut directives, .. } = request;
         take_identity(&mut directives)?;
         let access = Arc::new(Access::take(&mut directives)?);
         let persistence = persistence(&mut directives)?;
         directives.deny_unprocessed()?;
         let mut numbers = Vec::with_capacity(data.len());
         for item in items(&Arc::new(publisher), data, &access, persistence) {
+            let mut same_key = self.by_key.get(item.key()).into_iter().flatten();
+            let is_it =
+                |number| self.items.get(number).is_some_and(|there| there.is_shown && there.item == item);
+            if is_again && same_key.any(is_it) {
+                continue;
+            }
             let bytes = item.bytes();
             if let Some(refused) = self.refuse(&item, bytes) {
                 self.withdraw(&numbers);
                 return Err(refused);
             }
             self.last_item += 1;
-            self.insert(self.last_item, Entry { item, bytes, is_shown: false });
+            self.insert(self.last_item, Entry { item, bytes, is_shown: false, is_kept: false });
             numbers.push(self.last_item);
         }
         Ok(numbers)
     }
 
-    /// What was read back from the disk; found at once.
+    /// What was read back from where it is kept; found at once.
     pub(crate) fn restore(&mut self, number: u64, item: Item) {
         self.last_item = self.last_item.max(number);
         let bytes = item.bytes();
-        self.insert(number, Entry { item, bytes, is_shown: true });
+        self.insert(number, Entry { item, bytes, is_shown: true, is_kept: true });
+    }
+
+    /// Data is kept elsewhere, too; what is not there any more is dropped there.
+    pub(crate) fn note_kept(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            match self.items.get_mut(number) {
+                Some(entry) => entry.is_kept = true,
+                None => self.dropped.push(*number),
+            }
+        }
+    }
+
+    /// The numbers of what is kept elsewhere and is not to be any more; they are told once.
+    pub(crate) fn take_dropped(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Removes what was to end with a process, an application or a session, or by being read.
+    pub(crate) fn forget_passing(&mut self, is_one: impl Fn(&Item) -> bool) {
+        let passing =
+            |(_, entry): &(&u64, &Entry)| entry.item.persistence != Persistence::INDEF && is_one(&entry.item);
+        let passing: Vec<u64> = self.items.iter().filter(passing).map(|(number, _)| *number).collect();
+        self.drop_all(&passing);
+    }
+
+    /// Takes data out, also where it is kept elsewhere.
+    fn drop_all(&mut self, numbers: &[u64]) {
+        let is_kept = |number: &&u64| self.items.get(number).is_some_and(|entry| entry.is_kept);
+        let kept: Vec<u64> = numbers.iter().filter(is_kept).copied().collect();
+        self.dropped.extend(kept);
+        self.withdraw(numbers);
     }
 
     /// Makes data visible, first to waiting lookups, in the order in which they came.
@@ -255,7 +297,7 @@ impl Store {
         let named: Vec<u64> = named.collect();
         let lasts = |number: &u64| self.has(*number, |item| item.persistence == Persistence::INDEF);
         let (lasting, passing): (Vec<u64>, Vec<u64>) = named.into_iter().partition(lasts);
-        self.withdraw(&passing);
+        self.drop_all(&passing);
         for number in &lasting {
             if let Some(entry) = self.items.get_mut(number) {
                 entry.is_shown = false;
@@ -301,7 +343,7 @@ impl Store {
                 self.items.keys().copied().filter(|number| self.has(*number, was_to_end)).collect()
             }
         };
-        self.withdraw(&gone);
+        self.drop_all(&gone);
     }
 
     /// How many lookups wait.
@@ -369,7 +411,7 @@ impl Store {
             let Some(entry) = self.items.get(number) else { continue };
             found.push(entry.item.data.clone());
             if entry.item.persistence == Persistence::FIRST_READ {
-                self.remove(*number);
+                self.drop_all(&[*number]);
             }
         }
         found

@@ -1,4 +1,4 @@
-use pmix_types::{DataArray, DataRange, Value, keys};
+use pmix_types::{DataArray, DataRange, Info, Value, keys};
 
 use super::*;
 use crate::user::User;
@@ -19,7 +19,8 @@ fn publish(
     data: Vec<Info>,
     directives: &Directives,
 ) -> Result<(), Status> {
-    let numbers = store.admit(by.clone(), data, directives.clone()).map_err(|error| error.status())?;
+    let publish = Publish::new(data).with_directives(directives.clone());
+    let numbers = store.admit(by.clone(), publish, false).map_err(|error| error.status())?;
     store.show(&numbers);
     Ok(())
 }
@@ -345,7 +346,7 @@ fn pub_09_pub_12_other_users_see_only_what_is_opened_to_them() {
 fn pub_03_pub_12_what_is_on_its_way_to_the_disk_is_there_for_nobody() {
     let mut store = Store::default();
     let (a, stranger) = (user("job", 0, 7), user("job", 1, 8));
-    let numbers = store.admit(a.clone(), data(&[("k", 1)]), Directives::new()).unwrap();
+    let numbers = store.admit(a.clone(), Publish::new(data(&[("k", 1)])), false).unwrap();
     for asker in [&a, &stranger] {
         let found = look(&mut store, asker, &["k"], &Directives::new());
         assert_eq!(found, Some(Err(Status::ERR_NOT_FOUND)));
@@ -446,4 +447,24 @@ fn what_is_published_counts_as_it_is_held() {
     publish(&mut store, &by, vec![part], &Directives::new()).unwrap();
     assert!(message.is_unique());
     assert_eq!(store.items.len(), 1);
+}
+
+#[test]
+fn pub_04_what_is_asked_for_again_is_published_once_and_is_no_reason_to_refuse_the_rest() {
+    let mut store = Store::default();
+    let (a, other) = (user("job", 0, 7), user("job", 1, 7));
+    let again = |store: &mut Store, by: &Requester, pairs: &[(&str, u32)]| {
+        let numbers = store.admit(by.clone(), Publish::new(data(pairs)), true);
+        numbers.map(|numbers| numbers.len()).map_err(|error| error.status())
+    };
+    publish(&mut store, &a, data(&[("k", 1)]), &Directives::new()).unwrap();
+    assert_eq!(again(&mut store, &a, &[("k", 1)]), Ok(0));
+    assert_eq!(again(&mut store, &a, &[("k", 1), ("l", 2)]), Ok(1), "the head before has filed a part");
+    for (by, pairs) in [(&other, &[("k", 1)][..]), (&a, &[("k", 2)]), (&a, &[("m", 1), ("m", 1)])] {
+        assert_eq!(again(&mut store, by, pairs), Err(Status::ERR_DUPLICATE_KEY), "{by:?}");
+    }
+    assert_eq!(
+        publish(&mut store, &a, data(&[("k", 1)]), &Directives::new()),
+        Err(Status::ERR_DUPLICATE_KEY)
+    );
 }

@@ -20,13 +20,14 @@ impl Identities {
         Self { site, count: AtomicU32::new(0) }
     }
 
-    /// The identity that a tool proposes, or a new one. Other users propose none: whoever has the name of a job passes for one of its
-    /// processes.
+    /// The identity that a tool proposes, or a new one. Other users propose none, because whoever has the name of a job
+    /// passes for one of its processes. The one exception is the name under which the commands of a user publish: it contains the uid
+    /// that the kernel reports, and no job has such a name.
     pub(crate) fn assign(&self, uid: u32, mut req: ToolConnected) -> HostResult<ProcId> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         if let Some(proposed) = req.requested_identity {
-            if !is_trusted(uid) {
+            if !is_trusted(uid) && proposed != ProcId::new(Nspace::publisher(uid), Rank::from_raw(0)) {
                 let message = format!("a tool of uid {uid} cannot be {proposed}: let the server name it");
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
             }

@@ -10,6 +10,7 @@ mod mail;
 mod nodes;
 mod query;
 mod syslog;
+mod usage;
 mod why;
 
 pub(crate) use self::identity::Identities;

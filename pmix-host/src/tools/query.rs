@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
 use pmix_types::message::{QueryReply, Reply};
-use pmix_types::{DataArray, Directives, Info, Key, KeyName, Query, Status, Value, keys};
+use pmix_types::{DataArray, Directives, Info, JOB_END, Key, KeyName, Nspace, Query, Status, Value, keys};
 
 use super::groups::Groups;
 use super::nodes::SessionNodes;
@@ -16,10 +17,12 @@ use crate::internode::Site;
 use crate::jobs::{JobEntry, JobTable};
 use crate::user::{User, is_trusted, take_identity};
 
+/// Queries of one request that are answered at a time.
+const AT_A_TIME: usize = 64;
+
 /// Answers queries.
 pub(crate) struct Queries {
     jobs: Arc<JobTable>,
-    site: Arc<Site>,
     allocations: Arc<Allocations>,
     nodes: SessionNodes,
     why: Why,
@@ -35,20 +38,29 @@ impl Queries {
     ) -> Self {
         let nodes = SessionNodes::new(launcher, jobs.clone(), allocations.clone());
         let why = Why::new(jobs.clone(), site.clone());
-        let groups = Groups::new(jobs.clone(), site.clone());
-        Self { jobs, site, allocations, nodes, why, groups }
+        let groups = Groups::new(jobs.clone(), site);
+        Self { jobs, allocations, nodes, why, groups }
     }
 
-    /// Other users learn nothing about the jobs of a user.
-    pub(crate) async fn answer(&self, requester: &User, mut req: QueryRequest) -> HostResult<QueryResults> {
+    /// Other users learn nothing about the jobs of a user. `node` is that of the requester.
+    pub(crate) async fn answer(
+        &self,
+        (requester, node): (&User, &str),
+        mut req: QueryRequest,
+    ) -> HostResult<QueryResults> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {
             query.qualifiers.deny_beyond(QUERY)?;
         }
         let (mut results, mut missing) = (Vec::new(), false);
-        for query in &req.queries {
-            let answers = self.answer_query(requester, query).await?;
+        // other nodes are waited for by all of them together
+        let mut answered = Vec::with_capacity(req.queries.len());
+        for some in req.queries.chunks(AT_A_TIME) {
+            let some: Vec<_> = some.iter().map(|query| self.answer_query((requester, node), query)).collect();
+            answered.extend(try_join_all(some).await?);
+        }
+        for (query, answers) in req.queries.iter().zip(answered) {
             missing |= answers.len() < query.keys.len();
             if !answers.is_empty() {
                 results.push(query.results(answers));
@@ -74,10 +86,10 @@ impl Queries {
         Ok(Reply::Query(QueryReply::new(Status::SUCCESS, vec![query.results(answers)])))
     }
 
-    async fn answer_query(&self, requester: &User, query: &Query) -> HostResult<Vec<Info>> {
+    async fn answer_query(&self, (requester, node): (&User, &str), query: &Query) -> HostResult<Vec<Info>> {
         let mut answers = Vec::new();
         for key in &query.keys {
-            let own = of_spawn(key).or_else(|| self.answer_key(requester, key, &query.qualifiers));
+            let own = of_spawn(key).or_else(|| self.answer_key((requester, node), key, &query.qualifiers));
             let answer = match own.or_else(|| self.of_allocation(requester, key, &query.qualifiers)) {
                 None => match self.why.answer(requester, key, &query.qualifiers).await? {
                     None => self.groups.answer(requester, key, &query.qualifiers).await?,
@@ -111,8 +123,26 @@ impl Queries {
         }
     }
 
+    /// How a job of this user has ended.
+    fn end_of_job(&self, requester: &User, nspace: &str) -> Option<Value> {
+        let ending = self.jobs.ending(&Nspace::new(nspace).ok()?)?;
+        if !is_trusted(requester.uid) && ending.owner != requester.uid {
+            return None;
+        }
+        let status = Info::new(&keys::JOB_TERM_STATUS, ending.status);
+        Some(DataArray::Info(vec![status, Info::new(&keys::EXIT_CODE, ending.exit_code)]).into())
+    }
+
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
-    fn answer_key(&self, requester: &User, key: &KeyName, qualifiers: &Directives) -> Option<Value> {
+    fn answer_key(
+        &self,
+        (requester, node): (&User, &str),
+        key: &KeyName,
+        qualifiers: &Directives,
+    ) -> Option<Value> {
+        if **key == *JOB_END.name() {
+            return self.end_of_job(requester, texts(qualifiers, &keys::NSPACE.text()).first()?);
+        }
         let jobs = self.jobs.entries();
         let is_local = **key == *keys::QUERY_LOCAL_PROC_TABLE.name();
         if !is_local && **key != *keys::QUERY_PROC_TABLE.name() {
@@ -120,7 +150,7 @@ impl Queries {
         }
         let mut nodes = texts(qualifiers, &keys::HOSTNAME);
         if nodes.is_empty() {
-            nodes.push(self.site.node());
+            nodes.push(node);
         }
         let is_there = |name: Option<&str>| name.is_some_and(|name| nodes.contains(&name));
         let mut table = None;

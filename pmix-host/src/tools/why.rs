@@ -1,4 +1,4 @@
-//! Why jobs wait: what the servers of all nodes know of it, and what the kernels there say of processes.
+//! What processes do: why jobs wait, as the servers of all nodes know it, and what the kernels there say of processes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,24 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_server::host::HostResult;
+use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook, WAITS, Wait};
-use pmix_types::{Directives, Info, Key, Nspace, ProcId, Query, Rank, Value, ValueType, keys};
+use pmix_types::{Directives, Info, ProcId, Query, Value, keys};
 
-use super::elsewhere::{ask_nodes, may_see, nodes_of};
+use super::elsewhere::{ask_nodes, may_see, named_and_visible, namespaces, nodes_of, of_procs, processes};
 use crate::internode::Site;
 use crate::jobs::JobTable;
 use crate::user::User;
 
-/// Number of processes that one query may name; the server, which has the same limit, says so.
-const MAX_NAMED: usize = 1024;
-
 /// What the extra wait is called that names a node which has not answered.
 const UNANSWERED: &str = "query of waits";
 
-/// Knows why jobs wait.
+/// Knows what processes do.
 pub(super) struct Why {
-    jobs: Arc<JobTable>,
-    site: Arc<Site>,
+    pub(super) jobs: Arc<JobTable>,
+    pub(super) site: Arc<Site>,
 }
 
 impl Why {
@@ -42,6 +40,8 @@ impl Why {
             self.waits(requester, qualifiers).await
         } else if key == LOOKS.name() {
             self.looks(requester, qualifiers).await
+        } else if key == USAGE.name() {
+            self.usage(requester, qualifiers).await
         } else {
             Ok(None)
         }
@@ -98,28 +98,10 @@ impl Why {
 
     /// What the kernels say of the processes that are named, on all nodes that answer.
     async fn looks(&self, requester: &User, qualifiers: &Directives) -> HostResult<Option<Value>> {
-        let Some(mut named) = processes(qualifiers) else { return Ok(None) };
-        named.retain(|proc| may_see(&self.jobs, requester, &proc.nspace));
-        let nspaces: BTreeSet<_> = named.iter().map(|proc| proc.nspace.clone()).collect();
-        for nspace in nspaces {
-            if self.site.job(&nspace).await.is_none() {
-                named.retain(|proc| proc.nspace != nspace);
-            }
-        }
-        if named.is_empty() {
-            return Ok(None);
-        }
-        let mut query = Query::new(&LOOKS);
-        query.qualifiers = named.iter().map(|proc| Info::new(&keys::PROCID, proc.clone())).collect();
-        let nodes = nodes_of(&self.site, &named).await;
+        let named = named_and_visible(&self.jobs, &self.site, requester, qualifiers).await;
+        let Some(named) = named else { return Ok(None) };
         let own = self.site.server()?.looks(&named);
-        let (mut looks, others) = tokio::join!(own, ask_nodes(&self.site, nodes, requester, &query));
-        for (node, answer) in others {
-            match answer {
-                Ok(value) => looks.extend(ProcLook::read_all(&value)),
-                Err(error) => tracing::warn!(node, %error, "a node does not say what its processes do"),
-            }
-        }
+        let mut looks = of_procs((&self.site, requester), &LOOKS, &named, own, ProcLook::read_all).await;
         looks.sort_by(|a, b| a.proc.cmp(&b.proc));
         Ok(Some(ProcLook::write_all(&looks)))
     }
@@ -133,6 +115,8 @@ impl Why {
                 Wait::write_all(&server.waits(&namespaces(&query.qualifiers)).await)
             } else if *key == *LOOKS.name() {
                 ProcLook::write_all(&server.looks(&processes(&query.qualifiers).unwrap_or_default()).await)
+            } else if *key == *USAGE.name() {
+                ProcUsage::write_all(&server.usage(&processes(&query.qualifiers).unwrap_or_default()).await)
             } else {
                 continue;
             };
@@ -140,30 +124,4 @@ impl Why {
         }
         Ok(answers)
     }
-}
-
-/// The namespaces that a query names.
-fn namespaces(qualifiers: &Directives) -> Vec<Nspace> {
-    values(qualifiers, &keys::NSPACE.text()).filter_map(|name: String| Nspace::new(name).ok()).collect()
-}
-
-/// The processes that a query names; `None` if they are too many.
-fn processes(qualifiers: &Directives) -> Option<Vec<ProcId>> {
-    let mut ranks: Vec<Rank> = values(qualifiers, &keys::RANK).collect();
-    if ranks.is_empty() {
-        ranks.push(Rank::WILDCARD);
-    }
-    let nspaces = namespaces(qualifiers);
-    let mut named: Vec<ProcId> = values(qualifiers, &keys::PROCID).collect();
-    if named.len() + nspaces.len() * ranks.len() > MAX_NAMED {
-        return None;
-    }
-    let all = |nspace: Nspace| ranks.iter().map(move |rank| ProcId::new(nspace.clone(), *rank));
-    named.extend(nspaces.into_iter().flat_map(all));
-    Some(named)
-}
-
-/// All values of a qualifier. What cannot be read is left to the server, which refuses it.
-fn values<'a, T: ValueType>(qualifiers: &'a Directives, key: &'a Key<T>) -> impl Iterator<Item = T> + 'a {
-    qualifiers.iter().filter(move |info| info.is(key)).filter_map(|info| info.get().ok())
 }

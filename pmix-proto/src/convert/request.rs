@@ -237,6 +237,7 @@ impl Wire for Fence {
             procs: self.procs.as_ref().map(Wire::to_form).unwrap_or_default(),
             directives: self.directives.to_form(),
             since: self.since,
+            traceparent: self.trace.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
 
@@ -244,6 +245,8 @@ impl Wire for Fence {
         let procs = all_named(form.procs).at("procs")?;
         let mut fence = Self::new(form.has_procs.then_some(procs));
         fence.since = form.since;
+        // a trace is for people: no fence fails because of it
+        fence.trace = form.traceparent.parse().ok();
         fence.directives = Wire::from_form(form.directives, scope).at("directives")?;
         Ok(fence)
     }

@@ -1401,6 +1401,10 @@ pub struct Fence {
     /// groups, need 0.
     #[prost(uint64, tag = "4")]
     pub since: u64,
+    /// The span of the caller, as in the header of that name (W3C Trace Context); empty if it is not traced. What cannot be read
+    /// counts as empty.
+    #[prost(string, tag = "5")]
+    pub traceparent: ::prost::alloc::string::String,
 }
 /// The fence is complete.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2116,6 +2120,10 @@ pub struct HostRequest {
     pub uid: u32,
     #[prost(uint32, optional, tag = "3")]
     pub gid: ::core::option::Option<u32>,
+    /// With a request that is sent again to another head, which has taken the place of the first: both times the same number of
+    /// the node. 0 for none.
+    #[prost(uint64, tag = "29")]
+    pub ticket: u64,
     #[prost(
         oneof = "host_request::Content",
         tags = "4, 5, 20, 21, 22, 23, 25, 26, 27, 28"
@@ -2162,7 +2170,7 @@ pub mod host_request {
 pub struct Order {
     #[prost(
         oneof = "order::What",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"
     )]
     pub what: ::core::option::Option<order::What>,
 }
@@ -2182,8 +2190,8 @@ pub mod order {
         WorkDir(u32),
         #[prost(message, tag = "5")]
         ProcEnded(super::ProcEnded),
-        #[prost(message, tag = "6")]
-        EndJob(super::EndJob),
+        #[prost(string, tag = "6")]
+        EndJob(::prost::alloc::string::String),
         /// Write down what the server has on record; answered by Told, with the path of the file if there is one.
         #[prost(message, tag = "7")]
         KeepRecord(super::KeepRecord),
@@ -2210,8 +2218,13 @@ pub mod order {
         /// Of a job of another user than the daemon's. A node that does not know this refuses it, and starts nothing as its own user.
         #[prost(message, tag = "16")]
         OfUser(::prost::alloc::boxed::Box<super::OfUser>),
+        /// To a node whose head has a successor: what it has of jobs; answered by Told, with held and pulls.
+        #[prost(message, tag = "17")]
+        Holdings(super::Holdings),
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Holdings {}
 /// A RegisterJob, WorkDir or Launch for a job of this user, whose groups the node looks up.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OfUser {
@@ -2288,13 +2301,6 @@ pub struct ProcEnded {
     pub proc: ::core::option::Option<Proc>,
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct EndJob {
-    #[prost(uint32, tag = "1")]
-    pub number: u32,
-    #[prost(string, tag = "2")]
-    pub nspace: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KeepRecord {
@@ -2462,6 +2468,64 @@ pub struct Told {
     /// One for each process, in rank order.
     #[prost(message, repeated, tag = "4")]
     pub bindings: ::prost::alloc::vec::Vec<Binding>,
+    #[prost(message, repeated, tag = "5")]
+    pub held: ::prost::alloc::vec::Vec<HeldJob>,
+    #[prost(message, repeated, tag = "6")]
+    pub pulls: ::prost::alloc::vec::Vec<HeldPull>,
+}
+/// A job that a node has been told of, and not yet of its end.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeldJob {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(string, tag = "2")]
+    pub nspace: ::prost::alloc::string::String,
+    /// Its processes that have been started there.
+    #[prost(message, repeated, tag = "3")]
+    pub procs: ::prost::alloc::vec::Vec<HeldProc>,
+    /// What one of them has called abort with.
+    #[prost(sint32, optional, tag = "4")]
+    pub abort_status: ::core::option::Option<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeldProc {
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// Absent while it is being started.
+    #[prost(message, optional, tag = "2")]
+    pub started: ::core::option::Option<StartedProc>,
+    #[prost(bool, tag = "3")]
+    pub is_connected: bool,
+    #[prost(bool, tag = "4")]
+    pub is_finalized: bool,
+    /// Its connection has ended without finalize: as in LostProc.
+    #[prost(uint64, optional, tag = "5")]
+    pub lost: ::core::option::Option<u64>,
+    #[prost(oneof = "held_proc::Exit", tags = "6, 7")]
+    pub exit: ::core::option::Option<held_proc::Exit>,
+}
+/// Nested message and enum types in `HeldProc`.
+pub mod held_proc {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Exit {
+        #[prost(sint32, tag = "6")]
+        ExitCode(i32),
+        #[prost(sint32, tag = "7")]
+        ExitSignal(i32),
+    }
+}
+/// Output that a process or tool there pulls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeldPull {
+    #[prost(message, optional, tag = "1")]
+    pub caller: ::core::option::Option<Proc>,
+    #[prost(uint32, tag = "2")]
+    pub uid: u32,
+    #[prost(uint32, optional, tag = "3")]
+    pub gid: ::core::option::Option<u32>,
+    /// IofPull.
+    #[prost(message, optional, tag = "4")]
+    pub pull: ::core::option::Option<ClientBody>,
 }
 /// A process makes a group whose members it does not know.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2597,6 +2661,9 @@ pub struct PublishedRequest {
     /// Number of the request among those of its node.
     #[prost(uint64, tag = "3")]
     pub ticket: u64,
+    /// A head that was lost was asked before, and has not answered: what it has published counts as published by this request.
+    #[prost(bool, tag = "4")]
+    pub is_again: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Over {

@@ -12,6 +12,7 @@ use pmix_types::message::{
     Output, ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers,
     ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
+use pmix_types::trace::TraceContext;
 use pmix_types::{
     App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
     ResourceUnit, Scope, Status, Value,
@@ -70,10 +71,12 @@ fn get() -> impl Strategy<Value = Get> {
 }
 
 fn fence() -> impl Strategy<Value = Fence> {
-    let parts = (option::of(vec(named_proc(), 0..3)), any::<u64>(), Directives::sample(1));
-    parts.prop_map(|(procs, since, directives)| {
+    let trace = option::of((any::<[u8; 16]>(), any::<[u8; 8]>()));
+    let parts = (option::of(vec(named_proc(), 0..3)), any::<u64>(), trace, Directives::sample(1));
+    parts.prop_map(|(procs, since, trace, directives)| {
         let mut fence = Fence::new(procs);
         fence.since = since;
+        fence.trace = trace.and_then(|(trace, span)| TraceContext::root(trace, span));
         fence.directives = directives;
         fence
     })

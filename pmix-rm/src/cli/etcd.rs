@@ -22,9 +22,9 @@ pub(crate) struct EtcdPlace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "etcd")]
 pub(super) struct EtcdArgs {
-    /// Keep data that is published with persistence INDEF in etcd, and let one head at a time be that of the DVM: this one waits until
-    /// no other is. https://HOST:PORT of each member, separated by commas
-    #[arg(long, value_name = "URLS", value_delimiter = ',', conflicts_with = "store")]
+    /// Keep nodes, jobs and published data in etcd, and let one head at a time be that of the DVM: this one waits until no other is, and takes the
+    /// place of one that is gone. https://HOST:PORT of each member, separated by commas
+    #[arg(long, value_name = "URLS", value_delimiter = ',', conflicts_with_all = ["store", "vnodes"])]
     etcd: Vec<String>,
 
     /// What the keys of this DVM in etcd begin with

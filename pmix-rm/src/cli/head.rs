@@ -45,9 +45,9 @@ pub(crate) struct HeadPlan {
 #[command(
     name = "pmixd",
     version,
-    after_help = "`pmixd --head --help` lists the options of the head of a DVM."
+    after_help = "`pmixd --head --help` lists the options of the head of a DVM; `pmixd --man` prints the manual page."
 )]
-struct Daemon {
+pub(super) struct Daemon {
     /// The variable of the environment with the name of this node, which a start line for several nodes does not have
     #[arg(long, value_name = "VARIABLE")]
     node_from: Option<String>,
@@ -60,7 +60,8 @@ struct Daemon {
 /// Keeps servers running on this node, or on several, for jobs of `pmix submit` and `pmixrun --dvm` that come and go: a
 /// distributed virtual machine (DVM)
 ///
-/// Jobs run side by side. They end when the head ends, on SIGTERM, SIGINT, or `pmix dvm stop`.
+/// Jobs run side by side. They end when the head ends, on SIGTERM, SIGINT, or `pmix dvm stop`. With --etcd they go on if the head is killed
+/// or cut off, under the next one.
 #[derive(Debug, Parser)]
 #[command(name = "pmixd --head", version, after_help = AFTER_HELP)]
 pub(super) struct Head {

@@ -1,8 +1,10 @@
 //! The command line of `pmixrun`: parses arguments into a [`Plan`].
 
 mod appfile;
+mod debug;
 mod etcd;
 mod head;
+mod man;
 mod options;
 mod output;
 mod setup;
@@ -17,8 +19,10 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_tool::submit::variable;
 use pmix_types::{App, Directives};
 
+pub(crate) use debug::{CommandLine, DebugArgs};
 pub(crate) use etcd::EtcdPlace;
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
+pub(crate) use man::{MAN, pmixd_command, pmixrun_command, print as print_page};
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 pub(crate) use options::{DvmPlace, Stdin};
 use output::Directive;
@@ -52,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.
     pub(crate) stop_in_init: bool,
+    /// What looks at the job from its beginning.
+    pub(crate) debug: DebugArgs,
     /// Directives for the places and bindings of ranks.
     pub(crate) binding: Directives,
 }
@@ -153,7 +159,7 @@ fn parse_in(
     }
     let End { timeout, reaction, grace, record } = end;
     let binding = setting.binding();
-    let Setting { app: app_file, dvm, nodes, serving, stop_in_init, .. } = setting;
+    let Setting { app: app_file, dvm, nodes, serving, stop_in_init, debug, .. } = setting;
     let setup = match dvm {
         Some(_) => Setup::in_dvm(nodes, serving, grace, &typed),
         None => Setup::new(nodes, serving, grace, &typed, variable),
@@ -176,7 +182,14 @@ fn parse_in(
         }
     }
     let format = streams.format().map_err(|problem| wrong(ErrorKind::ArgumentConflict, problem))?;
-    let Streams { stdin, display, json, report_pid, quiet, verbose, .. } = streams;
+    let Streams { mut stdin, display, json, report_pid, quiet, verbose, .. } = streams;
+    if debug.debug.is_some() {
+        if let Some(given) = typed.spelling("stdin").filter(|_| stdin != Stdin::None) {
+            let problem = format!("'{given}': the debugger of '--debug' has the standard input");
+            return Err(wrong(ErrorKind::ArgumentConflict, problem));
+        }
+        stdin = Stdin::None;
+    }
     let plan = Plan {
         apps,
         format,
@@ -191,7 +204,8 @@ fn parse_in(
         json,
         dvm,
         setup,
-        stop_in_init,
+        stop_in_init: stop_in_init || debug.is_any(),
+        debug,
         binding,
     };
     if let Stdin::Rank(rank) = plan.stdin

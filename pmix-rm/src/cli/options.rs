@@ -11,7 +11,9 @@ use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::submit::seconds;
 use pmix_types::{Directives, Info, Nspace, Rank, keys};
 
+use super::debug::DebugArgs;
 use super::output::Directive;
+use crate::metrics::MetricsPlace;
 use crate::nodes::{Allocation, By, HostList};
 
 /// Runs a job of one or more applications, on this node or on several, with PMIx servers.
@@ -185,8 +187,11 @@ pub(super) struct Setting {
     pub(super) serving: Serving,
 
     /// Make ranks wait in init for a debugger, until `pmix release`
-    #[arg(long)]
+    #[arg(long, overrides_with = "stop_in_init")]
     pub(super) stop_in_init: bool,
+
+    #[command(flatten)]
+    pub(super) debug: DebugArgs,
 }
 
 /// The nodes that jobs run on, and how their daemons are started.
@@ -275,6 +280,16 @@ pub(super) struct Serving {
     /// Make this the system-level server of the node, which tools find with --system
     #[arg(long, conflicts_with = "vnodes")]
     pub(super) system_server: bool,
+
+    /// Serve numbers about jobs, processes, nodes and servers to Prometheus, at a Unix socket for this user alone (a path with a
+    /// slash), or at a port of this host that all its users can read (127.0.0.1:PORT; with port 0 the system chooses a free one, which is printed)
+    #[arg(long, value_name = "WHERE", value_parser = MetricsPlace::parse)]
+    pub(super) metrics: Option<MetricsPlace>,
+
+    /// Trace fences: send their spans to a collector of OpenTelemetry (http://HOST:4317, OTLP over gRPC), or append them to a file of
+    /// each host, as lines of JSON. Otherwise as OTEL_EXPORTER_OTLP_ENDPOINT says, if it is set
+    #[arg(long, value_name = "WHERE")]
+    pub(super) trace_to: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -488,6 +503,8 @@ SIGUSR2 are only passed on.
 
 When a rank fails, the others are notified through PMIx and have the reaction time to end by themselves. Then they get \
 SIGTERM, and after the grace period SIGKILL.
+
+`pmixrun --man` prints the manual page.
 
 Exit code: 0 if all ranks succeeded; otherwise that of the first rank that failed, or 128 plus the number of the signal \
 that ended it; 124 after --timeout; 141 if the reader of the output has gone away; 1 if the job could not be started; \

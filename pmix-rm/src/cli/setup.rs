@@ -9,7 +9,9 @@ use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving};
 use super::spelling::Typed;
+use crate::metrics::MetricsPlace;
 use crate::nodes::{Allocation, By, Host, HostList};
+use crate::traces::{NotTraced, Traces};
 
 /// Nodes, their daemons, and what their servers serve.
 #[derive(Clone, Debug)]
@@ -27,6 +29,12 @@ pub(crate) struct Setup {
     pub(crate) store: Option<PathBuf>,
     /// Whether the server is the system-level one of the node.
     pub(crate) system_server: bool,
+    /// Where numbers can be read.
+    pub(crate) metrics: Option<MetricsPlace>,
+    /// Whether fences are traced, and how.
+    pub(crate) traces: Option<Traces>,
+    /// Why they are not, although a variable says where to.
+    pub(crate) untraced: Option<String>,
     /// Whether other users may have jobs run, as themselves.
     pub(crate) multi_user: bool,
     /// Time from a request to end to SIGKILL.
@@ -61,7 +69,8 @@ const OF_DAEMONS: [&str; 10] = [
 ];
 
 /// Options that concern servers, and what becomes of a job when it fails.
-const OF_SERVERS: [&str; 7] = ["vnodes", "native", "pmi1", "store", "system_server", "reaction", "record"];
+const OF_SERVERS: [&str; 9] =
+    ["vnodes", "native", "pmi1", "store", "system_server", "metrics", "trace_to", "reaction", "record"];
 
 impl Setup {
     /// What the options and the variables of an allocation say.
@@ -77,7 +86,7 @@ impl Setup {
     ) -> Result<Self, (ErrorKind, String)> {
         let invalid = |problem| (ErrorKind::ValueValidation, problem);
         let allocation = match nodes.vnodes {
-            None => Allocation::of(variable).map_err(invalid)?,
+            None => Allocation::of(&variable).map_err(invalid)?,
             Some(_) => None,
         };
         let hosts = nodes.hosts(allocation.as_ref()).map_err(invalid)?;
@@ -91,7 +100,13 @@ impl Setup {
         let NodeArgs {
             vnodes, daemon, start_timeout, head_grace, host_grace, tree_degree, interface, ..
         } = nodes;
-        let Serving { native, pmi1, store, system_server } = serving;
+        let Serving { native, pmi1, store, system_server, metrics, trace_to } = serving;
+        let (traces, untraced) = match Traces::of_run(trace_to.as_deref(), variable) {
+            Ok(traces) => (traces, None),
+            // meant for other programs, perhaps
+            Err(NotTraced { by: Some(by), why }) => (None, Some(format!("{by}: {why}"))),
+            Err(NotTraced { by: None, why }) => return Err(invalid(format!("--trace-to: {why}"))),
+        };
         Ok(Self {
             vnodes,
             hosts,
@@ -109,6 +124,9 @@ impl Setup {
             pmi1: pmi1.into(),
             store,
             system_server,
+            metrics,
+            traces,
+            untraced,
             multi_user: false,
             grace,
         })
@@ -134,7 +152,8 @@ impl Setup {
             let problem = format!("the slots of {name} are those of the DVM: name the host alone");
             return Err((ErrorKind::ArgumentConflict, problem));
         }
-        Ok(setup)
+        // the servers of the DVM trace
+        Ok(Self { traces: None, ..setup })
     }
 
     /// The name of this node.

@@ -61,6 +61,25 @@ fn ranks_wait_for_a_debugger_if_they_are_to() {
 }
 
 #[test]
+fn debuggers_are_command_lines_in_one_word_and_have_the_input() {
+    let words = |words: &[&str]| words.iter().map(|word| OsString::from(*word)).collect::<Vec<_>>();
+    let given = parse_in(words(&["pmixrun", "-debug", "gdb -x 'a b'", "--debug-daemons=d", "./a"]), |_| None);
+    let given = given.unwrap();
+    let line = |program: &str, args: &[&str]| {
+        Some(CommandLine {
+            program: program.into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        })
+    };
+    assert_eq!((given.debug.debug, given.debug.debug_daemons), (line("gdb", &["-x", "a b"]), line("d", &[])));
+    assert_eq!((given.stdin, given.stop_in_init), (Stdin::None, true));
+    // daemons read nothing
+    let daemons = plan("--debug-daemons d --stdin 0 ./a").unwrap();
+    assert_eq!((daemons.stdin, daemons.stop_in_init), (Stdin::Rank(pmix_types::Rank::from_raw(0)), true));
+    assert_eq!(plan("--debug d --stdin none ./a").unwrap().stdin, Stdin::None);
+}
+
+#[test]
 fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
     let given = plan("--vnodes 3 --native off --pmi1 off ./a").unwrap();
     assert_eq!(
@@ -93,6 +112,11 @@ fn errors_say_what_to_do() {
         ("--vnodes 257 ./a", "between 1 and 256"),
         ("--native yes ./a", "open-mpi-4"),
         ("--no-such-option ./a", "'--no-such-option'"),
+        ("--debug 'd ./a", "a quote is not closed"),
+        ("--debug-daemons # ./a", "no program is given"),
+        ("-debug d --stdin 0 ./a", "'--stdin': the debugger of '--debug' has the standard input"),
+        ("--debug d --dvm only ./a", "'--dvm <WHERE>'"),
+        ("--dvm only --debug-daemons d ./a", "'--debug-daemons <COMMAND>'"),
         ("---np 2 ./a", "'---np'"),
         ("--env --bogus ./a", "--bogus"),
         ("./a : --json ./b", "before the first program"),

@@ -1,4 +1,4 @@
-//! Changes of the records, one after the other, each once.
+//! Changes of what is kept, one after the other, each once.
 //!
 //! An answer of etcd can be lost, and a member that was silent can carry a change out later. So each change also sets a key, on
 //! condition that nobody has set it since the change before: none is made twice, or after a later one. What a change without
@@ -13,14 +13,14 @@ use pmix_proto::etcd::request_op::Request;
 use pmix_proto::etcd::{DeleteRangeRequest, PutRequest};
 use tokio::time::timeout;
 
+use super::EtcdError;
 use super::client::LIMIT;
 use super::mandate::{Term, condition, found, op, range};
-use super::{Etcd, EtcdError};
 
 /// Changes at a time, and their bytes: etcd takes 128 and 1.5 MiB unless told otherwise.
 pub(super) const MAX_RECORDS: usize = 100;
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// Records that a change removes because it is not known whether an earlier one has kept them.
+/// Keys that a change removes because it is not known whether an earlier one has set them.
 const MAX_DOUBTFUL: usize = 20;
 
 /// Where the records are.
@@ -32,13 +32,13 @@ pub(super) struct Changes {
     /// The revision of the last one; `None` if it is not known.
     last: Option<i64>,
     count: u64,
-    /// Records that may be there, and are not to be.
-    doubtful: BTreeSet<u64>,
+    /// Keys that may be there, and are not to be.
+    doubtful: BTreeSet<String>,
 }
 
-fn key(etcd: &Etcd, number: u64) -> Bytes {
+fn name(number: u64) -> String {
     // in the order of their numbers
-    etcd.key(&format!("{PUBLISHED}{number:020}"))
+    format!("{PUBLISHED}{number:020}")
 }
 
 impl Term {
@@ -47,23 +47,35 @@ impl Term {
     /// # Errors
     /// Nothing is kept, or what is will be removed; nothing may be removed.
     pub(super) async fn change(&self, kept: Vec<DurableRecord>, removed: &[u64]) -> Result<(), EtcdError> {
+        let puts = kept.into_iter().map(|record| (name(record.number), record.data)).collect();
+        self.set(puts, removed.iter().copied().map(name).collect()).await
+    }
+
+    /// Sets keys and removes others, all or nothing.
+    ///
+    /// # Errors
+    /// Nothing is set, or what is will be removed; nothing may be removed.
+    pub(super) async fn set(
+        &self,
+        puts: Vec<(String, Bytes)>,
+        deletes: Vec<String>,
+    ) -> Result<(), EtcdError> {
         let Ok(mut changes) = timeout(LIMIT, self.changes.lock()).await else {
-            return Err(EtcdError::Silent(
-                "other changes have waited for as long as one may take".to_owned(),
-            ));
+            return Err(EtcdError::Silent("earlier changes are not answered either".to_owned()));
         };
         changes.count += 1;
         let (change, own) = (self.etcd.key("change"), format!("{} {}", self.id(), changes.count));
-        let numbers: Vec<u64> = kept.iter().map(|record| record.number).collect();
-        let doubtful: Vec<u64> = changes.doubtful.iter().copied().take(MAX_DOUBTFUL).collect();
-        let removed: BTreeSet<u64> = removed.iter().chain(&doubtful).copied().collect();
-        let puts = kept.into_iter().map(|record| {
-            let (key, value) = (key(&self.etcd, record.number), record.data);
-            op(Request::RequestPut(PutRequest { key, value, lease: 0 }))
+        let names: BTreeSet<String> = puts.iter().map(|(name, _)| name.clone()).collect();
+        // what is set now is not removed
+        changes.doubtful.retain(|name| !names.contains(name));
+        let doubtful: Vec<String> = changes.doubtful.iter().take(MAX_DOUBTFUL).cloned().collect();
+        let deletes: BTreeSet<&String> = deletes.iter().chain(&doubtful).collect();
+        let puts = puts.into_iter().map(|(name, value)| {
+            op(Request::RequestPut(PutRequest { key: self.etcd.key(&name), value, lease: 0 }))
         });
-        let deletes = removed.iter().map(|number| {
-            op(Request::RequestDeleteRange(DeleteRangeRequest { key: key(&self.etcd, *number) }))
-        });
+        let deletes = deletes
+            .into_iter()
+            .map(|name| op(Request::RequestDeleteRange(DeleteRangeRequest { key: self.etcd.key(name) })));
         let sets =
             op(Request::RequestPut(PutRequest { key: change.clone(), value: own.clone().into(), lease: 0 }));
         let success: Vec<_> = puts.chain(deletes).chain([sets]).collect();
@@ -80,8 +92,9 @@ impl Term {
                 Ok(answer) => answer,
                 Err(error) => {
                     if let EtcdError::Silent(_) = error {
+                        self.note_silent(true);
                         changes.last = None;
-                        changes.doubtful.extend(numbers);
+                        changes.doubtful.extend(names);
                     }
                     return Err(error);
                 }
@@ -100,7 +113,7 @@ impl Term {
                 }
             };
             changes.last = made;
-            changes.doubtful.retain(|number| !doubtful.contains(number));
+            changes.doubtful.retain(|name| !doubtful.contains(name));
             return Ok(());
         }
     }

@@ -1,7 +1,7 @@
 //! One head at a time: a key in etcd that lasts as long as its head renews a lease.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,7 +41,14 @@ pub(super) struct Term {
     /// The revision of etcd at which it has begun; 0 while it has not.
     epoch: AtomicI64,
     lease: AtomicI64,
+    is_over: AtomicBool,
+    /// It did not answer when it was asked last.
+    is_silent: AtomicBool,
     pub(super) changes: Mutex<Changes>,
+    /// Whose turn it is among those that wait for etcd as long as it takes.
+    pub(super) turn: Mutex<()>,
+    /// How many ends of jobs have been kept since there is the DVM.
+    pub(super) ends: AtomicU64,
 }
 
 /// What has come of an attempt.
@@ -67,8 +74,17 @@ impl Mandate {
         mut tell: impl FnMut(&str),
     ) -> Result<Self, EtcdError> {
         let id = format!("{who}{SEPARATOR}{}", etcd.lease(TTL).await?);
-        let term =
-            Term { etcd, id, epoch: AtomicI64::new(0), lease: AtomicI64::new(0), changes: Mutex::default() };
+        let term = Term {
+            etcd,
+            id,
+            epoch: AtomicI64::new(0),
+            lease: AtomicI64::new(0),
+            is_over: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            changes: Mutex::default(),
+            turn: Mutex::default(),
+            ends: AtomicU64::new(0),
+        };
         let mut told = None;
         loop {
             let holder = match term.attempt().await {
@@ -112,6 +128,7 @@ impl Mandate {
     pub(crate) async fn end(self) {
         self.renewing.abort();
         self.term.epoch.store(0, Ordering::Relaxed);
+        self.term.is_over.store(true, Ordering::Relaxed);
         if let Err(error) = self.term.etcd.revoke(self.term.lease.load(Ordering::Relaxed)).await {
             tracing::warn!(%error, "another head has to wait until this one is known to be gone");
         }
@@ -127,6 +144,27 @@ impl Term {
     /// What each change is bound to.
     pub(super) fn is_created_at(&self, revision: i64) -> Compare {
         condition(CompareTarget::Create, self.etcd.key("head"), TargetUnion::CreateRevision(revision))
+    }
+
+    /// Whether another head has begun, or this one has ended: it does not begin again.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Whether etcd knows this head as that of the DVM, now.
+    pub(super) async fn is_head(&self) -> Result<bool, EtcdError> {
+        let Some(epoch) = self.epoch() else { return Ok(false) };
+        let conditions = vec![self.is_created_at(epoch)];
+        Ok(self.etcd.transaction(conditions, Vec::new(), Vec::new()).await?.succeeded)
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of whether etcd has answered.
+    pub(super) fn note_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
     pub(super) fn id(&self) -> &str {
@@ -167,7 +205,7 @@ impl Term {
             self.etcd.transaction(conditions, vec![put(&head, lease), put(&last, 0)], vec![range(&head)]);
         let answer = answer.await?;
         if answer.succeeded {
-            self.set(lease, answer.header.unwrap_or_default().revision);
+            self.hold(lease, answer.header.unwrap_or_default().revision);
             return Ok(Attempt::Begun);
         }
         match found(&answer, 0) {
@@ -176,7 +214,7 @@ impl Term {
                 if own.lease != lease {
                     self.give_back(lease).await;
                 }
-                self.set(own.lease, own.create_revision);
+                self.hold(own.lease, own.create_revision);
                 Ok(Attempt::Begun)
             }
             holder => {
@@ -186,7 +224,7 @@ impl Term {
         }
     }
 
-    fn set(&self, lease: i64, epoch: i64) {
+    fn hold(&self, lease: i64, epoch: i64) {
         self.lease.store(lease, Ordering::Relaxed);
         self.epoch.store(epoch, Ordering::Relaxed);
     }
@@ -199,10 +237,10 @@ impl Term {
 
     /// Renews it until another head has it.
     async fn keep(self: Arc<Self>, lost: watch::Sender<Option<String>>) {
-        let mut is_silent = false;
+        let mut is_told = false;
         loop {
             // a lease outlasts one call that fails
-            sleep_until(Instant::now() + if is_silent { LOOK } else { RENEWAL }).await;
+            sleep_until(Instant::now() + if self.is_silent() { LOOK } else { RENEWAL }).await;
             let renewed = match self.etcd.renew(self.lease.load(Ordering::Relaxed)).await {
                 Ok(true) => Ok(Attempt::Begun),
                 Ok(false) => {
@@ -214,14 +252,16 @@ impl Term {
             };
             let why = match renewed {
                 Ok(Attempt::Begun) => {
-                    if std::mem::take(&mut is_silent) {
+                    self.note_silent(false);
+                    if std::mem::take(&mut is_told) {
                         tracing::warn!("etcd answers again");
                     }
                     self.clear_up().await;
                     continue;
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut is_silent, true) {
+                    self.note_silent(true);
+                    if !std::mem::replace(&mut is_told, true) {
                         tracing::warn!(%error, "what is published to last is refused until etcd answers");
                     }
                     continue;
@@ -230,6 +270,7 @@ impl Term {
                 Ok(Attempt::Superseded) => "another one has been the head of this DVM since".to_owned(),
             };
             self.epoch.store(0, Ordering::Relaxed);
+            self.is_over.store(true, Ordering::Relaxed);
             lost.send_replace(Some(why));
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pmix_host::{DurableRecord, DurableStore};
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::Status;
+use pmix_types::{Persistence, Status};
 use tonic::Code;
 
 use super::EtcdError;
@@ -67,6 +67,15 @@ impl DurableStore for EtcdStore {
             return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         self.change(records, &[]).await
+    }
+
+    /// A successor of the head has all of it.
+    fn keeps(&self, _: Persistence) -> bool {
+        true
+    }
+
+    fn is_silent(&self) -> bool {
+        self.0.is_silent()
     }
 
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {

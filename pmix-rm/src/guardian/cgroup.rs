@@ -14,6 +14,9 @@ use rustix::process::{Pid, getpid, test_kill_process};
 /// Time for killed processes to leave a cgroup.
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// How many cgroups are kept for later jobs. To make and remove one takes as long as to start a process.
+const SPARE: usize = 64;
+
 /// The cgroups of a guardian's jobs; empty if they cannot be created.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
@@ -25,8 +28,8 @@ pub(super) struct Cgroups {
     jobs: BTreeMap<String, PathBuf>,
     /// The cgroup that the guardian is in while it starts processes.
     visited: Option<PathBuf>,
-    /// A cgroup without a job, for the next one.
-    prepared: Option<PathBuf>,
+    /// Cgroups without processes, for the next jobs.
+    spare: Vec<PathBuf>,
     /// The cgroup that the launcher removes if the guardian is still in it at a regular end.
     launchers: Option<PathBuf>,
     made: u32,
@@ -46,15 +49,15 @@ impl Cgroups {
     pub(super) fn prepare(&mut self) -> Option<&Path> {
         let home = self.home.clone()?;
         let dir = self.new_dir(&home);
-        self.launchers = Some(dir.clone());
-        Some(self.prepared.insert(dir))
+        self.spare.push(dir.clone());
+        Some(self.launchers.insert(dir))
     }
 
     /// Enters the prepared cgroup before the first process is ordered: the kernel takes some ten milliseconds to move a process,
     /// in which the launcher has other work to do.
     pub(super) fn enter_prepared(&mut self) {
-        if let Some(dir) = self.prepared.take() {
-            self.prepared = self.enter(&dir).then_some(dir);
+        if let Some(dir) = self.launchers.clone() {
+            self.enter(&dir);
         }
     }
 
@@ -63,11 +66,17 @@ impl Cgroups {
         let Some(home) = self.home.clone() else { return };
         let dir = match self.jobs.get(job) {
             Some(dir) => dir.clone(),
-            None => self.prepared.take().unwrap_or_else(|| self.new_dir(&home)),
+            None => self.take_spare().unwrap_or_else(|| self.new_dir(&home)),
         };
         if self.visited.as_ref() == Some(&dir) || self.enter(&dir) {
             self.jobs.insert(job.to_owned(), dir);
         }
+    }
+
+    /// The one that the guardian is in, if it is free: moving costs more than anything else here.
+    fn take_spare(&mut self) -> Option<PathBuf> {
+        let here = self.spare.iter().position(|dir| self.visited.as_ref() == Some(dir));
+        here.map(|here| self.spare.swap_remove(here)).or_else(|| self.spare.pop())
     }
 
     fn new_dir(&mut self, home: &Path) -> PathBuf {
@@ -77,10 +86,17 @@ impl Cgroups {
 
     /// Enters a cgroup, which is created unless it is there. Without success there will be no other attempt.
     fn enter(&mut self, dir: &Path) -> bool {
-        let entered = match fs::create_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            // a cgroup is of no use without it
-            _ => fs::metadata(dir.join("cgroup.kill")).and_then(|_| go(dir)),
+        let entered = match go(dir) {
+            // others remove what is empty and whose launcher they do not see
+            Err(error)
+                if [Some(Errno::NOENT), Some(Errno::NODEV)].contains(&Errno::from_io_error(&error)) =>
+            {
+                fs::create_dir(dir)
+                    // a cgroup is of no use without it
+                    .and_then(|()| fs::metadata(dir.join("cgroup.kill")))
+                    .and_then(|_| go(dir))
+            }
+            entered => entered,
         };
         match entered {
             Ok(()) => self.visited = Some(dir.to_owned()),
@@ -111,15 +127,17 @@ impl Cgroups {
         }
     }
 
-    /// Removes the cgroup of a job, unless it still has processes: then it can be killed, and stays until the end. One that the
-    /// guardian itself is in is kept for the next job.
+    /// Keeps the cgroup of a job for a later one, or removes it, unless it still has processes: then it can be killed, and stays
+    /// until the end.
     pub(super) fn ended(&mut self, job: &str) {
         let Some(dir) = self.jobs.get(job) else { return };
-        if self.visited.as_ref() == Some(dir) && is_alone(dir) {
-            self.prepared = self.jobs.remove(job);
+        if self.spare.len() < SPARE && is_alone(dir) {
+            self.spare.extend(self.jobs.remove(job));
             return;
         }
-        self.leave();
+        if self.visited.as_ref() == Some(dir) {
+            self.leave();
+        }
         let is_busy =
             |dir: &PathBuf| fs::remove_dir(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
         if !self.jobs.get(job).is_some_and(is_busy) {
@@ -163,7 +181,7 @@ impl Cgroups {
     }
 }
 
-/// Whether no other process is in the guardian's cgroup, or in one below it.
+/// Whether no process but the guardian is in a cgroup, and no cgroup below it.
 fn is_alone(dir: &Path) -> bool {
     let own = getpid().as_raw_pid().to_string();
     let is_dir = |entry: io::Result<fs::DirEntry>| {
@@ -246,6 +264,29 @@ mod tests {
     }
 
     #[test]
+    fn cgroups_of_ended_jobs_are_given_to_later_ones_and_never_to_two() {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| home.path().join(name));
+        for dir in &dirs {
+            fs::create_dir(dir).unwrap();
+            fs::write(dir.join("cgroup.procs"), "").unwrap();
+        }
+        let [first, second] = &dirs;
+        let jobs = BTreeMap::from([("1".to_owned(), first.clone()), ("2".to_owned(), second.clone())]);
+        let at_home = Some(home.path().to_owned());
+        let mut cgroups = Cgroups { home: at_home, jobs, visited: Some(first.clone()), ..Cgroups::default() };
+        cgroups.ended("1");
+        cgroups.ended("2");
+        for job in ["3", "4"] {
+            cgroups.visit(job);
+        }
+        assert_eq!(cgroups.jobs.get("3"), Some(first), "the guardian is in it");
+        assert_eq!(cgroups.jobs.get("4"), Some(second));
+        assert_eq!(cgroups.visited.as_ref(), Some(second));
+        assert!(cgroups.spare.is_empty());
+    }
+
+    #[test]
     fn the_cgroup_that_the_guardian_is_in_is_kept_for_the_next_job_unless_something_else_is_in_it() {
         let own = getpid().as_raw_pid();
         for (procs, is_kept) in [(format!("{own}\n"), true), (format!("{own}\n{}\n", own + 1), false)] {
@@ -258,7 +299,7 @@ mod tests {
             let mut cgroups =
                 Cgroups { home: Some(at_home), jobs, visited: Some(dir.clone()), ..Cgroups::default() };
             cgroups.ended("job");
-            assert_eq!(cgroups.prepared.as_ref(), is_kept.then_some(&dir));
+            assert_eq!(cgroups.spare.first(), is_kept.then_some(&dir));
             // a file instead of a cgroup: what it says shows that the guardian has moved
             assert_eq!(home.path().join("cgroup.procs").exists(), !is_kept);
             if is_kept {

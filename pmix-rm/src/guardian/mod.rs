@@ -38,7 +38,7 @@ use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
 use mark::Mark;
 use starting::{Started, Starting};
-use wire::{Order, Report, receive, send};
+use wire::{Order, Report, Room, receive, send};
 
 pub use process::run;
 
@@ -300,39 +300,46 @@ impl Drop for Guardian {
     }
 }
 
+/// What a report of the guardian is to somebody who waits.
+enum News {
+    Answer(oneshot::Sender<io::Result<Child>>, Box<io::Result<Child>>),
+    End(oneshot::Sender<i32>, i32),
+}
+
+impl News {
+    /// A process that was started for a caller that has given up is dropped, which kills it.
+    fn tell(self) {
+        match self {
+            Self::Answer(asked, answer) => drop(asked.send(*answer)),
+            Self::End(waiting, status) => drop(waiting.send(status)),
+        }
+    }
+}
+
 impl State {
     fn link(&self) -> io::Result<Arc<OwnedFd>> {
         self.link.clone().ok_or_else(|| io::Error::other("the guardian is gone"))
     }
 
-    /// Handles a report of the guardian.
-    fn handle(&mut self, report: Report, descriptors: Vec<OwnedFd>) {
+    /// Takes note of a report of the guardian; returns whom to tell what.
+    fn note(&mut self, report: Report, descriptors: Vec<OwnedFd>) -> Option<News> {
         match report {
-            Report::Ready { .. } => {}
+            Report::Ready { .. } => None,
             Report::Started { number, pid } => {
-                let Some(asked) = self.asked.remove(&number) else { return };
+                let asked = self.asked.remove(&number)?;
                 let (Some(id), Some(pidfd)) = (Pid::from_raw(pid), descriptors.into_iter().next()) else {
-                    let _ = asked.send(Err(io::Error::other(
-                        "the launcher reached its limit of open files (ulimit -n)",
-                    )));
-                    return;
+                    let error = "the launcher reached its limit of open files (ulimit -n)";
+                    return Some(News::Answer(asked, Box::new(Err(io::Error::other(error)))));
                 };
                 let (ended, end) = oneshot::channel();
                 self.children.insert(pid, ended);
-                // if nobody is waiting, it is dropped and thereby killed
-                let _ = asked.send(Ok(Child::told(Handle::new(id, pidfd), end)));
+                Some(News::Answer(asked, Box::new(Ok(Child::told(Handle::new(id, pidfd), end)))))
             }
             Report::Failed { number, errno, reason } => {
                 let error = errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error);
-                if let Some(asked) = self.asked.remove(&number) {
-                    let _ = asked.send(Err(error));
-                }
+                Some(News::Answer(self.asked.remove(&number)?, Box::new(Err(error))))
             }
-            Report::Ended { pid, status } => {
-                if let Some(ended) = self.children.remove(&pid) {
-                    let _ = ended.send(status);
-                }
-            }
+            Report::Ended { pid, status } => Some(News::End(self.children.remove(&pid)?, status)),
         }
     }
 }
@@ -369,12 +376,15 @@ impl Shared {
                 None
             }
         };
+        let mut room = Room::new();
         loop {
             self.settled.notify_all();
             self.notify.notify_waiters();
             let Some(open) = link else { return };
-            while let Ok(Some((report, descriptors))) = receive(&*open, RecvFlags::empty()) {
-                self.lock().handle(report, descriptors);
+            while let Ok(Some((report, descriptors))) = receive(&*open, &mut room, RecvFlags::empty()) {
+                let news = self.lock().note(report, descriptors);
+                // not locked: whoever is woken needs the state at once
+                let _ = news.map(News::tell);
             }
             drop(open);
             link = self.replace(command, group);

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::cgroup::Cgroups;
 use super::mark::Mark;
 use super::start::{Outcome, Starts, children_of};
-use super::wire::{Order, Report, receive, send};
+use super::wire::{Order, Report, Room, receive, send};
 use crate::{orphans, tree};
 
 /// Time limit for removing directories at the end.
@@ -106,6 +106,7 @@ impl Watch {
             let cgroup = self.cgroups.prepare().map(|dir| dir.as_os_str().to_owned());
             self.report(&Report::Ready { cgroup })?;
             self.cgroups.enter_prepared();
+            let mut room = Room::new();
             loop {
                 tokio::select! {
                     // reports of ends take precedence over starts
@@ -128,7 +129,7 @@ impl Watch {
                     }
                     ready = orders.readable() => {
                         ready?;
-                        let order = || receive(&self.launcher, RecvFlags::DONTWAIT);
+                        let order = || receive(&self.launcher, &mut room, RecvFlags::DONTWAIT);
                         match orders.try_io(Interest::READABLE, order) {
                             Ok(Some((order, descriptors))) => {
                                 if !self.carry_out(order, descriptors).await? {

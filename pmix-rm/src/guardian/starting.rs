@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 use rustix::process::Pid;
 
-use super::wire::{Order, Report, receive};
+use super::wire::{Order, Report, Room, receive};
 use super::{TIME_LIMIT, is_ready, notify};
 
 /// A guardian process that is not ready yet.
@@ -44,7 +44,7 @@ impl Starting {
         let Self { mut process, link } = self;
         // a signal to the group could still end it before it is ready
         let first = match is_ready(PollFd::new(&link, PollFlags::IN)) {
-            Ok(true) => receive(&link, RecvFlags::empty()),
+            Ok(true) => receive(&link, &mut Room::new(), RecvFlags::empty()),
             Ok(false) => {
                 let seconds = TIME_LIMIT.tv_sec;
                 let problem =

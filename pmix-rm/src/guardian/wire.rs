@@ -80,20 +80,30 @@ pub(super) fn send(
     }
 }
 
+/// Room for one message, kept for the next: allocating this much for each message would cost more than handling it.
+#[derive(Debug)]
+pub(super) struct Room(Vec<u8>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(vec![0; MAX_BYTES])
+    }
+}
+
 /// The next message; `None` when the other side has ended.
 ///
 /// # Errors
 /// `WouldBlock` if there is none yet and `flags` say not to wait; or the message is malformed.
 pub(super) fn receive<T: DeserializeOwned>(
     from: impl AsFd,
+    Room(bytes): &mut Room,
     flags: RecvFlags,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let count = loop {
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(&from, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+        match recvmsg(&from, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
             // reset if the other side left something unread; its earlier messages can still be read
             Err(Errno::INTR | Errno::CONNRESET) => {}
             received => break received?.bytes,

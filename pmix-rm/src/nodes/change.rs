@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pmix_host::Member;
 use pmix_proto::nodes::{Leave, frame::Content};
 use tokio::time::Instant;
 
@@ -11,11 +10,12 @@ use super::hostlist::{Host, MAX_HOSTS};
 use super::net::Loss;
 use super::session::{Event, LastLines, Session};
 use super::start::Said;
+use super::succession::KeptNode;
 use super::tree::Place;
 use crate::ending::until;
 
 /// What a daemon is told that comes too late.
-const NOT_WANTED: &str = "its head waits for it no more";
+pub(super) const NOT_WANTED: &str = "its head waits for it no more";
 
 /// What is under way.
 #[derive(Default)]
@@ -103,9 +103,14 @@ impl Session {
                     self.members.retain(|member| member.name != node);
                     if self.changes.leaving.remove(&node) {
                         self.starters.retain(|(nodes, _)| *nodes != [node.as_str()]);
+                        self.note_left(&node);
                         return Event::Left(node);
                     }
-                    return self.not_added(&node, &reason).unwrap_or(Event::Lost { node, reason });
+                    if let Some(event) = self.not_added(&node, &reason) {
+                        return event;
+                    }
+                    self.lost_for_good(&node, &reason);
+                    return Event::Lost { node, reason };
                 }
                 () = until(deadline) => {
                     let late = |coming: &Coming| Some(coming.deadline) == deadline;
@@ -139,9 +144,10 @@ impl Session {
 
     fn take(&mut self, arrival: Arrival) -> Option<Event> {
         match arrival {
-            Arrival::Ready { node, machine } => {
-                let Coming { slots, .. } = self.changes.coming.remove(&node)?;
-                let member = Member::new(&node, machine).slots(slots);
+            Arrival::Ready { node, machine, contact } => {
+                let Coming { slots, place, .. } = self.changes.coming.remove(&node)?;
+                let member = Host { name: node, slots }.member(machine);
+                self.note(KeptNode::new(place, &member, contact));
                 self.members.push(member.clone());
                 Some(Event::Added(member))
             }

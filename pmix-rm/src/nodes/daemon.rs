@@ -1,16 +1,19 @@
 //! `pmixd`: the server of one node, whose jobs the head starts.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, StandardHost};
-use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Welcome, frame::Content};
+use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Resumed, Summons, Welcome, frame::Content};
 use pmix_server::Server;
+use pmix_tool::log::to_stderr;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::Streaming;
 
@@ -25,29 +28,47 @@ use super::port::{Opened, Port};
 use super::start::LAST_WORDS;
 use super::trust::{HEAD, Identity};
 use super::visits::Visits;
-use super::{LEAVING, brief, version};
+use super::{LEAVING, MAX_ADDRESSES, brief, version};
 use crate::causes::with_causes;
+use crate::ending::until;
 use crate::multi_user::serve_all;
 use crate::signals::{Received, Signals};
+use crate::traces::Log;
 use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
+
+/// What is logged.
+const LOGGED: &str = "warn";
 
 /// How long the line on standard input may take, and then the head to let a daemon in.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long another daemon may be silent. What it is asked goes through the head then.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
+/// How long to wait before the successor of the head is greeted again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Summons that may wait.
+const MAX_SUMMONS: usize = 4;
+
 /// Runs the daemon until its head is gone or says that the session is over. The variable has the name of this node, if the
 /// line is for several. The line is on standard input if no file is given.
 pub(crate) fn run(node_from: Option<&str>, file: Option<&Path>) -> ExitCode {
     let line = file.map_or_else(|| read_line(io::stdin(), PATIENCE), join::read);
     let known = line.and_then(|line| Ok((named(&line, node_from)?, line)));
-    let (named, line) = match known {
+    let (named, mut line) = match known {
         Ok(known) => known,
         Err(problem) => {
+            to_stderr(LOGGED);
             tracing::error!("{problem}");
             return ExitCode::FAILURE;
         }
     };
+    let log = Log::start(LOGGED, "pmixd", line.traces.as_ref());
+    if let Err(problem) = &log {
+        tracing::warn!("node {}: fences are not traced here: {problem}", named.node);
+        // nor could its ranks write there
+        line.traces = None;
+    }
     orphans::adopt();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -100,25 +121,64 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
     let mut signals = Signals::receive().map_err(|error| format!("cannot handle signals: {error}"))?;
     let attached = tokio::time::timeout(PATIENCE, Attached::new(line, named)).await;
     let late = || format!("the head has not let this daemon in within {} s", PATIENCE.as_secs());
-    let Attached { peers, welcome, link, frames, mut losses, port: _port } =
+    let Attached { peers, welcome, link, frames, mut losses, port: _port, greeting, mut summons } =
         attached.map_err(|_| late())??;
     let (leave, mut leaving) = mpsc::channel(1);
     let branch = Branch::new(link.clone());
     let node = Node::start(line, &named.node, &peers, &welcome.head).await?;
-    tokio::spawn(hear(peers, frames, branch.clone(), leave));
-    let _ = link.send(Frame { content: Some(Content::Ready(Ready {})) }).await;
+    let ready =
+        || Frame { content: Some(Content::Ready(Ready { uri: node.server.handle().uri().to_owned() })) };
+    let mut hearing = tokio::spawn(hear(peers.clone(), frames, branch.clone(), leave.clone()));
+    let _ = link.send(ready()).await;
+    let (mut epoch, mut deadline) = (welcome.epoch, None);
     let mut left = None;
-    let ended = tokio::select! {
-        lost = leaving.recv() => {
-            left = Some((lost.unwrap_or_default(), Instant::now()));
-            Ok(())
+    let ended = loop {
+        tokio::select! {
+            Some(lost) = leaving.recv() => {
+                left = Some((lost, Instant::now()));
+                break Ok(());
+            }
+            loss = losses.recv() => {
+                let reason = loss.map_or_else(String::new, |Loss { reason, .. }| format!(" ({reason})"));
+                if !line.awaits_successor {
+                    break Err(format!("the head is gone{reason}: ending all processes here"));
+                }
+                be_silent();
+                deadline = Some(Instant::now() + line.head_grace());
+            }
+            () = until(deadline) => {
+                let grace = line.head_grace().as_secs_f64();
+                break Err(format!("the head is gone, and no other has let this daemon in within {grace} s: ending all processes here"));
+            }
+            newer = later(&mut summons, epoch) => {
+                let obey = |newer| {
+                    epoch = newer;
+                    hearing.abort();
+                    be_silent();
+                    peers.forget_head();
+                    deadline = Some(Instant::now() + line.head_grace());
+                };
+                let greeted = tokio::select! {
+                    greeted = greeting.greet_last(newer, &mut summons, obey) => greeted,
+                    signal = terminated(&mut signals) => break Err(format!("ended by {signal}")),
+                };
+                // what is told of losses until now is that of the head before
+                while losses.try_recv().is_ok() {}
+                match greeted {
+                    Ok(Greeted { link, welcome, frames }) => {
+                        peers.net().reconnect(link.clone(), &welcome.nodes);
+                        hearing = tokio::spawn(hear(peers.clone(), frames, branch.clone(), leave.clone()));
+                        let _ = link.send(ready()).await;
+                        deadline = None;
+                    }
+                    Err(problem) => tracing::warn!("cannot join the successor of the head: {problem}"),
+                }
+            }
+            signal = terminated(&mut signals) => break Err(format!("ended by {signal}")),
         }
-        loss = losses.recv() => {
-            let reason = loss.map_or_else(String::new, |Loss { reason, .. }| format!(" ({reason})"));
-            Err(format!("the head is gone{reason}: ending all processes here"))
-        }
-        signal = terminated(&mut signals) => Err(format!("ended by {signal}")),
     };
+    // no head comes any more: what waits for one fails
+    let _ = peers.net().succession().inspect(|succession| succession.give_up());
     node.end().await;
     // if the head is gone, there is no one to pass lines on to, and the daemons that were started from here end by themselves
     if let Some((lost, since)) = left {
@@ -130,6 +190,25 @@ async fn serve(line: &Line, named: &Named) -> Result<(), String> {
         }
     }
     ended
+}
+
+/// The next summons of a later head than this one. Cancel-safe.
+async fn later(summons: &mut mpsc::Receiver<Summons>, epoch: u64) -> Summons {
+    loop {
+        match summons.recv().await {
+            Some(summons) if summons.epoch > epoch => return summons,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Writes nothing to standard error any more: what has started this daemon is gone with the head, or does not read any more.
+fn be_silent() {
+    let nothing = File::options().write(true).open("/dev/null");
+    if let Err(error) = nothing.and_then(|nothing| Ok(rustix::stdio::dup2_stderr(nothing)?)) {
+        tracing::debug!(%error, "standard error stays open");
+    }
 }
 
 async fn terminated(signals: &mut Signals) -> &'static str {
@@ -157,6 +236,9 @@ pub(super) async fn hear(
                 return;
             }
             Ok(Some(Frame { content: Some(Content::Start(start)) })) => branch.start(start).await,
+            Ok(Some(Frame { content: Some(Content::Resumed(Resumed {})) })) => {
+                let _ = peers.net().succession().inspect(|succession| succession.resume());
+            }
             Ok(Some(Frame { content: Some(content) })) => peers.take(content).await,
             Ok(Some(Frame { content: None })) => {
                 break "it has sent a message that cannot be read".to_owned();
@@ -191,13 +273,18 @@ impl Node {
         if line.multi_user {
             host = host.serving_others();
         }
-        let server = Server::builder()
+        let mut server = Server::builder()
             .host(host)
             .hostname(node)
             .tool_support(true)
             .other_users(line.multi_user)
             .native_wire(line.native())
             .pmi1_wire(line.pmi1());
+        if let Some(traces) = &line.traces
+            && let Some(root) = traces.root()
+        {
+            server = server.traces(root, traces.for_ranks(line.multi_user));
+        }
         let server = server.start().await.map_err(|error| with_causes(&error))?;
         guardian.protect(server.handle().session_dir()).map_err(failed)?;
         guardian.ready().map_err(failed)?;
@@ -216,9 +303,8 @@ impl Node {
 
 /// A connection to the head that has let this daemon in.
 struct Joined {
-    link: Link,
-    welcome: Welcome,
-    frames: Streaming<Frame>,
+    greeted: Greeted,
+    greeting: Greeting,
     /// For other daemons.
     port: Option<(Port, Arc<ServerConfig>)>,
     config: Arc<ClientConfig>,
@@ -244,26 +330,81 @@ async fn join(line: &Line, named: &Named) -> Result<Joined, String> {
     drop(client);
     let certificate = enrolled.certificate.to_vec();
     let config = identity.config(certificate.clone()).map_err(|error| error.to_string())?;
-    let dial = Dial { config: config.clone(), ..dial };
-    let (mut client, _) = dial.any_with_room(&[address]).await.map_err(failed)?;
     let port = port(&identity, certificate, line.interface.as_deref()).await;
     let addresses = port.iter().flat_map(|(port, _)| port.addresses()).map(|at| at.to_string()).collect();
-    let machine = Machine::this();
-    let hello = Hello {
-        versions: Some(version::spoken(version::OWN)),
-        machine: machine.name,
-        processors: machine.processors,
-        addresses,
-        ..Hello::default()
-    };
-    let (link, waiting): (Link, Frames) = Link::new(silence);
-    let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
-    let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
-    match frames.message().await.map_err(|status| refused(&status))? {
-        Some(Frame { content: Some(Content::Welcome(welcome)) }) => {
-            Ok(Joined { link, welcome, frames, port, config })
+    let greeting = Greeting { dial: Dial { config: config.clone(), ..dial }, addresses };
+    let greeted = greeting.say(&[address]).await?;
+    Ok(Joined { greeted, greeting, port, config })
+}
+
+/// What a daemon with a certificate says to its head.
+pub(super) struct Greeting {
+    dial: Dial,
+    /// Where other daemons reach this one.
+    addresses: Vec<String>,
+}
+
+/// A head that has let this daemon in.
+struct Greeted {
+    link: Link,
+    welcome: Welcome,
+    frames: Streaming<Frame>,
+}
+
+impl Greeting {
+    /// Greets the successor of the head that has summoned this daemon last. `obey` is told the epoch of each.
+    async fn greet_last(
+        &self,
+        mut newest: Summons,
+        summons: &mut mpsc::Receiver<Summons>,
+        mut obey: impl FnMut(u64),
+    ) -> Result<Greeted, String> {
+        loop {
+            obey(newest.epoch);
+            tokio::select! {
+                newer = later(summons, newest.epoch) => newest = newer,
+                greeted = self.greet(&newest.heads) => return greeted,
+            }
         }
-        _ => Err(format!("the head at {address} does not begin with a welcome")),
+    }
+
+    /// Greets the successor of the head, which is at one of these addresses, until it answers: it summons a daemon once.
+    async fn greet(&self, heads: &[String]) -> Result<Greeted, String> {
+        let heads = heads.iter().take(MAX_ADDRESSES).filter_map(|head| head.parse().ok());
+        let heads: Vec<SocketAddr> = heads.collect();
+        let deadline = Instant::now() + SILENCE;
+        loop {
+            let problem = match timeout_at(deadline, self.say(&heads)).await {
+                Ok(Ok(greeted)) => return Ok(greeted),
+                Ok(Err(problem)) => problem,
+                Err(_) => format!("it has not let this daemon in within {} s", SILENCE.as_secs()),
+            };
+            if Instant::now() + AGAIN >= deadline {
+                return Err(problem);
+            }
+            sleep_until(Instant::now() + AGAIN).await;
+        }
+    }
+
+    async fn say(&self, heads: &[SocketAddr]) -> Result<Greeted, String> {
+        let failed = |problems| format!("cannot connect to the head: {problems}");
+        let (mut client, address) = self.dial.any_with_room(heads).await.map_err(failed)?;
+        let refused = |status: &tonic::Status| format!("the head at {address} refuses: {}", brief(status));
+        let machine = Machine::this();
+        let hello = Hello {
+            versions: Some(version::spoken(version::OWN)),
+            machine: machine.name,
+            processors: machine.processors,
+            addresses: self.addresses.clone(),
+            ..Hello::default()
+        };
+        let (link, waiting): (Link, Frames) = Link::new(self.dial.silence);
+        let _ = link.send(Frame { content: Some(Content::Hello(hello)) }).await;
+        let mut frames = client.join(waiting).await.map_err(|status| refused(&status))?.into_inner();
+        match frames.message().await.map_err(|status| refused(&status))? {
+            Some(Frame { content: Some(Content::Welcome(welcome)) }) => Ok(Greeted { link, welcome, frames }),
+            _ => Err(format!("the head at {address} does not begin with a welcome")),
+        }
     }
 }
 
@@ -295,12 +436,16 @@ pub(super) struct Attached {
     losses: mpsc::UnboundedReceiver<Loss>,
     /// Open for other daemons while this is here.
     pub(super) port: Option<Opened>,
+    pub(super) greeting: Greeting,
+    /// From successors of the head.
+    pub(super) summons: mpsc::Receiver<Summons>,
 }
 
 impl Attached {
     /// Connects with the head, and opens a port for other daemons.
     pub(super) async fn new(line: &Line, named: &Named) -> Result<Self, String> {
-        let Joined { link, welcome, frames, port, config } = join(line, named).await?;
+        let Joined { greeted: Greeted { link, welcome, frames }, greeting, port, config } =
+            join(line, named).await?;
         let me = welcome.nodes.iter().rposition(|name| *name == named.node).filter(|place| *place != 0);
         let me = me.ok_or_else(|| "the head does not know this node".to_owned())?;
         let (net, losses) = Net::new(me, welcome.nodes.clone());
@@ -308,9 +453,19 @@ impl Attached {
         let own = Own { config, incarnation: line.incarnation, silence: SILENCE };
         let peers = Peers::new(net, own);
         peers.net().gather(line.tree_degree, Arc::new(peers.clone()));
-        let visits = Visits { peers: peers.clone(), silence: SILENCE };
+        if line.awaits_successor && port.is_none() {
+            return Err(
+                "there is no port at which a successor of the head could reach this daemon".to_owned()
+            );
+        }
+        if line.awaits_successor {
+            peers.net().await_successors();
+        }
+        let (summons, summoned) = mpsc::channel(MAX_SUMMONS);
+        let summons = line.awaits_successor.then_some(summons);
+        let visits = Visits { peers: peers.clone(), silence: SILENCE, summons };
         let port = port.map(|(port, tls)| port.open(tls, SILENCE, Arc::new(visits)));
-        Ok(Self { peers, welcome, link, frames, losses, port })
+        Ok(Self { peers, welcome, link, frames, losses, port, greeting, summons: summoned })
     }
 }
 
@@ -345,5 +500,35 @@ mod tests {
         let (daemon, ()) = tokio::join!(session.daemon("a"), leave);
         assert!(session.head.absent().is_empty());
         drop(daemon);
+    }
+
+    #[tokio::test]
+    async fn a_successor_that_does_not_answer_keeps_no_later_one_waiting() {
+        let session = Session::new(&["h", "a"]).await;
+        let daemon = session.attached("a").await;
+        let listen = async || tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mute, next) = (listen().await, listen().await);
+        let summons = |epoch, head: &tokio::net::TcpListener| Summons {
+            epoch,
+            heads: vec![head.local_addr().unwrap().to_string()],
+            ..Summons::default()
+        };
+        let (sender, mut summoned) = mpsc::channel(2);
+        let (begin, mut epochs) = (Instant::now(), Vec::new());
+        let comes_to_the_next = async {
+            let _open = mute.accept().await.unwrap();
+            // one of an earlier head is ignored
+            sender.send(summons(4, &mute)).await.unwrap();
+            sender.send(summons(6, &next)).await.unwrap();
+            next.accept().await.unwrap()
+        };
+        let greeting =
+            daemon.greeting.greet_last(summons(5, &mute), &mut summoned, |epoch| epochs.push(epoch));
+        tokio::select! {
+            _ = greeting => panic!("no head has let it in"),
+            _ = comes_to_the_next => {}
+        }
+        assert_eq!(epochs, [5, 6]);
+        assert!(begin.elapsed() < SILENCE / 2, "{:?}", begin.elapsed());
     }
 }

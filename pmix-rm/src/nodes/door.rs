@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use pmix_host::Machine;
 use pmix_proto::nodes::nodes_server::Nodes;
-use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Hello, There, Welcome, frame::Content};
+use pmix_proto::nodes::{
+    Enrolled, Enrolment, Frame, Hello, Ready, Summoned, Summons, There, Welcome, frame::Content,
+};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
@@ -17,9 +19,12 @@ use super::gather::Place;
 use super::link::Link;
 use super::net::Net;
 use super::port::{House, Opened, Port, Visitor};
+use super::succession::{Contact, base64_of};
 use super::trust::{Authority, Daemon, TrustError};
 use super::{MAX_ADDRESSES, MAX_FRAME, lock, version};
 
+/// Characters of the address of a server.
+const MAX_URI: usize = 4096;
 /// Bytes of a frame of a connection that has not proved its identity.
 const MAX_ENROLMENT: usize = 8 << 10;
 
@@ -27,7 +32,7 @@ const MAX_ENROLMENT: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// The daemon of a node takes jobs.
-    Ready { node: String, machine: Machine },
+    Ready { node: String, machine: Machine, contact: Contact },
     /// The daemon of a node was refused.
     Refused { node: String, reason: String },
 }
@@ -41,13 +46,10 @@ struct Shared {
     branches: Arc<Branches>,
     /// Machines of those who have said hello.
     machines: Mutex<BTreeMap<Place, Machine>>,
-    /// Where other daemons reach those who have said so.
-    whereabouts: Mutex<BTreeMap<Place, Whereabouts>>,
-}
-
-struct Whereabouts {
-    incarnation: u64,
-    addresses: Vec<String>,
+    /// Where other daemons, and a successor of the head, reach those who have said so.
+    contacts: Mutex<BTreeMap<Place, Contact>>,
+    /// Of the head, if it may have a successor; otherwise 0.
+    epoch: u64,
 }
 
 /// Receives the daemons of all nodes but the head, as long as the port is open.
@@ -56,7 +58,7 @@ struct Whereabouts {
 /// TLS cannot be set up.
 pub(super) fn open(
     port: Port,
-    authority: Arc<Authority>,
+    (authority, epoch): (Arc<Authority>, u64),
     net: Net,
     silence: Duration,
     branches: Arc<Branches>,
@@ -70,7 +72,8 @@ pub(super) fn open(
         arrivals,
         branches,
         machines: Mutex::default(),
-        whereabouts: Mutex::default(),
+        contacts: Mutex::default(),
+        epoch,
     };
     Ok((port.open(tls, silence, Arc::new(shared)), arrived))
 }
@@ -88,8 +91,8 @@ impl House for Shared {
 impl Shared {
     /// Where the daemon of a node is, as far as is known.
     fn there(&self, node: String) -> There {
-        let whereabouts = lock(&self.whereabouts);
-        let known = self.net.place(&node).and_then(|place| whereabouts.get(&place));
+        let contacts = lock(&self.contacts);
+        let known = self.net.place(&node).and_then(|place| contacts.get(&place));
         let (incarnation, addresses) =
             known.map_or((0, Vec::new()), |known| (known.incarnation, known.addresses.clone()));
         There { node, incarnation, addresses }
@@ -129,6 +132,10 @@ impl Nodes for Service {
         }
     }
 
+    async fn summon(&self, _: Request<Summons>) -> Result<Response<Summoned>, Status> {
+        Err(self.visitor.refuse("?", Status::unimplemented, "this is the head, which nobody summons".into()))
+    }
+
     type JoinStream = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
 
     async fn join(&self, request: Request<Streaming<Frame>>) -> Result<Response<Self::JoinStream>, Status> {
@@ -152,7 +159,7 @@ impl Nodes for Service {
         let (link, waiting) = Link::new(self.shared.silence);
         let welcome = |nodes: Vec<String>| {
             let head = nodes.first().cloned().unwrap_or_default();
-            Some(Content::Welcome(Welcome { version, nodes, head }))
+            Some(Content::Welcome(Welcome { version, nodes, head, epoch: self.shared.epoch }))
         };
         if !self.shared.net.connect_with(place, link, welcome) {
             return Err(self.visitor.refuse(
@@ -163,8 +170,10 @@ impl Nodes for Service {
         }
         self.visitor.let_in();
         addresses.truncate(MAX_ADDRESSES);
-        let whereabouts = Whereabouts { incarnation: *incarnation, addresses };
-        lock(&self.shared.whereabouts).insert(place, whereabouts);
+        let certificate = self.visitor.certificate().map(|certificate| base64_of(certificate));
+        let certificate = certificate.unwrap_or_default();
+        let contact = Contact { incarnation: *incarnation, certificate, addresses, uri: String::new() };
+        lock(&self.shared.contacts).insert(place, contact);
         lock(&self.shared.machines).insert(place, Machine::new(machine, processors));
         tokio::spawn(hear(self.shared.clone(), place, node.clone(), frames));
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
@@ -175,13 +184,15 @@ impl Nodes for Service {
 async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Streaming<Frame>) {
     let reason = loop {
         match frames.message().await {
-            Ok(Some(Frame { content: Some(Content::Ready(_)) })) => {
+            Ok(Some(Frame { content: Some(Content::Ready(Ready { uri })) })) => {
                 let Some(machine) = lock(&shared.machines).remove(&place) else { continue };
                 // one that was dismissed does not speak for another daemon of its node
                 if !shared.net.is_connected(place) {
                     continue;
                 }
-                let _ = shared.arrivals.send(Arrival::Ready { node: node.clone(), machine });
+                let contact = lock(&shared.contacts).get(&place).cloned().unwrap_or_default();
+                let contact = Contact { uri: uri.chars().take(MAX_URI).collect(), ..contact };
+                let _ = shared.arrivals.send(Arrival::Ready { node: node.clone(), machine, contact });
             }
             Ok(Some(Frame { content: Some(Content::Where(asked)) })) => {
                 shared.net.send(place, Content::There(shared.there(asked.node))).await;

@@ -34,7 +34,8 @@ impl Fixture {
         let port = Port::bind(None).await.unwrap();
         let address = *port.addresses().last().unwrap();
         let silence = Duration::from_secs(20);
-        let opened = open(port, authority.clone(), net, silence, Arc::new(Branches::new(mpsc::channel(1).0)));
+        let branches = Arc::new(Branches::new(mpsc::channel(1).0));
+        let opened = open(port, (authority.clone(), 0), net, silence, branches);
         let (door, arrivals) = opened.unwrap();
         Self { authority, door, address, arrivals }
     }

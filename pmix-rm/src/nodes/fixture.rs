@@ -64,7 +64,7 @@ impl Session {
         let silence = Duration::from_secs(20);
         let opened = door::open(
             port,
-            authority.clone(),
+            (authority.clone(), 0),
             head.clone(),
             silence,
             Arc::new(Branches::new(mpsc::channel(1).0)),
@@ -79,6 +79,11 @@ impl Session {
 
     /// The daemon of a node, connected with the head, whom it does not hear yet.
     pub(super) async fn attached(&self, node: &str) -> Attached {
+        self.attached_with(node, false).await
+    }
+
+    /// The same; the head may have a successor.
+    pub(super) async fn attached_with(&self, node: &str, awaits_successor: bool) -> Attached {
         let line = Line {
             heads: self.heads.clone(),
             authority: Line::encode_authority(self.authority.certificate()),
@@ -93,6 +98,8 @@ impl Session {
             native: NativeWire::Off.into(),
             pmi1: false,
             multi_user: false,
+            awaits_successor,
+            traces: None,
         };
         Attached::new(&line, &daemon::named(&line, None).unwrap()).await.unwrap()
     }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use pmix_host::{Machine, Member};
+
 /// A longer file is no file of hosts.
 const MAX_HOSTFILE: usize = 16 << 20;
 /// Most hosts of a session: the head has a connection with each.
@@ -18,6 +20,17 @@ pub(crate) struct Host {
     pub(crate) slots: u32,
 }
 
+impl Host {
+    /// Slots for any number of processes.
+    pub(crate) const ANY: u32 = u32::MAX;
+
+    /// The node that it is, on this machine.
+    pub(super) fn member(self, machine: Machine) -> Member {
+        let member = Member::new(self.name, machine);
+        if self.slots == Self::ANY { member } else { member.slots(self.slots) }
+    }
+}
+
 /// Hosts in the order in which they are filled, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostList {
@@ -27,6 +40,12 @@ pub(crate) struct HostList {
 }
 
 impl HostList {
+    /// One host, for any number of processes.
+    pub(crate) fn here(name: String) -> Self {
+        let places = HashMap::from([(name.clone(), 0)]);
+        Self { hosts: vec![Host { name, slots: Host::ANY }], places }
+    }
+
     pub(crate) fn hosts(&self) -> &[Host] {
         &self.hosts
     }

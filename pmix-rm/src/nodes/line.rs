@@ -15,6 +15,7 @@ use pmix_server::{NativeWire, Pmi1Wire};
 use serde::{Deserialize, Serialize};
 
 use super::trust::token_of;
+use crate::traces::Traces;
 
 /// Longest line.
 pub(crate) const MAX_START_LINE: usize = 64 << 10;
@@ -46,6 +47,12 @@ pub(crate) struct Line {
     /// Whether processes of other users run there.
     #[serde(default)]
     pub(crate) multi_user: bool,
+    /// Whether the head may have a successor, for which the daemon waits.
+    #[serde(default)]
+    pub(crate) awaits_successor: bool,
+    /// Whether fences are traced, and how.
+    #[serde(default)]
+    pub(crate) traces: Option<Traces>,
 }
 
 /// Which programs of the C library are served.
@@ -80,7 +87,9 @@ impl Line {
     /// What is wrong with it, without its text: it holds a secret.
     pub(crate) fn read(text: &str, place: &dyn Display) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err(format!("there is no start line in {place}: pmixrun starts this program"));
+            return Err(format!(
+                "there is no start line in {place}: pmixrun starts this program; `pmixd --head` starts a DVM"
+            ));
         }
         let wrong = |error: serde_json::Error| {
             format!(
@@ -165,6 +174,8 @@ mod tests {
             native: Native::OpenMpi4,
             pmi1: true,
             multi_user: true,
+            awaits_successor: true,
+            traces: Traces::given("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "/spans"),
         };
         let text = line.text();
         assert_eq!(text.matches('\n').count(), 1);

@@ -3,9 +3,10 @@
 //! `allocation.rs` finds the nodes that a resource manager has given, `hostlist.rs` those of the command line. `start.rs` starts the
 //! daemons, by ssh or by Slurm (`slurm.rs`), or leaves that to others (`join.rs`), and hands each the line of `line.rs`.
 //! By ssh daemons start others (`branch.rs`), those that `spread.rs` says. `trust.rs`,
-//! `port.rs` and `door.rs` let them in, `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask each
-//! other, and by `visits.rs` they answer. `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says
-//! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`; by `change.rs` nodes come and go.
+//! `port.rs` and `door.rs` let them in, `net.rs` is the exchange of the head with all others. By `peers.rs` daemons ask and answer each
+//! other, and `visits.rs` lets in those who ask. `gather.rs` and `tree.rs` decide about operations without I/O, and `operations.rs` says
+//! it to others. `session.rs` puts these together for `pmixrun`, `daemon.rs` for `pmixd`; by `change.rs` nodes come and go. A head can have a
+//! successor (`succession.rs`), which takes its session over by `takeover.rs`.
 
 mod allocation;
 mod branch;
@@ -31,6 +32,8 @@ mod session;
 mod slurm;
 mod spread;
 mod start;
+mod succession;
+mod takeover;
 mod tree;
 mod trust;
 mod version;
@@ -48,6 +51,7 @@ pub(crate) use daemon::run as run_daemon;
 pub(crate) use hostlist::{Host, HostList};
 pub(crate) use session::{Event, How, Session};
 pub(crate) use start::{Agent, By};
+pub(crate) use succession::{HEAD_NODE, KeptNode, KeptSession};
 
 /// Bytes of a frame between head and daemon.
 const MAX_FRAME: usize = 256 << 20;

@@ -35,6 +35,21 @@ impl Names {
         place
     }
 
+    /// The node that has this place after all: another one was to have it, and has never come.
+    pub(super) fn correct(&self, place: Place, name: &str) {
+        let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let name = Arc::<str>::from(name);
+        if let Some(own) = inner.all.get_mut(place).filter(|own| **own != name) {
+            let other = std::mem::replace(own, name.clone());
+            match inner.all.iter().rposition(|name| *name == other) {
+                Some(last) => inner.places.insert(other, last),
+                None => inner.places.remove(&other),
+            };
+            let last = inner.places.entry(name).or_insert(place);
+            *last = place.max(*last);
+        }
+    }
+
     fn inner(&self) -> RwLockReadGuard<'_, Inner> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,5 +87,17 @@ mod tests {
         assert_eq!([names.place("h"), names.place("a"), names.place("d")], [Some(0), Some(3), None]);
         assert_eq!([names.name(1), names.name(3), names.name(5)], ["a".into(), "a".into(), "".into()]);
         assert_eq!((names.place_in(4), names.place_in(5)), (Some(4), None));
+    }
+
+    #[test]
+    fn a_node_that_another_was_to_be_takes_its_place_and_not_its_name() {
+        let names = Names::new(["h", "a", "x"].map(str::to_owned).into());
+        names.correct(2, "y");
+        assert_eq!([names.place("x"), names.place("y")], [None, Some(2)]);
+        // one that has a later place keeps it
+        names.add("a");
+        names.correct(1, "y");
+        names.correct(2, "a");
+        assert_eq!([names.place("a"), names.place("y")], [Some(3), Some(1)]);
     }
 }

@@ -2,7 +2,7 @@
 //! what they send each other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use pmix_host::{Exchange, ExchangeError, Responder};
 use pmix_proto::nodes::{self, Frame, ask::What, frame::Content};
+use pmix_types::trace::TraceContext;
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 
@@ -20,6 +21,7 @@ use super::lock;
 use super::names::Names;
 use super::operations::{Operations, Reach};
 use super::pending::{Answered, Pending};
+use super::succession::Succession;
 
 /// Requests of one node that this one has not answered; further ones fail.
 const MAX_ASKED: usize = 16_384;
@@ -45,6 +47,10 @@ struct Inner {
     /// Nodes that have not connected with this one yet; `None` if none may any more.
     expected: Mutex<Option<BTreeSet<Place>>>,
     losses: mpsc::UnboundedSender<Loss>,
+    /// Of a daemon whose head may have a successor.
+    succession: OnceLock<Succession>,
+    /// The head is to confirm that it is the head before a node counts as lost.
+    is_cautious: AtomicBool,
 }
 
 /// A node that is lost.
@@ -57,8 +63,17 @@ pub(super) struct Loss {
 impl Net {
     /// The end of the node `me` among these, of which the head is the first. Losses of connections are reported.
     pub(super) fn new(me: Place, names: Vec<String>) -> (Self, mpsc::UnboundedReceiver<Loss>) {
-        let (losses, lost) = mpsc::unbounded_channel();
         let expected = if me == 0 { (1..names.len()).collect() } else { BTreeSet::from([0]) };
+        Self::expecting(me, names, expected)
+    }
+
+    /// The same; these nodes may connect.
+    pub(super) fn expecting(
+        me: Place,
+        names: Vec<String>,
+        expected: BTreeSet<Place>,
+    ) -> (Self, mpsc::UnboundedReceiver<Loss>) {
+        let (losses, lost) = mpsc::unbounded_channel();
         let inner = Inner {
             me,
             own: names.get(me).cloned().unwrap_or_default(),
@@ -71,8 +86,43 @@ impl Net {
             responder: OnceLock::new(),
             links: Mutex::default(),
             losses,
+            succession: OnceLock::new(),
+            is_cautious: AtomicBool::new(false),
         };
         (Self(Arc::new(inner)), lost)
+    }
+
+    /// The head of this daemon may have a successor: what it is asked while there is none waits.
+    pub(super) fn await_successors(&self) {
+        let _ = self.0.succession.set(Succession::default());
+    }
+
+    pub(super) fn succession(&self) -> Option<&Succession> {
+        self.0.succession.get()
+    }
+
+    /// Takes the connection with the successor of the head in place of the one before, and the nodes that it knows. It takes
+    /// requests once it says so.
+    pub(super) fn reconnect(&self, link: Link, nodes: &[String]) {
+        for (place, name) in nodes.iter().enumerate().skip(1) {
+            if place >= self.0.names.count() {
+                self.0.names.add(name);
+            } else if !name.is_empty() {
+                self.0.names.correct(place, name);
+            }
+        }
+        lock(&self.0.links).insert(0, link);
+    }
+
+    /// A node whose connection has ended counts as lost when [`declare_lost`](Self::declare_lost) says so.
+    pub(super) fn be_cautious(&self) {
+        self.0.is_cautious.store(true, Ordering::Relaxed);
+    }
+
+    /// A node is lost, as this head has confirmed.
+    pub(super) fn declare_lost(&self, place: Place, reason: &str) {
+        let _ = self.0.operations.get().inspect(|operations| operations.lose(place));
+        self.tell_lost(place, reason);
     }
 
     /// Takes part in operations, in trees of this degree, from now on.
@@ -135,8 +185,10 @@ impl Net {
     /// Takes note of a node that the head has added.
     pub(super) fn take_added(&self, nodes::Added { node, place }: &nodes::Added) {
         // the welcome may have told it already
-        if usize::try_from(*place).is_ok_and(|place| place == self.0.names.count()) {
-            self.0.names.add(node);
+        match usize::try_from(*place) {
+            Ok(place) if place == self.0.names.count() => drop(self.0.names.add(node)),
+            Ok(place) if self.succession().is_some() && place > 0 => self.0.names.correct(place, node),
+            _ => {}
         }
     }
 
@@ -192,14 +244,18 @@ impl Net {
         if lock(&self.0.links).remove(&place).is_none() {
             return;
         }
-        // what others are asked goes through the head
-        self.0.asked.fail(|to| self.0.me != 0 || to == place, || self.unreachable(place));
-        let operations = self.0.operations.get();
-        if self.0.me == 0 {
-            operations.inspect(|operations| operations.lose(place));
-            self.tell_lost(place, reason);
+        if let Some(succession) = self.succession() {
+            succession.lose();
+            let node = self.name(place).to_string();
+            self.0.asked.fail(|_| true, || ExchangeError::Replaced { node: node.clone() });
         } else {
-            operations.inspect(|operations| operations.end(place));
+            // what others are asked goes through the head
+            self.0.asked.fail(|to| self.0.me != 0 || to == place, || self.unreachable(place));
+            if self.0.me != 0 {
+                let _ = self.0.operations.get().inspect(|operations| operations.end(place));
+            } else if !self.0.is_cautious.load(Ordering::Relaxed) {
+                self.declare_lost(place, reason);
+            }
         }
         let loss = Loss { node: self.name(place).to_string(), reason: reason.to_owned() };
         let _ = self.0.losses.send(loss);
@@ -324,11 +380,20 @@ impl Net {
             return self.answer_here(from, what).await;
         }
         let what = self.small_enough(what, &self.name(to))?;
+        if let Some(succession) = self.succession()
+            && !succession.wait().await
+        {
+            return Err(self.unreachable(to));
+        }
         let id = self.next_id();
         let Some(mut asked) = self.0.asked.begin(id, to) else { return Err(self.unreachable(to)) };
         let ask = nodes::Ask { id, from: from.to_owned(), to: self.name(to).to_string(), what: Some(what) };
         if !self.send(to, Content::Ask(ask)).await {
-            return Err(self.unreachable(to));
+            return match self.succession() {
+                // it has just been lost
+                Some(_) => Err(ExchangeError::Replaced { node: self.name(0).to_string() }),
+                None => Err(self.unreachable(to)),
+            };
         }
         asked.answered().await.unwrap_or_else(|| Err(self.unreachable(to)))
     }
@@ -438,7 +503,17 @@ impl Exchange for Net {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
-        self.operations()?.all_gather(operation, nodes, data).await
+        self.operations()?.all_gather(operation, nodes, data, None).await
+    }
+
+    async fn all_gather_traced(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+        span: TraceContext,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.operations()?.all_gather(operation, nodes, data, Some(span)).await
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {

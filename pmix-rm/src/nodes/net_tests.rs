@@ -140,6 +140,7 @@ async fn a_node_speaks_for_no_other() {
             data: data.collect(),
             given_up,
             more: false,
+            traceparent: String::new(),
         }))
     };
     for forged in [part(&[2], None), part(&[], Some(2)), part(&[9], None)] {
@@ -211,8 +212,14 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     let gather = head.all_gather("op", &all, "h".into());
     let part = |place: u32, name: &str| {
         let data = vec![nodes::NodeData { node: place, data: name.to_owned().into() }];
-        let part =
-            nodes::Part { operation: "op".into(), nodes: vec![0, 1, 2], data, given_up: None, more: false };
+        let part = nodes::Part {
+            operation: "op".into(),
+            nodes: vec![0, 1, 2],
+            data,
+            given_up: None,
+            more: false,
+            traceparent: String::new(),
+        };
         let step = nodes::Step { content: Some(nodes::step::Content::Part(part)) };
         let what = Some(What::Step(prost::Message::encode_to_vec(&step).into()));
         Content::Ask(nodes::Ask { id: 7, from: name.into(), to: "h".into(), what })
@@ -276,4 +283,68 @@ async fn a_node_is_welcomed_with_all_names_and_told_of_those_that_are_added_late
 
 fn leave(bytes: usize) -> Frame {
     Frame { content: Some(Content::Leave(nodes::Leave { reason: "x".repeat(bytes), lost: Vec::new() })) }
+}
+
+#[tokio::test]
+async fn what_the_head_is_asked_waits_for_its_successor_and_what_it_has_not_answered_is_told() {
+    let (daemon, mut losses) = Net::new(1, names(&["h", "a", "b"]));
+    daemon.await_successors();
+    daemon.gather(32, Arc::new(daemon.clone()));
+    let connect = || {
+        let (link, frames) = Link::new(Duration::from_secs(20));
+        (link, frames)
+    };
+    let (link, mut frames) = connect();
+    assert!(daemon.connect(0, link));
+    let ask = |to: &'static str| {
+        let daemon = daemon.clone();
+        tokio::spawn(async move { daemon.fetch(to, "x".into()).await })
+    };
+    let replaced = |answered: Result<Bytes, ExchangeError>| matches!(answered, Err(ExchangeError::Replaced { node }) if node == "h");
+    // also what others are asked goes through the head
+    for to in ["h", "b"] {
+        let asked = ask(to);
+        assert!(matches!(frames.next().await.unwrap().content, Some(Content::Ask(_))));
+        drop(std::mem::replace(&mut frames, {
+            daemon.lose(0, "it is killed");
+            assert!(replaced(asked.await.unwrap()));
+            assert_eq!(losses.recv().await.unwrap().node, "h");
+            let waiting = ask(to);
+            let (link, mut next) = connect();
+            daemon.reconnect(link, &names(&["h", "a", "b", "c"]));
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished(), "the successor is not ready");
+            daemon.succession().unwrap().resume();
+            let Some(Content::Ask(ask)) = next.next().await.unwrap().content else { panic!() };
+            let reply = Some(nodes::answer::Result::Reply("done".into()));
+            daemon.take(0, Content::Answer(nodes::Answer { id: ask.id, result: reply })).await;
+            assert_eq!(waiting.await.unwrap().unwrap(), "done");
+            next
+        }));
+    }
+    assert_eq!(daemon.place("c"), Some(3), "it has come meanwhile");
+    // one that was to come had this place, and has not come
+    daemon.take_added(&nodes::Added { node: "d".into(), place: 3 });
+    assert_eq!((daemon.place("d"), daemon.place("h")), (Some(3), Some(0)));
+    daemon.lose(0, "it is killed");
+    let given_up = ask("h");
+    daemon.succession().unwrap().give_up();
+    assert!(matches!(given_up.await.unwrap(), Err(ExchangeError::Unreachable { .. })));
+}
+
+#[tokio::test]
+async fn a_cautious_head_declares_a_node_lost_when_it_has_confirmed_that() {
+    let (ends, mut losses) = connected();
+    ends[0].be_cautious();
+    let gather = tokio::spawn({
+        let b = ends[2].clone();
+        async move { b.all_gather("x", &names(&["a", "b"]), "b".into()).await }
+    });
+    tokio::task::yield_now().await;
+    ends[0].lose(1, "its connection has ended");
+    assert_eq!(losses.recv().await.unwrap().node, "a");
+    assert!(matches!(ends[0].fetch("a", "x".into()).await, Err(ExchangeError::Unreachable { .. })));
+    tokio::task::yield_now().await;
+    assert!(!gather.is_finished(), "b has not been told");
+    gather.abort();
 }

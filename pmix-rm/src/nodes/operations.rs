@@ -12,9 +12,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_host::ExchangeError;
 use pmix_proto::nodes::{self, step::Content};
+use pmix_types::trace::{TARGET, TraceContext};
 use prost::Message;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::gather::{Act, Gathering, GivenUp, MAX_GATHERED, MAX_GIVEN, Outcome, Part, Place, Why};
 use super::lock;
@@ -54,10 +56,17 @@ struct Inner {
     names: Names,
     gathering: Mutex<Gathering>,
     /// Callers here of operations that have not ended.
-    callers: Mutex<HashMap<String, oneshot::Sender<Outcome>>>,
+    callers: Mutex<HashMap<String, Caller>>,
     /// Nodes that wait for the outcome of an operation.
     askers: Mutex<HashMap<Asker, Vec<oneshot::Sender<Bytes>>>>,
     reach: Arc<dyn Reach>,
+}
+
+/// A caller of an operation here.
+struct Caller {
+    outcome: oneshot::Sender<Outcome>,
+    /// Its span, if it is traced.
+    trace: Option<TraceContext>,
 }
 
 impl Operations {
@@ -81,6 +90,7 @@ impl Operations {
         operation: &str,
         nodes: &[String],
         data: Bytes,
+        trace: Option<TraceContext>,
     ) -> Result<Vec<Bytes>, ExchangeError> {
         let place = |name: &String| self.0.names.place(name);
         let unknown = |name: &String| ExchangeError::Unreachable { node: name.clone() };
@@ -95,7 +105,7 @@ impl Operations {
         }
         let members = members.into();
         let (caller, outcome) = oneshot::channel();
-        lock(&self.0.callers).insert(operation.to_owned(), caller);
+        lock(&self.0.callers).insert(operation.to_owned(), Caller { outcome: caller, trace });
         let _entered = Entered { operations: self, operation };
         let acts = lock(&self.0.gathering).enter(operation, &members, data);
         self.carry(acts);
@@ -138,10 +148,13 @@ impl Operations {
         match step.content.ok_or("it is empty")? {
             Content::Part(part) => {
                 let has_more = part.more;
+                let above = part.traceparent.parse().ok();
                 let part = self.part_in(part).ok_or("a node of it is unknown")?;
                 if !lock(&self.0.gathering).is_sound(from, &part) {
                     return Err("a node speaks for others");
                 }
+                let _span =
+                    above.map_or_else(Span::none, |above| self.span_of(&above, &part.operation, from));
                 if has_more {
                     if !lock(&self.0.gathering).has_room_for(&part.operation) {
                         return Err("too many operations are under way");
@@ -170,6 +183,17 @@ impl Operations {
         }
     }
 
+    /// The span of a part that has come, until it is answered.
+    fn span_of(&self, above: &TraceContext, operation: &str, from: Place) -> Span {
+        let (own, node) = (self.name(self.0.me), self.name(from));
+        let below = above.child("heard");
+        tracing::trace_span!(
+            target: TARGET, parent: None, "part of a fence heard",
+            traceparent = %below.context, parent_id = %below.parent_id(), kind = "server",
+            pmix.node = &*own, pmix.from = &*node, pmix.operation = operation,
+        )
+    }
+
     /// The head has declared a node lost.
     pub(super) fn lose(&self, node: Place) {
         let acts = lock(&self.0.gathering).lose(node);
@@ -184,7 +208,7 @@ impl Operations {
     /// The head is gone: so is the session.
     pub(super) fn end(&self, head: Place) {
         for (_, caller) in lock(&self.0.callers).drain() {
-            let _ = caller.send(Outcome::Lost(head));
+            let _ = caller.outcome.send(Outcome::Lost(head));
         }
     }
 
@@ -198,12 +222,12 @@ impl Operations {
             match act {
                 Act::Ready { operation, outcome } => {
                     if let Some(caller) = lock(&self.0.callers).remove(&operation) {
-                        let _ = caller.send(outcome);
+                        let _ = caller.outcome.send(outcome);
                     }
                 }
                 Act::Up { to, part } => {
                     let operations = self.clone();
-                    begin(async move { operations.pass_on(to, part).await });
+                    begin(async move { operations.pass_on_traced(to, part).await });
                 }
                 Act::Down { to, operation, members, outcome } => {
                     let operations = self.clone();
@@ -213,11 +237,24 @@ impl Operations {
         }
     }
 
-    /// Passes a part on to the node above, and takes the outcome.
-    async fn pass_on(&self, to: Place, part: Part) {
+    /// Passes a part on to the node above, and takes the outcome: a span, if the operation is traced.
+    async fn pass_on_traced(&self, to: Place, part: Part) {
+        let trace = lock(&self.0.callers).get(&part.operation).and_then(|caller| caller.trace);
+        let Some(above) = trace else { return self.pass_on(to, part, String::new()).await };
+        let (own, node) = (self.name(self.0.me), self.name(to));
+        let below = above.child(&format!("part to {node}"));
+        let span = tracing::trace_span!(
+            target: TARGET, parent: None, "part of a fence",
+            traceparent = %below.context, parent_id = %below.parent_id(), kind = "client",
+            pmix.node = &*own, pmix.to = &*node, pmix.operation = part.operation,
+        );
+        self.pass_on(to, part, below.context.to_string()).instrument(span).await;
+    }
+
+    async fn pass_on(&self, to: Place, part: Part, traceparent: String) {
         let operation = part.operation.clone();
         loop {
-            match self.pass_on_once(to, &part).await {
+            match self.pass_on_once(to, &part, &traceparent).await {
                 Ok(answer) => {
                     let outcome = nodes::Outcome::decode(answer).ok();
                     if outcome.and_then(|outcome| self.take_outcome(to, outcome)).is_none() {
@@ -243,13 +280,14 @@ impl Operations {
         }
     }
 
-    async fn pass_on_once(&self, to: Place, part: &Part) -> Result<Bytes, ExchangeError> {
+    async fn pass_on_once(&self, to: Place, part: &Part, traceparent: &str) -> Result<Bytes, ExchangeError> {
         let (last, pieces) = pieces(&part.data);
         for piece in pieces {
             let form = nodes::Part { more: true, ..part_form(part, piece) };
             self.0.reach.step(to, step(Content::Part(form))).await?;
         }
-        self.0.reach.step(to, step(Content::Part(part_form(part, last)))).await
+        let form = nodes::Part { traceparent: traceparent.to_owned(), ..part_form(part, last) };
+        self.0.reach.step(to, step(Content::Part(form))).await
     }
 
     /// Tells a node an outcome, whether it has asked for it or not.
@@ -403,6 +441,7 @@ fn part_form(part: &Part, data: &Data) -> nodes::Part {
         data: data_form(data),
         given_up: part.given_up.map(given_up_form),
         more: false,
+        traceparent: String::new(),
     }
 }
 

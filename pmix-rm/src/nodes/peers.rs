@@ -1,8 +1,8 @@
 //! The connections of a daemon with other daemons: what only reads is asked there directly, and all else through the head.
 //!
-//! A connection is opened by the one who asks, on demand, and kept. The other one answers on it (`visits.rs`). Its end fails
-//! nothing: what was not answered is asked through the head, as is all that cannot be asked directly. Only the head declares
-//! a node lost, and then what waits for that node fails.
+//! A connection is opened by the one who asks, on demand, and kept. The other one lets it in (`visits.rs`) and answers on it. Its
+//! end fails nothing: what was not answered is asked through the head, as is all that cannot be asked directly. Only the head
+//! declares a node lost, and then what waits for that node fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,15 +14,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_host::{Exchange, ExchangeError, Responder};
 use pmix_proto::nodes::{self, Ask, Frame, Hello, There, Where, ask::What, frame::Content};
+use pmix_types::trace::TraceContext;
 use tokio::sync::{oneshot, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::rustls::ClientConfig;
 use tonic::Streaming;
 
 use super::dial::Dial;
 use super::gather::Place;
-use super::link::Link;
+use super::link::{Link, Unsent};
 use super::net::Net;
 use super::operations::Reach;
 use super::pending::{Answered, Pending};
@@ -108,14 +109,15 @@ impl Peers {
         &self.0.net
     }
 
-    /// Takes a connection of another daemon that asks, in place of an earlier one.
+    /// From now on answers another daemon on this connection, in place of its earlier one.
     ///
     /// # Errors
     /// It is refused: why.
     pub(super) fn receive(
         &self,
         place: Place,
-        begin: impl FnOnce() -> AbortHandle,
+        link: Link,
+        frames: Streaming<Frame>,
     ) -> Result<(), &'static str> {
         let mut visits = lock(&self.0.visits);
         if lock(&self.0.table).lost.contains(&place) {
@@ -125,10 +127,51 @@ impl Peers {
         if visits.len() >= MAX_VISITS && !visits.contains_key(&place) {
             return Err("too many daemons are connected with this one");
         }
-        if let Some(earlier) = visits.insert(place, begin()) {
+        let visit = tokio::spawn(self.clone().answer(place, link, frames)).abort_handle();
+        if let Some(earlier) = visits.insert(place, visit) {
             earlier.abort();
         }
         Ok(())
+    }
+
+    /// Answers what another daemon asks until the connection ends. Answers that are not ready by then are dropped.
+    async fn answer(self, place: Place, link: Link, mut frames: Streaming<Frame>) {
+        let net = self.net();
+        let node = net.name(place);
+        let mut answers = JoinSet::new();
+        let reason = loop {
+            tokio::select! {
+                frame = frames.message() => match frame {
+                    Ok(Some(Frame { content: Some(Content::Ask(ask)) })) if ask.to == net.node() => {
+                        // it speaks only for itself
+                        let ask = Ask { from: node.to_string(), ..ask };
+                        match net.answer(place, node.to_string(), ask) {
+                            Ok(answering) => {
+                                let link = link.clone();
+                                answers.spawn(async move {
+                                    let (answer, _turn) = answering.await;
+                                    link.send(Frame { content: Some(Content::Answer(answer)) }).await
+                                });
+                            }
+                            // nothing else is read meanwhile
+                            Err(too_many) => {
+                                let frame = Frame { content: Some(Content::Answer(too_many)) };
+                                if link.send(frame).await == Err(Unsent::Full) {
+                                    break does_not_read(&link);
+                                }
+                            }
+                        }
+                    }
+                    Ok(Some(_)) => break "it has sent what it must not send".to_owned(),
+                    Ok(None) => break "it has closed the connection".to_owned(),
+                    Err(status) => break brief(&status),
+                },
+                Some(sent) = answers.join_next() => if sent.is_ok_and(|sent| sent == Err(Unsent::Full)) {
+                    break does_not_read(&link);
+                },
+            }
+        };
+        tracing::debug!(node = &*node, reason, "another daemon asks no more on its connection");
     }
 
     #[cfg(test)]
@@ -139,6 +182,12 @@ impl Peers {
     /// The session is over: others leave, too, which is no news.
     pub(super) fn leave(&self) {
         self.0.has_named.store(true, Ordering::Relaxed);
+    }
+
+    /// The head has a successor, or will: what it was asked about others is not answered.
+    pub(super) fn forget_head(&self) {
+        lock(&self.0.table).wheres.clear();
+        self.0.net.lose(0, "it has a successor");
     }
 
     /// Handles what the head sends.
@@ -311,7 +360,10 @@ impl Peers {
         let (sender, there) = oneshot::channel();
         lock(&self.0.table).wheres.insert(place, sender);
         let asked = Where { node: self.0.net.name(place).to_string() };
-        self.0.net.send(0, Content::Where(asked)).await;
+        if !self.0.net.send(0, Content::Where(asked)).await {
+            lock(&self.0.table).wheres.remove(&place);
+            return Err("there is no head to ask".to_owned());
+        }
         there.await.map_err(|_| "the head does not say where it is".to_owned())
     }
 
@@ -395,6 +447,10 @@ impl Open {
     }
 }
 
+fn does_not_read(link: &Link) -> String {
+    format!("it has read nothing for {} s", link.patience().as_secs_f64())
+}
+
 #[async_trait]
 impl Reach for Peers {
     async fn step(&self, to: Place, step: Bytes) -> Answered {
@@ -422,6 +478,16 @@ impl Exchange for Peers {
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
         self.0.net.all_gather(operation, nodes, data).await
+    }
+
+    async fn all_gather_traced(
+        &self,
+        operation: &str,
+        nodes: &[String],
+        data: Bytes,
+        span: TraceContext,
+    ) -> Result<Vec<Bytes>, ExchangeError> {
+        self.0.net.all_gather_traced(operation, nodes, data, span).await
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {

@@ -21,10 +21,12 @@ use super::net::{Loss, Net};
 use super::port::{Opened, Port};
 use super::spread::Spread;
 use super::start::{Agent, LAST_WORDS, Said, Starting};
+use super::succession::{Contact, KeptNode};
 use super::tree::Place;
 use super::trust::{Authority, Daemon};
 use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
+use crate::traces::Traces;
 
 /// The number of the first daemon of a node.
 const FIRST: u64 = 1;
@@ -51,15 +53,19 @@ pub(crate) struct How {
     pub(crate) pmi1: Pmi1Wire,
     /// Whether processes of other users run on their nodes.
     pub(crate) multi_user: bool,
+    /// Whether fences are traced, and how.
+    pub(crate) traces: Option<Traces>,
 }
 
 /// The daemons of all nodes but the head's own.
 pub(crate) struct Session {
     pub(super) net: Net,
-    branches: Arc<Branches>,
+    pub(super) branches: Arc<Branches>,
     /// Daemons that come too late are refused with a reason while this is here.
-    _door: Opened,
+    pub(super) _door: Opened,
     pub(super) members: Vec<Member>,
+    /// The nodes as a successor has to know them.
+    pub(super) kept: BTreeMap<Place, KeptNode>,
     pub(super) start: StartLines,
     /// What has started daemons, with their nodes.
     pub(super) starters: Vec<(Vec<String>, Starting)>,
@@ -74,10 +80,12 @@ pub(crate) struct Session {
 
 /// What daemons are told when they start.
 pub(super) struct StartLines {
-    authority: Arc<Authority>,
+    pub(super) authority: Arc<Authority>,
     /// Where the head listens.
-    heads: Vec<SocketAddr>,
+    pub(super) heads: Vec<SocketAddr>,
     pub(super) how: How,
+    /// Of the head, if it may have a successor; otherwise 0.
+    pub(super) epoch: u64,
 }
 
 impl StartLines {
@@ -86,7 +94,7 @@ impl StartLines {
     /// # Errors
     /// There is no token for them.
     pub(super) fn of(&self, nodes: &[String], net: &Net) -> Result<String, String> {
-        let Self { authority, heads, how } = self;
+        let Self { authority, heads, how, .. } = self;
         let daemon = |name: &String| Daemon {
             node: name.clone(),
             place: net.place(name).unwrap_or_default(),
@@ -110,6 +118,8 @@ impl StartLines {
             native: how.native.into(),
             pmi1: how.pmi1 != Pmi1Wire::Off,
             multi_user: how.multi_user,
+            awaits_successor: self.epoch != 0,
+            traces: how.traces.clone(),
         };
         Ok(line.text())
     }
@@ -146,7 +156,7 @@ impl Session {
     /// # Errors
     /// The hosts that fail, each with the reason; what was started is ended.
     pub(crate) async fn start(
-        own: &str,
+        (own, epoch): (&str, u64),
         hosts: &HostList,
         how: &How,
         console: &mut Console,
@@ -163,20 +173,29 @@ impl Session {
         let heads = port.addresses();
         let (sender, said) = mpsc::channel(MAX_LINES);
         let branches = Arc::new(Branches::new(sender.clone()));
-        let opened = door::open(port, authority.clone(), net.clone(), how.host_grace, branches.clone());
+        let opened =
+            door::open(port, (authority.clone(), epoch), net.clone(), how.host_grace, branches.clone());
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
-        let start = StartLines { authority, heads, how: how.clone() };
+        let start = StartLines { authority, heads, how: how.clone(), epoch };
+        if epoch != 0 {
+            net.be_cautious();
+        }
         let others = names.get(1..).unwrap_or_default();
         let mut starts = VecDeque::new();
         for nodes in how.agent.groups(others) {
             let line = start.of(&nodes, &net)?;
-            starts.push_back((nodes, line));
+            // the first ones are started from here
+            match how.agent.is_here(&nodes) {
+                true => starts.push_front((nodes, line)),
+                false => starts.push_back((nodes, line)),
+            }
         }
         let mut session = Self {
             net,
             branches,
             _door: door,
             members: Vec::new(),
+            kept: BTreeMap::new(),
             start,
             starters: Vec::new(),
             said: (sender, said),
@@ -197,16 +216,23 @@ impl Session {
         };
         console.end_progress();
         match gathered {
-            Ok(mut machines) => {
+            Ok((mut machines, mut contacts)) => {
                 machines.insert(own.to_owned(), Machine::this());
                 session.members = hosts
                     .hosts()
                     .iter()
                     .filter_map(|host| {
                         let machine = machines.get(&host.name)?.clone();
-                        Some(Member::new(&host.name, machine).slots(host.slots))
+                        Some(host.clone().member(machine))
                     })
                     .collect();
+                for member in session.members.clone() {
+                    if let Some((place, contact)) =
+                        session.net.place(&member.name).zip(contacts.remove(&member.name))
+                    {
+                        session.note(KeptNode::new(place, &member, contact));
+                    }
+                }
                 Ok(session)
             }
             Err(problem) => {
@@ -219,18 +245,18 @@ impl Session {
         }
     }
 
-    /// Starts daemons and takes them in; returns the machine of each.
+    /// Starts daemons and takes them in; returns the machine of each, and how it is known.
     async fn gather(
         &mut self,
         How { agent, within, .. }: &How,
         mut starts: VecDeque<(Vec<String>, String)>,
         console: &mut Console,
-    ) -> Result<BTreeMap<String, Machine>, String> {
+    ) -> Result<(BTreeMap<String, Machine>, BTreeMap<String, Contact>), String> {
         let deadline = Instant::now() + *within;
         // on another host, ssh would be that of another user there
         let has_users = starts.iter().flat_map(|(nodes, _)| nodes).any(|node| node.contains('@'));
         let mut spread = Spread::new(agent.at_a_time(), agent.is_tree() && !has_users);
-        let mut machines = BTreeMap::new();
+        let (mut machines, mut contacts) = (BTreeMap::new(), BTreeMap::new());
         let mut last = LastLines::default();
         let count: usize = starts.iter().map(|(nodes, _)| nodes.len()).sum();
         let mut is_told = false;
@@ -247,7 +273,7 @@ impl Session {
                 self.starters.push((nodes, starting));
             }
             if spread.is_idle() {
-                return Ok(machines);
+                return Ok((machines, contacts));
             }
             if !std::mem::replace(&mut is_told, true)
                 && let Some(what) = agent.to_do(spread.awaited())
@@ -258,7 +284,8 @@ impl Session {
             tokio::select! {
                 biased;
                 Some(arrival) = self.arrivals.recv() => match arrival {
-                    Arrival::Ready { node, machine } => {
+                    Arrival::Ready { node, machine, contact } => {
+                        contacts.insert(node.clone(), contact);
                         spread.ready(self.net.place(&node).unwrap_or_default(), &node);
                         machines.insert(node, machine);
                     }

@@ -33,6 +33,8 @@ pub(crate) struct Agent {
     /// The program of the daemon, on every host.
     daemon: PathBuf,
     made: Arc<MadeDirs>,
+    /// The node of this host, whose daemon needs no other host to be started, and outlives this process.
+    here: Option<String>,
 }
 
 /// What starts daemons.
@@ -65,7 +67,20 @@ pub(super) enum Said {
 impl Agent {
     /// Daemons are started by this, with this program on every host.
     pub(crate) fn new(by: By, daemon: PathBuf) -> Self {
-        Self { by, daemon, made: Arc::default() }
+        Self { by, daemon, made: Arc::default(), here: None }
+    }
+
+    /// The daemon of this node is started as a child of this process.
+    #[must_use]
+    pub(crate) fn here(mut self, node: String) -> Self {
+        self.here = Some(node);
+        self
+    }
+
+    /// Whether these nodes are the one whose daemon is a child of this process.
+    pub(super) fn is_here(&self, nodes: &[String]) -> bool {
+        let is_by_host = matches!(self.by, By::Ssh { .. } | By::Program(_));
+        is_by_host && matches!(nodes, [node] if self.here.as_ref() == Some(node))
     }
 
     /// Whether one program starts all daemons, which then have the same line.
@@ -117,6 +132,9 @@ impl Agent {
         within: Duration,
         said: mpsc::Sender<Said>,
     ) -> Result<Starting, String> {
+        if self.is_here(&nodes) {
+            return Starting::by((Command::new(&self.daemon), false), nodes, false, line, said);
+        }
         let command = match &self.by {
             By::Ssh { .. } => ssh(&nodes, self.daemon.as_os_str())?,
             By::Program(program) => {
@@ -133,7 +151,7 @@ impl Agent {
                 return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
             }
         };
-        Starting::by(command, nodes, self.is_for_all(), line, said)
+        Starting::by((command, true), nodes, self.is_for_all(), line, said)
     }
 
     /// What has the daemon of another node start one.
@@ -156,7 +174,7 @@ pub(super) fn by_ssh(
     said: mpsc::Sender<Said>,
 ) -> Result<Starting, String> {
     let nodes = vec![node];
-    Starting::by(ssh(&nodes, daemon)?, nodes, false, line, said)
+    Starting::by((ssh(&nodes, daemon)?, true), nodes, false, line, said)
 }
 
 fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
@@ -180,9 +198,9 @@ pub(super) enum Starting {
 }
 
 impl Starting {
-    /// Runs what starts the daemons of these nodes.
+    /// Runs what starts the daemons of these nodes, or one that it is itself, which does not end with this process.
     fn by(
-        mut command: Command,
+        (mut command, ends_with_this): (Command, bool),
         nodes: Vec<String>,
         is_for_all: bool,
         line: String,
@@ -190,7 +208,7 @@ impl Starting {
     ) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         // a signal of the terminal is for this process, which ends its daemons in order; and what a script runs is ended with it
-        command.process_group(0).kill_on_drop(true);
+        command.process_group(0).kill_on_drop(ends_with_this);
         let program = command.as_std().get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
         if let Some(mut stdin) = child.stdin.take() {

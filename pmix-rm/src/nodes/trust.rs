@@ -17,11 +17,11 @@ use rcgen::{
 };
 use sha2::Sha256;
 use thiserror::Error;
-use tokio_rustls::rustls::client::verify_server_name;
+use tokio_rustls::rustls::client::{WantsClientCert, verify_server_name};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 
 use super::gather::Place;
 use super::lock;
@@ -49,8 +49,17 @@ pub(super) fn name_of(place: Place, incarnation: u64) -> String {
 
 /// Whether a certificate, the signature of which has been checked, is that of this daemon.
 pub(super) fn is_of(certificate: &CertificateDer<'_>, place: Place, incarnation: u64) -> bool {
+    has_name(certificate, name_of(place, incarnation))
+}
+
+/// Whether a certificate, the signature of which has been checked, is that of a head.
+pub(super) fn is_of_head(certificate: &CertificateDer<'_>) -> bool {
+    has_name(certificate, HEAD.to_owned())
+}
+
+fn has_name(certificate: &CertificateDer<'_>, name: String) -> bool {
     let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
-    let Ok(name) = ServerName::try_from(name_of(place, incarnation)) else { return false };
+    let Ok(name) = ServerName::try_from(name) else { return false };
     verify_server_name(&certificate, &name).is_ok()
 }
 
@@ -124,17 +133,44 @@ fn named(name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<CertificatePa
 impl Authority {
     pub(super) fn new() -> Result<Self, TrustError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let certificate = Self::params().self_signed(&key)?.der().clone();
+        Ok(Self::of(key, certificate, HashMap::new()))
+    }
+
+    /// That of a session whose head is gone, which has signed the certificates of these daemons.
+    pub(super) fn again(
+        (key, certificate): (Vec<u8>, Vec<u8>),
+        signed: HashMap<Vec<u8>, Daemon>,
+    ) -> Result<Self, TrustError> {
+        let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(key))?;
+        Ok(Self::of(key, CertificateDer::from(certificate), signed))
+    }
+
+    fn of(key: KeyPair, certificate: CertificateDer<'static>, signed: HashMap<Vec<u8>, Daemon>) -> Self {
+        let issuer = Issuer::new(Self::params(), key);
+        Self { issuer, certificate, tokens: Mutex::default(), signed: Mutex::new(signed) }
+    }
+
+    fn params() -> CertificateParams {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "a session of pmixrun");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let certificate = params.self_signed(&key)?.der().clone();
-        Ok(Self {
-            issuer: Issuer::new(params, key),
-            certificate,
-            tokens: Mutex::default(),
-            signed: Mutex::default(),
-        })
+        params
+    }
+
+    /// Its key, in DER: with it and the certificate a successor is as good as this head.
+    #[cfg(feature = "etcd")]
+    pub(super) fn key(&self) -> Vec<u8> {
+        self.issuer.key().serialize_der()
+    }
+
+    /// How a head connects with daemons.
+    pub(super) fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let own = named(HEAD, &[ExtendedKeyUsagePurpose::ClientAuth])?.signed_by(&key, &self.issuer)?;
+        let config = client_builder(self.certificate.clone())?;
+        Ok(Arc::new(config.with_client_auth_cert(vec![own.der().clone()], private(&key))?))
     }
 
     /// Its certificate, in DER.
@@ -280,16 +316,17 @@ impl Identity {
         Ok(Arc::new(self.builder()?.with_client_auth_cert(chain, private(&self.key))?))
     }
 
-    fn builder(
-        &self,
-    ) -> Result<
-        tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::client::WantsClientCert>,
-        TrustError,
-    > {
-        let builder =
-            ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        Ok(builder.with_root_certificates(roots(self.authority.clone())?))
+    fn builder(&self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TrustError> {
+        client_builder(self.authority.clone())
     }
+}
+
+/// A client that trusts this authority.
+fn client_builder(
+    authority: CertificateDer<'static>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TrustError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots(authority)?))
 }
 
 #[cfg(test)]

@@ -1,27 +1,27 @@
-//! The port of a daemon for others of its session, which ask it what only reads.
+//! The port of a daemon for others of its session: who is let in there. What they ask is answered in `peers.rs`.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmix_host::Exchange;
 use pmix_proto::nodes::nodes_server::Nodes;
-use pmix_proto::nodes::{Ask, Enrolled, Enrolment, Frame, Hello, Welcome, frame::Content};
-use tokio::task::JoinSet;
+use pmix_proto::nodes::{Enrolled, Enrolment, Frame, Hello, Summoned, Summons, Welcome, frame::Content};
+use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::gather::Place;
-use super::link::{Link, Unsent};
+use super::link::Link;
 use super::peers::Peers;
 use super::port::{House, Visitor};
-use super::{MAX_FRAME, brief, trust, version};
+use super::{MAX_FRAME, trust, version};
 
 /// What is behind the port.
 pub(super) struct Visits {
     pub(super) peers: Peers,
     /// How long another daemon may be silent.
     pub(super) silence: Duration,
+    /// To the daemon, if its head may have a successor.
+    pub(super) summons: Option<mpsc::Sender<Summons>>,
 }
 
 /// The calls of one connection.
@@ -42,6 +42,22 @@ impl House for Visits {
 impl Nodes for Visit {
     async fn enrol(&self, _: Request<Enrolment>) -> Result<Response<Enrolled>, Status> {
         Err(self.visitor.refuse("?", Status::unimplemented, "daemons are enrolled by their head".into()))
+    }
+
+    async fn summon(&self, request: Request<Summons>) -> Result<Response<Summoned>, Status> {
+        let summons = request.into_inner();
+        if !self.visitor.certificate().is_some_and(trust::is_of_head) {
+            let reason = "only the head of this session may summon a daemon".to_owned();
+            return Err(self.visitor.refuse("?", Status::permission_denied, reason));
+        }
+        let versions = summons.versions.clone().unwrap_or_default();
+        version::negotiate(version::OWN, &versions)
+            .map_err(|mismatch| Status::failed_precondition(mismatch.to_string()))?;
+        let Some(sender) = &self.visits.summons else {
+            return Err(Status::failed_precondition("its head has no successor"));
+        };
+        sender.send(summons).await.map_err(|_| Status::unavailable("the daemon ends"))?;
+        Ok(Response::new(Summoned {}))
     }
 
     type JoinStream = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
@@ -68,63 +84,12 @@ impl Nodes for Visit {
         let welcome = Content::Welcome(Welcome { version, ..Welcome::default() });
         let _ = link.send(Frame { content: Some(welcome) }).await;
         self.visits
-            .begin(place, link, frames)
+            .peers
+            .receive(place, link, frames)
             .map_err(|reason| refuse(Status::unavailable, reason.into()))?;
         self.visitor.let_in();
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
     }
-}
-
-impl Visits {
-    /// Answers another daemon on this connection from now on, in place of an earlier one.
-    fn begin(&self, place: Place, link: Link, frames: Streaming<Frame>) -> Result<(), &'static str> {
-        self.peers
-            .receive(place, || tokio::spawn(hear(self.peers.clone(), place, link, frames)).abort_handle())
-    }
-}
-
-/// Answers what another daemon asks, until the connection ends: then nobody waits for the rest.
-async fn hear(peers: Peers, place: Place, link: Link, mut frames: Streaming<Frame>) {
-    let net = peers.net();
-    let node = net.name(place);
-    let mut answers = JoinSet::new();
-    let reason = loop {
-        tokio::select! {
-            frame = frames.message() => match frame {
-                Ok(Some(Frame { content: Some(Content::Ask(ask)) })) if ask.to == net.node() => {
-                    // it speaks for nobody else
-                    let ask = Ask { from: node.to_string(), ..ask };
-                    match net.answer(place, node.to_string(), ask) {
-                        Ok(answering) => {
-                            let link = link.clone();
-                            answers.spawn(async move {
-                                let (answer, _turn) = answering.await;
-                                link.send(Frame { content: Some(Content::Answer(answer)) }).await
-                            });
-                        }
-                        // nothing else is read meanwhile
-                        Err(too_many) => {
-                            let frame = Frame { content: Some(Content::Answer(too_many)) };
-                            if link.send(frame).await == Err(Unsent::Full) {
-                                break does_not_read(&link);
-                            }
-                        }
-                    }
-                }
-                Ok(Some(_)) => break "it has sent what it must not send".to_owned(),
-                Ok(None) => break "it has closed the connection".to_owned(),
-                Err(status) => break brief(&status),
-            },
-            Some(sent) = answers.join_next() => if sent.is_ok_and(|sent| sent == Err(Unsent::Full)) {
-                break does_not_read(&link);
-            },
-        }
-    };
-    tracing::debug!(node = &*node, reason, "another daemon asks no more on its connection");
-}
-
-fn does_not_read(link: &Link) -> String {
-    format!("it has read nothing for {} s", link.patience().as_secs_f64())
 }
 
 #[cfg(test)]

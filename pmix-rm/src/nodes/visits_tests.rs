@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
-use pmix_proto::nodes::{Leave, Versions, ask::What};
+use pmix_proto::nodes::{Ask, Leave, Versions, ask::What};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio_rustls::rustls::ClientConfig;
 use tonic::Code;
 
+use super::super::brief;
 use super::super::daemon::SILENCE;
 use super::super::dial::{Client, Dial};
 use super::super::fixture::{Here, Session, until};
@@ -204,10 +206,14 @@ async fn daemons_that_are_connected_to_ask_are_bounded_and_each_once() {
     fixture.serves().await;
     let visits = || fixture.a.peers.visits().len();
     // one that comes again takes its own place
+    let mut all = Vec::new();
     for _ in 0..3 {
+        let earlier = fixture.a.peers.visits().get(&3).cloned();
         let mut client = fixture.c().await;
-        client.join(says([hello("c", 1)])).await.unwrap();
+        let answers = client.join(says([hello("c", 1)])).await.unwrap();
         assert_eq!(visits(), 2);
+        until(|| earlier.as_ref().is_none_or(AbortHandle::is_finished)).await;
+        all.push((client, answers));
     }
     let others = 1000..1000 + MAX_VISITS;
     for place in others {

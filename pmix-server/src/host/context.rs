@@ -2,6 +2,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use pmix_types::ProcId;
+use pmix_types::trace::TraceContext;
 use tokio_util::sync::CancellationToken;
 
 use super::HostObject;
@@ -21,6 +22,8 @@ pub struct UpcallContext {
     pub gid: Option<u32>,
     /// The object with which the caller was registered.
     pub object: Option<HostObject>,
+    /// The span of this upcall, if its operation is traced ([`pmix_types::trace`]): what the host does is below it.
+    pub trace: Option<TraceContext>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -41,7 +44,7 @@ impl UpcallContext {
     /// # Ok(()) }
     /// ```
     pub fn new(caller: ProcId, uid: u32) -> Self {
-        Self { id: 0, caller, uid, gid: None, object: None, cancel: CancellationToken::new() }
+        Self { id: 0, caller, uid, gid: None, object: None, trace: None, cancel: CancellationToken::new() }
     }
 
     /// Marks the answer as no longer wanted, as the server does. For tests of hosts, and for hosts that wrap others.

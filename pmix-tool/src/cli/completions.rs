@@ -17,8 +17,8 @@ pub(super) struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  pmix completions bash > ~/.local/share/bash-completion/completions/pmix
-  pmix completions fish > ~/.config/fish/completions/pmix.fish
+  dir=~/.local/share/bash-completion/completions; mkdir -p $dir; pmix completions bash > $dir/pmix
+  mkdir -p ~/.config/fish/completions; pmix completions fish > ~/.config/fish/completions/pmix.fish
 
 Exit code: 0 if the script was printed; 2 for an invalid command line.";
 

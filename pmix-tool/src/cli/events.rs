@@ -1,18 +1,21 @@
-//! `pmix events`: follows events.
+//! `pmix events`: follows events, and notifies them.
 
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
 
-use pmix_tool::types::{DataRange, Directives, ProcId, escaped};
-use pmix_tool::{Event, EventError, Status};
+use clap::ValueEnum;
+use pmix_tool::types::{DataArray, DataRange, Directives, Info, ProcId, escaped};
+use pmix_tool::{Event, EventError, Status, keys};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
+use super::qualifier::parse_qualifier;
 use super::selection::{Selection, finalize};
+use super::target::Target;
 use super::{Console, Trouble};
 
-/// Follows the events of a server, one line for each
+/// Follows the events of a server, one line for each, or notifies one
 ///
 /// A line has the name of the event, its source (- for the server's host), and what is told about it. It ends when the server does, and with --timeout
 /// after that time. This command may be slower than events come: then some are lost, and a line says how many. It never slows the server.
@@ -30,12 +33,84 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
+    /// Only events of this job or process; may be given several times
+    #[arg(long, value_name = "NAMESPACE[:RANK]")]
+    source: Vec<Target>,
+
+    /// Only events about this job or process; with --inject, which processes it is about
+    #[arg(long, value_name = "NAMESPACE[:RANK]")]
+    about: Vec<Target>,
+
+    /// Only events of this range; with --inject, its range: rm, local, session (the default) or global
+    #[arg(long, value_enum)]
+    range: Option<Range>,
+
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
+    inject: Inject,
+
+    #[command(flatten)]
     selection: Selection,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Notify")]
+struct Inject {
+    /// Notify this event, by name or number, instead of following any; numbers above 0 are free for programs
+    #[arg(long, value_name = "STATUS", conflicts_with_all = ["codes", "count", "source", "json"])]
+    inject: Option<Status>,
+
+    /// Deliver it to this job or process only; may be given several times
+    #[arg(long, value_name = "NAMESPACE[:RANK]", requires = "inject", conflicts_with = "range")]
+    to: Vec<Target>,
+
+    /// Tell this with it; the value of a key that is not of the Standard is a text
+    #[arg(long, value_name = "KEY[=VALUE]", requires = "inject", value_parser = parse_qualifier)]
+    info: Vec<Info>,
+
+    /// Deliver it only to those who have registered for its code
+    #[arg(long, requires = "inject")]
+    non_default: bool,
+
+    /// Do not keep it for those who register later
+    #[arg(long, requires = "inject")]
+    do_not_cache: bool,
+}
+
+/// Whom an event reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Range {
+    /// The host of the server only
+    Rm,
+    /// Processes on the node of the source
+    Local,
+    /// Processes of the source's namespace
+    Namespace,
+    /// Processes of the same session
+    Session,
+    /// All processes
+    Global,
+    /// Processes that are listed
+    Custom,
+    /// The source itself
+    Proc,
+}
+
+impl From<Range> for DataRange {
+    fn from(range: Range) -> Self {
+        match range {
+            Range::Rm => Self::RM,
+            Range::Local => Self::LOCAL,
+            Range::Namespace => Self::NAMESPACE,
+            Range::Session => Self::SESSION,
+            Range::Global => Self::GLOBAL,
+            Range::Custom => Self::CUSTOM,
+            Range::Proc => Self::PROC_LOCAL,
+        }
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -43,9 +118,11 @@ Examples:
   pmix events
   pmix events EVENT_JOB_END ERR_PROC_TERM_WO_SYNC --json
   pmix events -25 --count 1 --timeout 60
+  pmix events --about job-1
+  pmix events --inject 4711 --to job-1 --info EVENT_TEXT_MESSAGE='save now'
 
-Exit code: 0 after --count events, or without --count when --timeout has passed; 1 if fewer came in that time, if the connection to the server is \
-lost, or if it could not be asked; 2 for an invalid command line.";
+Exit code: 0 after --count events, without --count when --timeout has passed, or when the server has taken the event of --inject; 1 if fewer events \
+came in that time, if the connection to the server is lost, if it could not be asked, or refuses; 2 for an invalid command line.";
 
 /// A line of the JSON report.
 #[derive(Debug, Serialize)]
@@ -56,9 +133,25 @@ enum Line<'a> {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    if let Some(code) = args.inject.inject {
+        return notify(code, args, console).await;
+    }
     let end = args.selection.chosen_limit().map(|limit| Instant::now() + limit);
     let tool = args.selection.connect().await?;
-    let mut events = tool.within_limit("register events", tool.client().events(args.codes)).await?;
+    let request = tool.client().events(args.codes);
+    // the server leaves out the others
+    let request = match procs(args.source) {
+        Some(sources) => request
+            .directive(keys::RANGE, DataRange::CUSTOM)
+            .directive(keys::EVENT_CUSTOM_RANGE, DataArray::Proc(sources)),
+        None => request,
+    };
+    let request = match procs(args.about) {
+        Some(about) => request.directive(keys::EVENT_AFFECTED_PROCS, DataArray::Proc(about)),
+        None => request,
+    };
+    let range = args.range.map(DataRange::from);
+    let mut events = tool.within_limit("register events", request).await?;
     let mut left = args.count;
     while left != Some(0) {
         let next = match end {
@@ -66,6 +159,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
             None => Ok(events.recv().await),
         };
         match next {
+            Ok(Some(Ok(event))) if range.is_some_and(|range| range != event.range) => continue,
             Ok(Some(Ok(event))) => {
                 write_event(&event, args.json, console)?;
                 left = left.map(|left| left - 1);
@@ -83,6 +177,39 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     drop(events);
     finalize(tool).await;
     Ok(if left.is_none_or(|left| left == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Those that are named, if any are.
+fn procs(targets: Vec<Target>) -> Option<Vec<ProcId>> {
+    let procs: Vec<_> = targets.into_iter().map(|Target(proc)| proc).collect();
+    (!procs.is_empty()).then_some(procs)
+}
+
+async fn notify(code: Status, args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let range = args.range.unwrap_or(Range::Session);
+    if matches!(range, Range::Namespace | Range::Custom | Range::Proc) {
+        console.complain("this command has a namespace of its own: choose --range rm, local, session or global, or name receivers by --to");
+        return Ok(ExitCode::from(2));
+    }
+    let tool = args.selection.connect().await?;
+    let Inject { to, info, non_default, do_not_cache, .. } = args.inject;
+    let mut request = tool.client().notify(code).infos(info.into());
+    request = match procs(to) {
+        Some(to) => request.custom_range(to),
+        None => request.range(range.into()),
+    };
+    if let Some(about) = procs(args.about) {
+        request = request.affected_procs(about);
+    }
+    if non_default {
+        request = request.non_default();
+    }
+    if do_not_cache {
+        request = request.do_not_cache();
+    }
+    tool.within_limit("notify event", request).await?;
+    finalize(tool).await;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write_event(event: &Event, json: bool, console: &mut Console<'_>) -> io::Result<()> {

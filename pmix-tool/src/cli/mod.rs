@@ -1,6 +1,8 @@
 //! The command line: a file for each subcommand, and what they share.
 
+mod attach;
 mod attrs;
+mod color;
 mod completions;
 mod ctrl;
 mod doctor;
@@ -9,24 +11,32 @@ mod events;
 mod get;
 mod hosts;
 mod info;
+mod log;
 mod lookup;
+mod man;
 mod nodes;
 mod output;
+mod printer;
 mod ps;
-mod psets;
 mod publish;
 mod published;
 mod qualifier;
 mod query;
 mod record;
+mod refresh;
 mod release;
 mod render;
 mod selection;
 mod servers;
+mod sets;
+mod signals;
 mod stack;
 mod submit;
 mod target;
+mod top;
 mod unpublish;
+mod wait;
+mod web;
 mod why;
 
 use std::ffi::OsString;
@@ -44,10 +54,22 @@ use thiserror::Error;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Colour states in tables: auto (on a terminal, unless NO_COLOR or CLICOLOR=0 is set), always, never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: color::When,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Attach(attach::Args),
     Attrs(attrs::Args),
     Completions(completions::Args),
     Ctrl(ctrl::Args),
@@ -55,19 +77,26 @@ enum Command {
     Dvm(dvm::Args),
     Events(events::Args),
     Get(get::Args),
+    Groups(sets::GroupArgs),
     Info(info::Args),
+    Log(log::Args),
     Lookup(lookup::Args),
+    Man(man::Args),
     Nodes(nodes::Args),
     Output(output::Args),
     Ps(ps::Args),
-    Psets(psets::Args),
+    Psets(sets::PsetArgs),
     Publish(publish::Args),
     Query(query::Args),
     Release(release::Args),
     Servers(servers::Args),
     Stack(stack::Args),
+    #[command(visible_alias = "spawn")]
     Submit(Box<submit::Args>),
+    Top(top::Args),
     Unpublish(unpublish::Args),
+    Wait(wait::Args),
+    Web(web::Args),
     Why(why::Args),
 }
 
@@ -78,7 +107,7 @@ does not work with them, and mpirun of Open MPI 5.0 may not exit by itself after
 to mpirun of Open MPI 4, which would crash.
 
 Exit code: 0 if there was something to print; 1 if not, or if no server could be queried; 2 for an invalid command \
-line. That of `pmix submit` is the exit code of the job.
+line. That of `pmix submit` and `pmix wait` is the exit code of the job.
 
 RUST_LOG=debug logs what pmix does to standard error.";
 
@@ -116,6 +145,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    color::set(cli.color);
     pmix_tool::log::to_stderr("warn");
     let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
@@ -139,6 +169,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Trouble::Runtime)?;
     runtime.block_on(async {
         match cli.command {
+            Command::Attach(args) => attach::run(args, console).await,
             Command::Attrs(args) => attrs::run(args, console).await,
             Command::Completions(args) => completions::run(args, console),
             Command::Ctrl(args) => ctrl::run(args, console).await,
@@ -146,19 +177,25 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
             Command::Dvm(args) => dvm::run(args, console).await,
             Command::Events(args) => events::run(args, console).await,
             Command::Get(args) => get::run(args, console).await,
+            Command::Groups(args) => sets::groups(args, console).await,
             Command::Info(args) => info::run(args, console).await,
+            Command::Log(args) => log::run(args, console).await,
             Command::Lookup(args) => lookup::run(args, console).await,
+            Command::Man(args) => man::run(args),
             Command::Nodes(args) => nodes::run(args, console).await,
             Command::Output(args) => output::run(args, console).await,
             Command::Ps(args) => ps::run(args, console).await,
-            Command::Psets(args) => psets::run(args, console).await,
+            Command::Psets(args) => sets::psets(args, console).await,
             Command::Publish(args) => publish::run(args).await,
             Command::Query(args) => query::run(args, console).await,
             Command::Release(args) => release::run(args, console).await,
             Command::Servers(args) => servers::run(args, console),
             Command::Stack(args) => stack::run(args, console).await,
             Command::Submit(args) => submit::run(*args, console).await,
+            Command::Top(args) => top::run(args, console).await,
             Command::Unpublish(args) => unpublish::run(args).await,
+            Command::Wait(args) => wait::run(args, console).await,
+            Command::Web(args) => web::run(args, console).await,
             Command::Why(args) => why::run(args, console).await,
         }
     })

@@ -113,45 +113,81 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         let problem = "these jobs are at different servers; run one command for each server";
         return Err(Trouble::Other(problem.into()));
     };
-    let request = tool.pull_output(procs.clone()).channels(channels);
-    let request = if args.redirect { request } else { request.copy() };
-    let mut output = tool.within_limit("pull output", request).await?;
-    let mut open: BTreeMap<ProcId, IofChannels> = procs.into_iter().map(|proc| (proc, channels)).collect();
+    let mut follower = Follower::start(&tool, procs, channels, args.redirect).await?;
     let mut writer = OutputWriter::new(args.format.into(), &mut *console.out, &mut *console.err);
     let mut trouble = None;
-    let server = tool.server()?;
-    let mut silence = Silence { may_hide_ends: server.is_of_openpmix(), ended: Vec::new() };
-    while !open.is_empty() {
-        let Some(next) = silence.recv(&mut output).await else {
-            silence.look(&tool, &mut open).await?;
-            continue;
-        };
+    while let Some(next) = follower.next(&tool).await? {
         match next {
-            Some(Ok(chunk)) => {
-                writer.write(&chunk)?;
-                close(&mut open, &chunk);
-            }
-            Some(Err(OutputError::Lagged { bytes })) => {
-                // printed where output is missing, between lines
-                complain(&format!(
-                    "{bytes} bytes of output are missing here: this command could not keep up"
-                ));
-            }
-            // its jobs have ended
-            Some(Err(OutputError::Stopped)) => {}
-            Some(Err(OutputError::Disconnected)) if has_left(&server) => {}
-            Some(Err(error)) => trouble = Some(error),
-            None => break,
+            Ok(chunk) => writer.write(&chunk)?,
+            // printed where output is missing, between lines
+            Err(OutputError::Lagged { bytes }) => complain(&missing(bytes)),
+            Err(error) => trouble = Some(error),
         }
     }
     writer.finish()?;
     match trouble {
         Some(error) => Err(Trouble::Other(error.to_string())),
         None => {
-            drop(output);
+            drop(follower);
             finalize(tool).await;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// The message where output was lost.
+pub(super) fn missing(bytes: u64) -> String {
+    format!("{bytes} bytes of output are missing here: this command could not keep up")
+}
+
+/// The output of processes until all of them have ended.
+pub(super) struct Follower {
+    output: OutputStream,
+    /// What has not ended.
+    open: BTreeMap<ProcId, IofChannels>,
+    silence: Silence,
+    server: AttachedServer,
+}
+
+impl Follower {
+    /// Asks for the output: a copy of it, unless it is to be redirected.
+    pub(super) async fn start(
+        tool: &Tool,
+        procs: BTreeSet<ProcId>,
+        channels: IofChannels,
+        redirect: bool,
+    ) -> Result<Self, Error> {
+        let request = tool.pull_output(procs.clone()).channels(channels);
+        let request = if redirect { request } else { request.copy() };
+        let output = tool.within_limit("pull output", request).await?;
+        let server = tool.server()?;
+        let silence = Silence { may_hide_ends: server.is_of_openpmix(), ended: Vec::new() };
+        Ok(Self { output, open: procs.into_iter().map(|proc| (proc, channels)).collect(), silence, server })
+    }
+
+    /// What comes next; `None` when all have ended. Cancel-safe.
+    pub(super) async fn next(
+        &mut self,
+        tool: &Tool,
+    ) -> Result<Option<Result<OutputChunk, OutputError>>, Error> {
+        while !self.open.is_empty() {
+            let Some(next) = self.silence.recv(&mut self.output).await else {
+                self.silence.look(tool, &mut self.open).await?;
+                continue;
+            };
+            match next {
+                Some(Ok(chunk)) => {
+                    close(&mut self.open, &chunk);
+                    return Ok(Some(Ok(chunk)));
+                }
+                // its jobs have ended
+                Some(Err(OutputError::Stopped)) => {}
+                Some(Err(OutputError::Disconnected)) if has_left(&self.server) => {}
+                Some(Err(error)) => return Ok(Some(Err(error))),
+                None => break,
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -37,8 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A tool with the identity under which all commands of this user publish: only what a process has published itself can it
 /// unpublish (PUB-15), and the command that did is gone.
 pub(super) async fn publisher(selection: &Selection) -> Result<Tool, Trouble> {
-    let name = format!("pmix.publisher.{}", rustix::process::geteuid().as_raw());
-    let nspace = Nspace::new(name).map_err(|error| Trouble::Other(error.to_string()))?;
+    let nspace = Nspace::publisher(rustix::process::geteuid().as_raw());
     let identity = ProcId::new(nspace, Rank::from_raw(0));
     let end = selection.limit().map(|limit| Instant::now() + limit);
     loop {

@@ -6,6 +6,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use pmix_tool::ProcInfo;
 use pmix_tool::types::{DataArray, Info, Value, escaped};
 
+use super::color::painted;
+
 /// The last column of a table gets at least this many characters.
 const NARROWEST: usize = 12;
 /// Other texts that are shortened keep this many.
@@ -30,7 +32,7 @@ pub(super) fn write_table(
         rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|cell| shorten(cell, room));
         text = layout(header, &rows, right);
     }
-    writeln!(out, "{text}")
+    writeln!(out, "{}", painted(text))
 }
 
 /// The columns of a table that is made to fit.
@@ -75,11 +77,11 @@ pub(super) fn write_fitted(
     let header: Vec<&str> = used.iter().map(|column| header[*column]).collect();
     let right: Vec<usize> = (0..used.len()).filter(|at| right.contains(&used[*at])).collect();
     let rows: Vec<_> = rows.into_iter().map(fit).collect();
-    writeln!(out, "{}", layout(&header, &rows, &right))
+    writeln!(out, "{}", painted(layout(&header, &rows, &right)))
 }
 
 /// The beginning and the end of a text that is too long. Of a list of ranks no number is cut.
-fn middle(text: &str, room: usize) -> String {
+pub(super) fn middle(text: &str, room: usize) -> String {
     const GAP: &str = "...";
     let length = text.chars().count();
     if length <= room {

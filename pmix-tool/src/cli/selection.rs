@@ -7,7 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
-use pmix_tool::{Error, Tool, ToolBuilder, discover, system_server};
+use pmix_tool::{Error, ServerInfo, Tool, ToolBuilder, discover, system_server};
 
 use super::{Console, Trouble};
 
@@ -103,12 +103,17 @@ impl Selection {
         if !self.is_any() {
             return Ok(vec![self.builder()]);
         }
-        let live = discover()?.into_iter().filter(|server| server.is_alive);
-        let live =
-            live.chain(system_server().filter(|server| server.uid != rustix::process::geteuid().as_raw()));
-        let builders: Vec<_> = live.map(|server| self.builder().server(server)).collect();
+        let builders: Vec<_> =
+            Self::live()?.into_iter().map(|server| self.builder().server(server)).collect();
         // a search for the only server gives the best error
         Ok(if builders.is_empty() { vec![self.builder()] } else { builders })
+    }
+
+    /// All live servers.
+    pub(super) fn live() -> Result<Vec<ServerInfo>, Error> {
+        let live = discover()?.into_iter().filter(|server| server.is_alive);
+        let others = system_server().filter(|server| server.uid != rustix::process::geteuid().as_raw());
+        Ok(live.chain(others).collect())
     }
 
     /// Searches for jobs at the server selected, or at all live servers at once, so that a server that hangs delays no

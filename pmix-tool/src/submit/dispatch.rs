@@ -77,6 +77,11 @@ impl Dispatch {
         }
     }
 
+    /// Whether the end of a job is awaited.
+    pub(super) fn follows(&self, nspace: &Nspace) -> bool {
+        self.jobs.contains_key(nspace)
+    }
+
     /// A job has ended.
     pub(super) fn ended(&mut self, nspace: Nspace, end: JobEnd) {
         if let Some(ending) = self.remove(&nspace) {

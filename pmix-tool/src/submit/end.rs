@@ -42,25 +42,30 @@ impl NoEnd {
     }
 }
 
-/// The job whose end an event tells of, and its end; `None` for an event that names no job.
-pub(super) fn read(event: &Event) -> Option<(Nspace, JobEnd)> {
-    let info = &event.info;
-    let named = info.get(&keys::NSPACE.text()).ok().flatten().and_then(|name| Nspace::new(name).ok());
-    // as OpenPMIx has it
-    let affected = || event.affected_procs().into_iter().next().map(|proc| proc.nspace);
-    let nspace = named.or_else(affected)?;
-    let status = info.get(&keys::JOB_TERM_STATUS).ok().flatten();
-    let exit_code = info.get(&keys::EXIT_CODE).ok().flatten();
-    let (exit_code, status) = match (exit_code, status) {
-        (Some(code), Some(status)) => (code, status),
-        // PRRTE gives the exit code in its place; statuses are negative
-        (None, Some(status)) if status.to_raw() > 0 => (status.to_raw(), Status::ERR_JOB_NON_ZERO_TERM),
-        (None, Some(status)) => (i32::from(!status.is_success()), status),
-        (Some(0) | None, None) => (0, Status::SUCCESS),
-        (Some(code), None) => (code, Status::ERR_JOB_NON_ZERO_TERM),
-    };
-    let first_failure = info.get(&keys::PROCID).ok().flatten();
-    Some((nspace, JobEnd { exit_code, status, first_failure }))
+impl JobEnd {
+    /// The job whose end an event `EVENT_JOB_END` tells of, and its end; `None` for an event that names no job.
+    ///
+    /// Any process may notify such an event: register for those of the host alone, with the source range `RM` (EVT-09, SPN-05).
+    #[must_use]
+    pub fn read(event: &Event) -> Option<(Nspace, Self)> {
+        let info = &event.info;
+        let named = info.get(&keys::NSPACE.text()).ok().flatten().and_then(|name| Nspace::new(name).ok());
+        // as OpenPMIx has it
+        let affected = || event.affected_procs().into_iter().next().map(|proc| proc.nspace);
+        let nspace = named.or_else(affected)?;
+        let status = info.get(&keys::JOB_TERM_STATUS).ok().flatten();
+        let exit_code = info.get(&keys::EXIT_CODE).ok().flatten();
+        let (exit_code, status) = match (exit_code, status) {
+            (Some(code), Some(status)) => (code, status),
+            // PRRTE gives the exit code in its place; statuses are negative
+            (None, Some(status)) if status.to_raw() > 0 => (status.to_raw(), Status::ERR_JOB_NON_ZERO_TERM),
+            (None, Some(status)) => (i32::from(!status.is_success()), status),
+            (Some(0) | None, None) => (0, Status::SUCCESS),
+            (Some(code), None) => (code, Status::ERR_JOB_NON_ZERO_TERM),
+        };
+        let first_failure = info.get(&keys::PROCID).ok().flatten();
+        Some((nspace, Self { exit_code, status, first_failure }))
+    }
 }
 
 #[cfg(test)]
@@ -90,7 +95,7 @@ mod tests {
             (named(), (0, Status::SUCCESS)),
             (named().with_info(code(7)), (7, failed)),
         ] {
-            let (nspace, end) = read(&event).unwrap();
+            let (nspace, end) = JobEnd::read(&event).unwrap();
             assert_eq!((&*nspace, (end.exit_code, end.status)), ("job", expected));
             assert_eq!(end.first_failure, None);
         }
@@ -103,12 +108,12 @@ mod tests {
         let event = event()
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about))
             .with_info(Info::new(&keys::PROCID, first.clone()));
-        let (nspace, end) = read(&event).unwrap();
+        let (nspace, end) = JobEnd::read(&event).unwrap();
         assert_eq!((&*nspace, end.first_failure), ("job", Some(first)));
-        assert_eq!(read(&Event::new(Status::EVENT_JOB_END, ProcId::none())), None);
+        assert_eq!(JobEnd::read(&Event::new(Status::EVENT_JOB_END, ProcId::none())), None);
         // of another type than it must have
         let odd = Event::new(Status::EVENT_JOB_END, ProcId::none())
             .with_info(Info::dynamic(keys::NSPACE.key_name(), 7_u32));
-        assert_eq!(read(&odd), None);
+        assert_eq!(JobEnd::read(&odd), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs that a tool has started, from their start to their end: what `prun` does.
 
 mod dispatch;
-mod end;
+pub(crate) mod end;
 mod reader;
 
 use std::collections::HashSet;
@@ -216,8 +216,8 @@ impl SubmittedJob {
     /// What happens next; `None` after [`JobNews::Ended`] and after an error.
     ///
     /// # Errors
-    /// [`Error::Client`] if the connection is lost or the tool was finalized, and [`Error::UnknownEnd`] if the job has ended and
-    /// the event of its end was lost. What becomes of a job after a lost connection depends on the server's host.
+    /// [`Error::Client`] if the connection is lost or the tool was finalized, and [`Error::UnknownEnd`] if the job has ended,
+    /// the event of its end was lost, and the server does not remember it. What becomes of a job after a lost connection depends on the server's host.
     ///
     /// # Cancel safety
     /// Safe: nothing is lost when the future is dropped.
@@ -375,6 +375,20 @@ impl Shared {
             // OpenPMIx answers so if there are none
             Err(error) if error.is_not_found() => Ok(HashSet::new()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// How a job has ended, if the server remembers it.
+    ///
+    /// # Errors
+    /// It does not answer in time.
+    async fn remembered(&self, nspace: &Nspace) -> Result<Option<JobEnd>, Error> {
+        match self.tool.job_end_at(self.client.clone(), nspace.clone()).await {
+            Err(error) if !error.is_timeout() => {
+                tracing::debug!(%error, "cannot ask how a job has ended");
+                Ok(None)
+            }
+            end => end,
         }
     }
 }

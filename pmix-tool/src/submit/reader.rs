@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::end::{self, NoEnd};
+use super::end::{JobEnd, NoEnd};
 use crate::error::Error;
 
 /// How often the server is asked for its jobs while there are some whose ends may have been lost.
@@ -45,7 +45,7 @@ pub(super) async fn read(mut events: EventStream, shared: Weak<Shared>, doubt: A
 async fn take(shared: &Shared, item: Option<Result<Event, EventError>>) -> bool {
     let reason = match item {
         Some(Ok(event)) => {
-            match end::read(&event) {
+            match JobEnd::read(&event) {
                 Some((nspace, end)) => shared.dispatch().ended(nspace, end),
                 None => tracing::debug!(source = %event.source, "the end of a job that is not named"),
             }
@@ -88,6 +88,18 @@ async fn look(shared: &Shared, events: &mut EventStream) -> bool {
     while let Some(item) = events.recv().now_or_never() {
         if !take(shared, item).await {
             return false;
+        }
+    }
+    for nspace in suspects.iter().filter(|nspace| !running.contains(*nspace)) {
+        // its event may have come just now
+        if !shared.dispatch().follows(nspace) {
+            continue;
+        }
+        match shared.remembered(nspace).await {
+            Ok(Some(end)) => shared.dispatch().ended(nspace.clone(), end),
+            Ok(None) => {}
+            // it is asked again
+            Err(_) => return true,
         }
     }
     shared.dispatch().settle(suspects, &running);

@@ -31,6 +31,8 @@ pub(super) enum Kind {
     /// A get of a process on another node, which this server holds.
     HeldGet,
     Lookup,
+    /// A process that a debugger has not released.
+    Release,
     /// Another request, which the host carries out.
     Request,
     /// A node has not reported its waits.
@@ -86,6 +88,7 @@ impl Kind {
             "get" => Self::Get,
             "get of another node" => Self::HeldGet,
             "lookup" => Self::Lookup,
+            "debugger release" => Self::Release,
             _ if requests > 0 => Self::Request,
             _ => Self::Collective,
         }

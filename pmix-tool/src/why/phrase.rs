@@ -129,6 +129,10 @@ impl<'a> Scene<'a> {
                 Some(key) => format!("{who} {have} {time} for key {key}, which nobody has published"),
                 None => format!("{who} {have} {time} for data that nobody has published"),
             },
+            Kind::Release => {
+                let job = wait.arrived.iter().next().map(|(job, _)| job.to_string()).unwrap_or_default();
+                format!("{who} {have} {time} for a debugger; `pmix release {job}` lets the job go on")
+            }
             Kind::Request | Kind::Unanswered => {
                 let noun = match operation.as_str() {
                     "client connected" => "init".to_owned(),
@@ -149,7 +153,7 @@ impl<'a> Scene<'a> {
         let wait = &case.wait;
         let awaited = || self.awaited(&wait.missing, home, at);
         match case.kind() {
-            Kind::Lookup | Kind::Unanswered => String::new(),
+            Kind::Lookup | Kind::Release | Kind::Unanswered => String::new(),
             Kind::Get | Kind::HeldGet if wait.missing.is_empty() => " a whole job".to_owned(),
             Kind::Join if wait.missing.is_empty() => " nobody known here".to_owned(),
             Kind::Get | Kind::HeldGet | Kind::Join => format!(" {}", awaited()),
@@ -279,6 +283,7 @@ impl<'a> Scene<'a> {
             Kind::Collective => {
                 format!("in a {operation} of {} {}", wait.expected.len(), processes(wait.expected.len()))
             }
+            Kind::Release => "for a debugger".to_owned(),
             Kind::Request | Kind::Unanswered => format!("in its {operation}"),
         }
     }

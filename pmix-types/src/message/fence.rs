@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Modex;
+use crate::trace::TraceContext;
 use crate::{Directives, ProcId};
 
 /// Entry into a fence.
@@ -17,6 +18,8 @@ pub struct Fence {
     /// What the caller has already: the [`generation`](Fenced::generation) of the last reply to a fence of these
     /// participants; 0 if it is to receive everything.
     pub since: u64,
+    /// The span of the caller, if it is traced. A peer may leave it out, and what is no valid one counts as none.
+    pub trace: Option<TraceContext>,
     /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
     pub directives: Directives,
 }
@@ -24,7 +27,7 @@ pub struct Fence {
 impl Fence {
     /// The request without directives, from a caller that has nothing yet.
     pub const fn new(procs: Option<Vec<ProcId>>) -> Self {
-        Self { procs, since: 0, directives: Directives::new() }
+        Self { procs, since: 0, trace: None, directives: Directives::new() }
     }
 
     /// Sets the directives.

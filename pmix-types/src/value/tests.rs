@@ -104,3 +104,12 @@ fn val_03_bytes_are_given_as_a_vector_a_slice_or_an_array_and_read_as_any_of_the
     }
     assert!(Value::from("ab").get::<Vec<u8>>().is_err());
 }
+
+#[test]
+fn processing_units_are_shown_as_a_list() {
+    let units = |list: Option<&str>| {
+        let set = crate::Cpuset { source: "hwloc".into(), list: list.map(Into::into) };
+        Value::Cpuset(Box::new(set)).to_string()
+    };
+    assert_eq!([units(Some("0-3,8")), units(None)], ["0-3,8", "not bound"]);
+}

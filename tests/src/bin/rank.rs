@@ -12,9 +12,12 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use pmix_client::types::{App, DataRange, Persistence, Status, Value};
+use pmix_client::otel::{Destination, Exporter, export};
+use pmix_client::types::{App, DataArray, DataRange, Persistence, Query, Status, Value};
 use pmix_client::{Client, Error, Nspace, ProcId, Procs, Rank, Scope, keys};
 use rustix::process::{Signal, getpid, kill_process};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What to do after connecting.
 #[derive(Debug)]
@@ -44,6 +47,10 @@ enum Act {
     Parent,
     /// `where`: says where it is and who is beside it, finalize.
     Where,
+    /// `debug`: says which ranks of the job that it is to look at are here; then all fence, rank 0 releases that job, finalize.
+    Debug,
+    /// `debug-own`: the same, but each releases the ranks that are here.
+    DebugOwn,
     /// `abort CODE [MESSAGE]`: rank 0 aborts the job with this status, the others block.
     Abort(i32, String),
     /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
@@ -95,6 +102,7 @@ async fn main() -> ExitCode {
         eprintln!("what is {args:?}?");
         return ExitCode::from(2);
     };
+    let _exporter = trace();
     match run(act).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -103,6 +111,14 @@ async fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// Sends spans where the launcher says.
+fn trace() -> Option<Exporter> {
+    let to = Destination::from_env()?;
+    let (layer, exporter) = export(&to.ok()?, "pmix-test-rank").ok()?;
+    tracing_subscriber::registry().with(layer).init();
+    Some(exporter)
 }
 
 async fn run(act: Act) -> Result<u8, Error> {
@@ -201,6 +217,8 @@ async fn run(act: Act) -> Result<u8, Error> {
         }
         Act::Parent => tell_parent(&client).await?,
         Act::Where => tell_where(&client).await?,
+        Act::Debug => debug(&client, false).await?,
+        Act::DebugOwn => debug(&client, true).await?,
         Act::Tool(..)
         | Act::MaybeAlone
         | Act::Fence
@@ -348,6 +366,26 @@ async fn tell_parent(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
+async fn debug(client: &Client, releases_own: bool) -> Result<(), Error> {
+    let me = client.proc_id();
+    let target = client.get(ProcId::wildcard(me.nspace.clone()), keys::DEBUG_TARGET).await?;
+    let key = &keys::QUERY_LOCAL_PROC_TABLE;
+    let query = Query::new(key).qualifier(&keys::NSPACE, &target.nspace);
+    let mut here = Vec::new();
+    if let Some(DataArray::ProcInfo(table)) = client.query([query]).await?.get(key)? {
+        let ranks: Vec<_> = table.iter().map(|row| row.proc.rank.to_string()).collect();
+        println!("daemon {} looks at {} of {}", me.rank, ranks.join(" "), target.nspace);
+        here.extend(table.into_iter().map(|row| row.proc));
+    }
+    client.fence_all().await?;
+    if releases_own {
+        client.notify(Status::DEBUGGER_RELEASE).custom_range(here).non_default().await?;
+    } else if me.rank == Rank::from_raw(0) {
+        client.notify(Status::DEBUGGER_RELEASE).custom_range([target]).non_default().await?;
+    }
+    Ok(())
+}
+
 async fn tell_where(client: &Client) -> Result<(), Error> {
     let me = client.proc_id();
     let job = client.job(&me.nspace);
@@ -407,6 +445,8 @@ impl Act {
             "spawn-from" => Self::SpawnFrom(number(args)?),
             "parent" => Self::Parent,
             "where" => Self::Where,
+            "debug" => Self::Debug,
+            "debug-own" => Self::DebugOwn,
             "abort" => Self::Abort(number(args)?, args.get(2).map_or("told to", |text| text).to_owned()),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),

@@ -136,8 +136,7 @@ fn mpich_launchers_and_ours_start_each_other() {
 fn the_names_of_a_place_are_those_of_mpich() {
     let Some(hydra) = Peer::Mpich.mpirun() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let told = |command: Command| -> Vec<String> {
-        let (code, out, err) = run(command);
+    let told = |(code, out, err): (Option<i32>, String, String)| -> Vec<String> {
         assert_eq!(code, Some(0), "{out}{err}");
         let names = ["PMI_RANK=", "PMI_SIZE=", "MPI_LOCALRANKID=", "MPI_LOCALNRANKS=", "PMI_SPAWNED="];
         let is_named = |line: &&str| names.iter().any(|name| line.starts_with(name));
@@ -145,9 +144,15 @@ fn the_names_of_a_place_are_those_of_mpich() {
         told.sort();
         told
     };
-    let mut theirs = Command::new(hydra);
-    theirs.args(["-n", "3", "env"]);
-    let ours = told(pmixrun(dir.path(), &["-n", "3", "env"]));
+    let theirs = || {
+        let mut command = Command::new(&hydra);
+        command.args(["-n", "3", "env"]);
+        run(command)
+    };
+    let ours = told(run(pmixrun(dir.path(), &["-n", "3", "env"])));
     assert_eq!(ours.len(), 12, "{ours:?}");
+    // on a busy machine theirs is killed by a signal once in a while
+    let is_killed = |ended: &(Option<i32>, String, String)| ended.0.is_none();
+    let theirs = (0..3).map(|_| theirs()).find(|ended| !is_killed(ended)).expect("killed three times");
     assert_eq!(ours, told(theirs));
 }

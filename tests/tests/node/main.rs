@@ -6,6 +6,7 @@ mod allocation;
 mod attributes;
 mod bootstrap;
 mod clusters;
+mod commands;
 mod conformance;
 mod connect;
 mod connect_names;
@@ -36,6 +37,7 @@ mod server_chapter;
 mod standard_host;
 mod tools;
 mod upcall_threads;
+mod usage;
 mod why;
 
 use pmix_client::Client;

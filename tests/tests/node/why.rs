@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -221,6 +221,11 @@ fn nodes_that_do_not_answer_are_named_and_hold_up_nobody() {
                 let (told, message) = wait.error.as_ref().unwrap();
                 assert!(*told == status && message.contains(&wait.node), "{told:?} {message}");
             }
+            // many questions wait for them together
+            let began = Instant::now();
+            let results = within(client.query(vec![Query::new(&WAITS); 32])).await.unwrap();
+            assert_eq!(results.results().len(), 32);
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
             let own = looks(&client, of(Query::new(&LOOKS), "job")).await.unwrap();
             assert_eq!(places(&own), [(0, "n0")]);
             fence.abort();

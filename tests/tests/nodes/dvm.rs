@@ -52,12 +52,12 @@ async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
     let (code, out, err) = run(dvm.submit(&["-n", "2", "sh", "-c", TELL]));
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
-        err.contains("2 processes are to run on a, b, which have 1 slots left beside 3 processes"),
+        err.contains("2 processes are to run on a, b, which have 1 slot left beside 3 processes"),
         "{err}"
     );
     let (code, _, err) = run(dvm.pmixrun(&["--host", "a", "sh", "-c", TELL]));
     assert_eq!(code, Some(1));
-    assert!(err.contains("1 processes are to run on a, which have 0 slots left beside 2 processes"), "{err}");
+    assert!(err.contains("1 process is to run on a, which has 0 slots left beside 2 processes"), "{err}");
     let (code, _, err) = run(dvm.pmixrun(&["--host", "c", "true"]));
     assert_eq!(code, Some(1));
     assert!(err.contains("unknown node `c`"), "{err}");

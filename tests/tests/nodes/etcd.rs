@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pmix_client::types::{DataRange, Persistence};
 use pmix_client::{Client, Status};
-use pmix_tests::{Running, TestDvm, TestEtcd, program, run, within};
+use pmix_tests::{Running, TestDvm, TestEtcd, program, rank_program, run, within};
 use pmix_tool::Tool;
 use rustix::process::Signal;
 
@@ -72,35 +72,49 @@ async fn pub_08_published_data_outlasts_a_killed_head_and_the_next_one_has_waite
 }
 
 #[tokio::test]
-async fn a_head_that_another_has_superseded_changes_nothing_and_ends() {
+async fn a_head_that_another_has_superseded_ends_and_leaves_its_jobs_to_that() {
     let Some(etcd) = TestEtcd::plain() else { return };
     let first = TestDvm::alone_with(&etcd.options()).await;
     let tool = attach(&first).await;
     publish(&tool, "of.the.first").await.unwrap();
-    let job = Running::start(first.submit(&["sleep", "600"]));
+    let mut job = Running::start(first.submit(&["sh", "-c", "echo begun; exec sleep 600"]));
+    job.line_with("begun").await;
     first.head().stop().await;
     let next = TestDvm::alone_with(&etcd.options()).await;
-    let next_tool = attach(&next).await;
-    publish(&next_tool, "of.the.next").await.unwrap();
     first.head().signal(Signal::CONT);
-    let late = within(publish(&tool, "too.late")).await;
-    assert!(late.is_err());
-    let said = first.ended_with(1, |_, _| ()).await;
-    assert!(said.contains("ending: process ") && said.contains(" is the head of this DVM now"), "{said}");
-    let (status, ..) = job.end().await;
-    assert!(!status.success());
-    for (key, is_there) in [("of.the.first", true), ("of.the.next", true), ("too.late", false)] {
-        assert_eq!(look_up(&next_tool, key).await.is_some(), is_there, "{key}");
+    // the tool is attached to the daemon, which has another head now
+    publish(&tool, "of.the.next").await.unwrap();
+    for key in ["of.the.first", "of.the.next"] {
+        assert!(look_up(&tool, key).await.is_some(), "{key}");
     }
+    assert!(job.is_running());
+    job.signal(Signal::TERM);
+    assert_eq!(job.end().await.0.code(), Some(143));
+    next.stop(|_, _| ()).await;
+    let said = first.ended_with(1, |_, _| ()).await;
+    assert!(said.contains("ending: ") && said.contains(" the head of this DVM now"), "{said}");
 }
 
 #[tokio::test]
-async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
+async fn while_etcd_is_silent_for_a_minute_only_what_is_to_last_is_refused_and_jobs_go_on() {
     let Some(etcd) = TestEtcd::plain() else { return };
     let dvm = TestDvm::alone_with(&etcd.options()).await;
     let tool = attach(&dvm).await;
+    let go = dvm.dir().join("go");
+    let waits = "echo begun; while ! test -e \"$1\"; do sleep 0.1; done; exit 3";
+    let mut job = Running::start(dvm.submit(&["sh", "-c", waits, "sh", go.to_str().unwrap()]));
+    job.line_with("begun").await;
+    // it begins to use PMIx while etcd is silent
+    let (begin, rank) = (dvm.dir().join("begin"), rank_program());
+    let begins = "echo begun; while ! test -e \"$1\"; do sleep 0.1; done; exec \"$2\" fence";
+    let paths = [&begin, &rank].map(|path| path.to_str().unwrap());
+    let mut fences = Running::start(dvm.submit(&["-n", "2", "sh", "-c", begins, "sh", paths[0], paths[1]]));
+    for _ in 0..2 {
+        fences.line_with("begun").await;
+    }
     publish(&tool, "before").await.unwrap();
     etcd.hold();
+    let silent_until = Instant::now() + Duration::from_secs(60);
     let refused = within(tool.publish().data("meanwhile", 1_u32).persistence(Persistence::INDEF)).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.status(), Status::ERR_UNREACH);
@@ -114,21 +128,41 @@ async fn while_etcd_is_silent_only_what_is_to_last_is_refused() {
     assert_eq!(futures::future::join_all(crowd).await, [Status::ERR_UNREACH; 4]);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     within(tool.publish().data("passing", 1_u32)).await.unwrap();
-    assert!(look_up(&tool, "before").await.is_some());
-    assert_eq!(run(dvm.submit(&["echo", "works"])), (Some(0), "works\n".to_owned(), String::new()));
+    std::fs::write(&begin, "").unwrap();
+    let fenced = fences.end().await;
+    assert!(fenced.0.success(), "{fenced:?}");
+    let mut round = 0;
+    while Instant::now() < silent_until {
+        round += 1;
+        within(tool.publish().data(format!("passing.{round}"), 1_u32)).await.unwrap();
+        assert!(look_up(&tool, "before").await.is_some());
+        assert_eq!(publish(&tool, "late").await, Err(Status::ERR_UNREACH));
+    }
+    // the next head would not know it
+    let mut waits = Running::start(dvm.submit(&["echo", "works"]));
     let taken_back = within(tool.unpublish(["before"]).range(DataRange::SESSION)).await.unwrap_err();
     assert_eq!(taken_back.status(), Status::ERR_UNREACH);
     assert!(look_up(&tool, "before").await.is_some(), "it can be taken back again");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(job.end().await.0.code(), Some(3));
+    assert!(waits.is_running());
     etcd.go_on();
+    let (status, out, err) = waits.end().await;
+    assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(0), "works\n", ""));
     within(async { while publish(&tool, "after").await.is_err() {} }).await;
     tool.unpublish(["before"]).range(DataRange::SESSION).await.unwrap();
     dvm.stop(|_, _| ()).await;
     // what was refused is not there, although etcd may have taken it when it went on
     let next = TestDvm::alone_with(&etcd.options()).await;
     let tool = attach(&next).await;
-    for (key, is_there) in
-        [("before", false), ("meanwhile", false), ("crowd.0", false), ("crowd.3", false), ("after", true)]
-    {
+    for (key, is_there) in [
+        ("before", false),
+        ("meanwhile", false),
+        ("crowd.0", false),
+        ("crowd.3", false),
+        ("late", false),
+        ("after", true),
+    ] {
         assert_eq!(look_up(&tool, key).await.is_some(), is_there, "{key}");
     }
 }

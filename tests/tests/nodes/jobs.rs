@@ -24,6 +24,33 @@ fn the_ring_closes_over_daemons_that_are_not_on_the_host_of_the_head() {
 }
 
 #[test]
+fn dbg_01_ini_09_debugger_and_daemons_start_when_the_ranks_of_all_hosts_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let rank = rank_program();
+    let daemon = format!("{} debug", rank.display());
+    let released = ["--debug-daemons", &daemon, rank.to_str().unwrap(), "fence"];
+    let (code, out, err) = run(here(dir.path(), "a:2,b:2", &released));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for looks in ["daemon 0 looks at 0 1 of run.", "daemon 1 looks at 2 3 of run."] {
+        assert!(out.contains(looks), "{out}");
+    }
+    assert!(out.find("looks at") < out.find("fencing") && out.matches("fencing").count() == 4, "{out}");
+
+    // each daemon releases the ranks beside it
+    let daemon = format!("{} debug-own", rank.display());
+    let released = ["--debug-daemons", &daemon, rank.to_str().unwrap(), "fence"];
+    let (code, out, err) = run(here(dir.path(), "a:2,b:2", &released));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+
+    let (code, out, err) =
+        run(here(dir.path(), "a:2,b:2", &["--debug", "echo looks", rank.to_str().unwrap(), "fence"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.starts_with("looks\n") && out.matches("fencing").count() == 4, "{out}");
+    assert!(err.contains("the debugger ended without releasing the job, which goes on now"), "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn fen_06_what_fences_of_growing_data_bring_adds_up_over_daemons() {
     let dir = tempfile::tempdir().unwrap();
     let rank = rank_program();

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+mod attach;
 mod direct;
 mod door;
 mod dvm;
@@ -18,6 +19,8 @@ mod slurm;
 mod spread;
 mod starting;
 mod strangers;
+mod successor;
+mod traces;
 mod view;
 
 use std::fs;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use pmix_client::types::{DataRange, Event, Info, Status};
-use pmix_tests::{Running, pmixrun, program, rank_program, run, within};
+use pmix_client::types::{DataRange, Event, Info, Status, keys};
+use pmix_tests::{Running, on_path, pmixrun, proc, program, rank_program, run, within};
 use pmix_tool::Tool;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -233,6 +233,81 @@ async fn events_are_followed_as_they_come() {
 }
 
 #[tokio::test]
+async fn evt_09_evt_11_a_command_notifies_events_and_filters_those_of_others() {
+    let rig = Rig::start().await;
+    let tool = within(Tool::builder().session_root(rig.dir.path()).connect()).await.unwrap();
+    let mut events = within(async { tool.client().events([Status::from(OURS)]).await }).await.unwrap();
+    let job = rig.job();
+    let me = tool.proc_id().to_string();
+    let told = "--info=EVENT_TEXT_MESSAGE=save now";
+    rig.does(&["events", "--inject", "-4711", "--about", &format!("{job}:0"), told, "--info", "mine=1"]);
+    let event = within(events.recv()).await.unwrap().unwrap();
+    assert_eq!(event.range, DataRange::SESSION);
+    assert_eq!(event.affected_procs(), [proc(&job, 0)]);
+    assert_eq!(event.info.get(&keys::EVENT_TEXT_MESSAGE).unwrap().as_deref(), Some("save now"));
+    assert_eq!(event.info.get_value("mine"), Some(&"1".into()));
+    // what is for others does not come
+    rig.does(&["events", "--inject", "-4711", "--to", &job, "--info", "for=job"]);
+    rig.does(&["events", "--inject", "-4711", "--range", "rm", "--info", "for=host"]);
+    rig.does(&["events", "--inject", "-4711", "--to", &job, "--to", &me, "--info", "for=both"]);
+    let event = within(events.recv()).await.unwrap().unwrap();
+    assert_eq!((event.range, event.info.get_value("for")), (DataRange::CUSTOM, Some(&"both".into())));
+    for (words, expected) in [
+        (&["--range", "namespace"][..], "has a namespace of its own"),
+        (&["--range", "rm", "--to", &job], "cannot be used with"),
+        (&["--json"], "cannot be used with"),
+        (&["--info", "QUERY_NOPE=1"], "not a key of the Standard"),
+    ] {
+        let (code, _, err) = rig.says(&[&["events", "--inject", "-4711"], words].concat());
+        assert!(code == 2 && err.contains(expected), "{err}");
+    }
+
+    let about = format!("{job}:1");
+    let notify = async |range: DataRange, about: &str, text: &str| {
+        let event = Event::new(Status::from(OURS), tool.proc_id().clone()).with_range(range);
+        let (nspace, rank) = about.split_once(':').unwrap();
+        let about = proc(nspace, rank.parse().unwrap());
+        let event = event.with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about));
+        within(tool.client().notify(event.with_info(Info::dynamic("text".parse().unwrap(), text))))
+            .await
+            .unwrap();
+    };
+    let words = ["events", "-4711", "--source", &me, "--about", &job, "--range", "global", "--json"];
+    let mut follower = Running::start(rig.pmix(&words));
+    let line = async {
+        loop {
+            rig.does(&[
+                "events",
+                "--inject",
+                "-4711",
+                "--range",
+                "global",
+                "--about",
+                &about,
+                "--info",
+                "text=source",
+            ]);
+            notify(DataRange::GLOBAL, "other:1", "about").await;
+            notify(DataRange::SESSION, &about, "range").await;
+            notify(DataRange::GLOBAL, &about, "right").await;
+            if let Ok(line) = timeout(Duration::from_millis(10), follower.line()).await {
+                return line.unwrap();
+            }
+        }
+    };
+    let first = within(line).await;
+    follower.signal(Signal::TERM);
+    let (_, rest, _) = follower.end().await;
+    let all = [first.as_str()].into_iter().chain(rest.lines());
+    for line in all {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = line["info"].as_array().unwrap().iter().find(|info| info["key"] == "text");
+        assert_eq!(text.unwrap()["value"], "right", "{line}");
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn events_that_a_slow_reader_loses_are_told_and_slow_nobody() {
     let rig = Rig::start().await;
     let tool = within(Tool::builder().session_root(rig.dir.path()).connect()).await.unwrap();
@@ -325,7 +400,7 @@ async fn servers_are_listed_also_the_dead_which_disturb_nobody() {
 #[test]
 fn a_shell_completes_commands_and_options() {
     let pmix = program("pmix-tool", "pmix");
-    for (words, expected) in [("pmix lo", "lookup"), ("pmix lookup --wa", "--wait")] {
+    for (words, expected) in [("pmix look", "lookup"), ("pmix lookup --wa", "--wait")] {
         let last = words.split(' ').count() - 1;
         let mut bash = Command::new("bash");
         bash.args(["-c", "eval \"$($0 completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; _pmix pmix \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\""]);
@@ -335,4 +410,101 @@ fn a_shell_completes_commands_and_options() {
     let mut command = Command::new(pmix);
     command.args(["completions", "sushi"]);
     assert_eq!(run(command).0, Some(2));
+}
+
+#[test]
+fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
+    let (home, pmix) = (tempfile::tempdir().unwrap(), program("pmix-tool", "pmix"));
+    program("pmix-rm", "pmixrun");
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/pmix.md");
+    let documents = fs::read_to_string(documents).unwrap();
+    let section = |title: &str| documents.split(&format!("\n## {title}\n")).nth(1).unwrap();
+    // of somebody who has neither yet
+    let lines =
+        section("Manual pages and completions").split("```").nth(1).unwrap().strip_prefix("sh\n").unwrap();
+    let mut command = Command::new("bash");
+    let path = format!("{}:{}", pmix.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    command.args(["-ec", lines]).env("HOME", home.path()).env("PATH", path);
+    assert_eq!(run(command), (Some(0), String::new(), String::new()));
+    let share = home.path().join(".local/share");
+    let script = fs::read_to_string(share.join("bash-completion/completions/pmix")).unwrap();
+    assert!(script.contains("complete -F _pmix"), "{script}");
+
+    let (pages, codes) = (share.join("man/man1"), section("Exit codes"));
+    let rows = section("JSON").split("\n## ").next().unwrap().lines().filter_map(|row| row.split('|').nth(1));
+    let reports: String = rows.collect();
+    let help_of = |words: &[&str]| {
+        let mut command = Command::new(&pmix);
+        command.args(words).arg("--help");
+        run(command).1
+    };
+    let help = help_of(&[]);
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let is_name = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
+    let names = commands.lines().filter_map(|line| line.strip_prefix("  ")).filter(is_name);
+    let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"attach") && names.len() > 20, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        assert!(pages.join(format!("pmix-{name}.1")).exists(), "{name}");
+        assert!(codes.contains(&format!("`{name}")), "docs/pmix.md has no exit codes of {name}");
+        let help = help_of(&[name]);
+        if help.contains("--json") {
+            assert!(help.contains("{\"schema\""), "the help of {name} has no fields of its report");
+            assert!(reports.contains(&format!("`{name}`")), "docs/pmix.md has no fields of {name}");
+        }
+    }
+    let text = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
+    assert!(text("pmixrun.1").contains("stop\\-in\\-init"));
+    assert!(text("pmixd.1").contains("multi\\-user") && text("pmixd.1").contains("node\\-from"));
+
+    let Some(groff) = on_path("groff", "apt-get install groff-base") else { return };
+    for page in fs::read_dir(&pages).unwrap() {
+        let page = page.unwrap().path();
+        let mut command = Command::new(&groff);
+        command.args(["-man", "-ww", "-Tutf8"]).arg(&page);
+        let (code, out, err) = run(command);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{}", page.display());
+        assert!(out.contains("SYNOPSIS") || out.contains("S\u{8}SY"), "{out}");
+    }
+
+    let mut command = Command::new(&pmix);
+    command.args(["man", "/dev/null/man1"]);
+    let (code, _, err) = run(command);
+    assert!(code == Some(1) && err.contains("cannot write manual pages to /dev/null/man1"), "{err}");
+}
+
+#[tokio::test]
+async fn states_are_coloured_where_they_are_wanted() {
+    let rig = Rig::start().await;
+    let green = "\u{1b}[32mRUNNING\u{1b}[0m";
+    for (words, variables, is_coloured) in [
+        (&["ps"][..], &[][..], false),
+        (&["ps", "--color", "always"], &[("NO_COLOR", "1")], true),
+        (&["ps"], &[("CLICOLOR_FORCE", "1")], true),
+        (&["ps"], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        (&["ps", "--color", "never"], &[("CLICOLOR_FORCE", "1")], false),
+        (&["ps", "--json", "--color", "always"], &[], false),
+    ] {
+        let mut command = rig.pmix(words);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR").env_remove("CLICOLOR_FORCE");
+        command.envs(variables.iter().copied());
+        let (code, out, err) = run(command);
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        assert!(out.contains("RUNNING"), "{out}");
+        assert_eq!(out.contains(green), is_coloured, "{words:?} {variables:?}: {out}");
+        assert_eq!(out.contains('\u{1b}'), is_coloured);
+    }
+    // on a terminal
+    for (variable, is_coloured) in [("OTHER=1", true), ("NO_COLOR=1", false), ("CLICOLOR=0", false)] {
+        let Some(script) = on_path("script", "apt-get install bsdutils") else { break };
+        let pmix = program("pmix-tool", "pmix");
+        let words = format!("env -u NO_COLOR -u CLICOLOR TERM=xterm {variable} {} ps", pmix.display());
+        let mut command = Command::new(script);
+        command.args(["-qec", &words, "/dev/null"]).stdin(std::process::Stdio::null());
+        command.env("PMIX_SERVER_TMPDIR", rig.dir.path()).env_remove("RUST_LOG");
+        let (code, out, err) = run(command);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        assert_eq!(out.contains(green), is_coloured, "{variable}: {out}");
+    }
+    rig.end().await;
 }

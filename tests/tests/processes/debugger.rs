@@ -180,6 +180,11 @@ async fn stops_and_goes(command: &[&str], vnodes: &str) {
     let tool = tool(dir.path()).await;
     let mut events = within(tool.client().events([Status::READY_FOR_DEBUG])).await.unwrap();
     assert_eq!(waiting(&mut events).await, [rank(0), rank(1)]);
+    let mut why = Command::new(program("pmix-tool", "pmix"));
+    why.args(["why", nspace.as_str()]).env("PMIX_SERVER_TMPDIR", dir.path());
+    let (_, said, _) = run(why);
+    let awaited = format!("for a debugger; `pmix release {nspace}` lets the job go on");
+    assert!(said.contains("ranks 0-1 have waited up to ") && said.contains(&awaited), "{said}");
     let second = tool.client().notify(Status::DEBUGGER_RELEASE).custom_range([rank(1)]).non_default();
     within(second).await.unwrap();
     let line = job.line().await.unwrap();

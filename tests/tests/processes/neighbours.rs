@@ -1,5 +1,6 @@
 //! What processes of real jobs are told of those of all jobs beside them, and of what they run.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -59,10 +60,20 @@ async fn reg_07b_reg_07c_processes_are_numbered_and_counted_on_their_node_among_
         // of an entry for each process, those of this node
         let cpusets: Option<String> = on(&of_first[node], name, &keys::LOCAL_CPUSETS);
         assert_eq!(cpusets.unwrap().split(':').count(), 2);
-        for rank in own {
-            let dir = of(&of_first[node], rank, &keys::PROCDIR).unwrap();
-            assert!(std::fs::metadata(&dir).unwrap().is_dir(), "{dir}");
-        }
+        // made when the first of them connects: nobody else is told
+        let dirs = own.map(|rank| of(&of_first[node], rank, &keys::PROCDIR).unwrap());
+        assert!(!dirs.iter().any(|dir| Path::new(dir).exists()), "{dirs:?}");
+        let server = rig.nodes()[node].handle();
+        // a process whose directory cannot be made is refused, and its job goes on
+        let of_job = Path::new(&dirs[0]).parent().unwrap();
+        std::fs::write(of_job, "in the way").unwrap();
+        let refused = server.connect_in_process(procs[1].clone()).await.unwrap_err();
+        let reason = format!("cannot make directory {}", of_job.display());
+        assert!(refused.to_string().contains(&reason), "{refused}");
+        assert_eq!(std::fs::read_to_string(of_job).unwrap(), "in the way");
+        std::fs::remove_file(of_job).unwrap();
+        let _process = server.connect_in_process(procs[1].clone()).await.unwrap();
+        assert!(dirs.iter().all(|dir| Path::new(dir).is_dir()), "{dirs:?}");
         for rank in 0..4 {
             assert_eq!(of(&of_first[node], rank, &keys::REINCARNATION), Some(0));
         }

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use pmix_tests::{Running, pmixrun, program, run, within};
+use pmix_tests::{Running, Scrape, pmixrun, program, run, within};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -140,4 +141,29 @@ async fn a_command_signals_pauses_resumes_and_ends_jobs_and_ranks() {
     assert_eq!(pmix(dir, &["ctrl", "terminate", &nspace]).0, 0);
     let (status, _, err) = run.end().await;
     assert!(!status.success(), "{err}");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_job_learns_its_exit_code_although_its_server_ends_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, go) = (dir.path().join("metrics.sock"), dir.path().join("go"));
+    let (place, go) = (place.to_str().unwrap(), go.to_str().unwrap());
+    let script = "echo ready; while ! test -e \"$1\"; do sleep 0.05; done; exit 7";
+    let mut run =
+        Running::start(pmixrun(dir.path(), &["-n", "1", "--metrics", place, "sh", "-c", script, "sh", go]));
+    run.line_with("ready").await;
+    let (nspace, _) = job(dir.path());
+    let requests = |scrape: &Scrape| scrape.sum("pmix_server_requests_total", "");
+    let before = requests(&Scrape::of(place));
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.args(["wait", &nspace]).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
+    let waiting = Running::start(command);
+    // for events, for the end, and for the jobs that there are
+    Scrape::until(place, |scrape| requests(scrape) >= before + 3.0);
+    fs::write(go, "").unwrap();
+    assert_eq!(run.end().await.0.code(), Some(7));
+    let began = Instant::now();
+    let (status, _, err) = waiting.end().await;
+    assert_eq!(status.code(), Some(7), "{err}");
+    assert!(began.elapsed() < Duration::from_secs(10), "no other server is looked for");
 }

@@ -25,7 +25,7 @@ async fn sec_02_tol_15_another_user_can_neither_use_nor_see_nor_end_a_dvm() {
     let nspace = nspace.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let (pmix, pmixrun) = (program("pmix-tool", "pmix"), program("pmix-rm", "pmixrun"));
     let (pmix, pmixrun) = (user.copy_of(&pmix), user.copy_of(&pmixrun));
-    let attempts: [(&Path, &[&str]); 12] = [
+    let attempts: [(&Path, &[&str]); 16] = [
         (&pmix, &["submit", "true"]),
         (&pmix, &["submit", "--detach", "true"]),
         (&pmix, &["dvm", "stop"]),
@@ -37,6 +37,10 @@ async fn sec_02_tol_15_another_user_can_neither_use_nor_see_nor_end_a_dvm() {
         (&pmix, &["ctrl", "kill", &nspace]),
         (&pmix, &["info"]),
         (&pmix, &["psets"]),
+        (&pmix, &["groups"]),
+        (&pmix, &["attach", &nspace]),
+        (&pmix, &["log", "hello"]),
+        (&pmix, &["events", "--inject", "4711"]),
         (&pmixrun, &["--dvm", dvm.uri(), "true"]),
     ];
     // by the permissions of the files, and where these are no obstacle, by what the kernel says of the one who connects

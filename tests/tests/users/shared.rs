@@ -244,6 +244,27 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
     let (_, out, _) = run(named);
     assert!(out.starts_with("refused") && out.contains("a tool of uid 4002 cannot be"), "{out}");
 
+    // commands publish for their user under a name that no other user gets
+    let (code, _, err) = run(dvm.pmix_of(&alice, &["publish"], &["door=9.9.9.9"]));
+    assert_eq!(code, Some(0), "{err}");
+    let find = |user: &OtherUser| run(dvm.pmix_of(user, &["lookup"], &["door"]));
+    let found = (Some(0), "door: 9.9.9.9\n".to_owned(), String::new());
+    assert_eq!((find(&alice), find(&bob).0), (found.clone(), Some(1)));
+    assert_eq!(run(dvm.pmix_of(&bob, &["unpublish"], &["--all"])).0, Some(0));
+    for (rank, named) in
+        [(&his, "pmix.publisher.4001"), (&his, "pmix.publisher.0"), (&hers, "pmix.publisher.4002")]
+    {
+        let mut named_so = if rank == &his { bob.command(rank) } else { alice.command(rank) };
+        named_so.args(["tool", dvm.uri(), named]);
+        let (_, out, _) = run(named_so);
+        assert!(out.starts_with("refused") && out.contains("cannot be pmix.publisher."), "{out}");
+    }
+    let (_, out, _) = run(dvm.pmix_of(&alice, &["submit"], &[hers, "look-up", "door"]));
+    assert!(out.contains("9.9.9.9"), "{out}");
+    assert_eq!(find(&alice), found);
+    assert_eq!(run(dvm.pmix_of(&alice, &["unpublish"], &["door"])).0, Some(0));
+    assert_eq!(find(&alice).0, Some(1));
+
     // by the name and the address of a rank of hers
     let mut as_rank = bob.command(his);
     as_rank.arg("fence").env("PMIX_NAMESPACE", job).env("PMIX_RANK", "0").env("PMIX_GRPC_URI", dvm.uri());

@@ -9,11 +9,15 @@ use pmix_tool::{Directives, Info, keys};
 
 use super::super::Trouble;
 
+fn parse_count(text: &str) -> Result<NonZeroU16, String> {
+    text.parse().map_err(|_| format!("write a number of processes from 1 to {}", u16::MAX))
+}
+
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Job")]
 pub(super) struct JobArgs {
     /// Number of processes
-    #[arg(short = 'n', long = "np", value_name = "N", default_value = "1")]
+    #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count)]
     count: NonZeroU16,
 
     /// Run on these nodes of the server only, by name, separated by commas

@@ -3,9 +3,7 @@
 mod job;
 mod lines;
 mod one;
-mod printer;
 mod room;
-mod signals;
 mod stage;
 
 use std::num::NonZeroUsize;
@@ -99,6 +97,8 @@ If this command is killed, its jobs end, except for one with --detach.
 If the reader of the output is too slow, some is missing; a message says how much. Servers of OpenPMIx (prte) do not forward what a job writes \
 in its first moments.
 
+The JSON report, with --json and for each job of --stage, is one object in a line: {\"schema\", \"nspace\", \"exit_code\", \"status\", \"seconds\"}; where there is one also \"first_failure\" (a rank), \"missing_bytes\" (of output) and \"error\"; and with --stage \"line\", the number of its line in the file.
+
 Exit code: that of the job, which is 0 if all its processes succeeded, or else that of the first that failed, or 128 plus the number \
 of the signal that ended it; 124 after --time-limit; 141 if the reader of the output has gone away; 1 if the job could not be started, \
 or if the connection to the server was lost; 2 for an invalid command line. With --stage: 0 if all jobs have ended with 0, else 1.";
@@ -148,7 +148,7 @@ fn is_for_room(error: &Error) -> bool {
 }
 
 /// The exit code for one of a job, of which a shell sees eight bits: a failure stays one.
-fn exit_code(code: i32) -> ExitCode {
+pub(super) fn exit_code(code: i32) -> ExitCode {
     let seen = u8::try_from(code & 0xff).unwrap_or(1);
     ExitCode::from(if code != 0 && seen == 0 { 1 } else { seen })
 }

@@ -8,14 +8,14 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::IofChannels;
-use pmix_tool::{Error, JobEnd, JobNews, OutputFormat, Status, SubmittedJob, Tool, keys};
+use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJob, Tool, keys};
 
 use super::super::output::complain;
+use super::super::printer::{Item, Printer};
 use super::super::selection::{Selection, finalize};
+use super::super::signals::{Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::JobArgs;
-use super::printer::{Item, Printer};
-use super::signals::{Received, Signals};
 use super::{NO_READER, OneArgs, Report, exit_code};
 
 pub(super) async fn run(
@@ -83,6 +83,7 @@ async fn follow(
     report.exit_code = Some(end.exit_code);
     report.status = Some(end.status);
     report.first_failure = end.first_failure.as_ref().map(|proc| proc.rank.to_raw());
+    let nspace = job.nspace().clone();
     drop(job);
     finalize(tool).await;
     match unwritten {
@@ -91,7 +92,7 @@ async fn follow(
         None => {}
     }
     if !end.status.is_success() && !is_told_to_end {
-        console.complain(&failure(&end));
+        console.complain(&failure(&nspace, &end));
     }
     Ok(exit_code(end.exit_code))
 }
@@ -113,13 +114,18 @@ async fn start(
 }
 
 /// What failed.
-fn failure(end: &JobEnd) -> String {
+fn failure(job: &Nspace, end: &JobEnd) -> String {
     let JobEnd { exit_code, status, first_failure, .. } = end;
+    // not of a job that it has spawned
+    let is_own = first_failure.as_ref().is_none_or(|proc| proc.nspace == *job);
     match first_failure {
+        _ if is_own && *status == Status::ERR_TIMEOUT => "the time of the job is over".to_owned(),
+        _ if is_own && *status == Status::ERR_JOB_KILLED_BY_CMD => {
+            format!("the job was ended on request, exit code {exit_code}")
+        }
         Some(proc) => {
             format!("rank {} of job {} failed first: {status}, exit code {exit_code}", proc.rank, proc.nspace)
         }
-        None if *status == Status::ERR_TIMEOUT => "the time of the job is over".to_owned(),
         None => format!("the job has failed: {status}, exit code {exit_code}"),
     }
 }

@@ -16,11 +16,11 @@ use pmix_tool::{Error, JobEnd, JobNews, OutputChunk, SubmittedJob, Submitter, To
 use tokio::sync::watch;
 
 use super::super::selection::{Selection, finalize};
+use super::super::signals::{Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::{JobArgs, Template};
 use super::lines::{Line, Lines};
 use super::room::{Moment, Room, of_nodes};
-use super::signals::{Received, Signals};
 use super::{NO_READER, Report, exit_code, is_for_room};
 
 /// What the command line says of the jobs.

@@ -1,5 +1,7 @@
 //! `pmix ps`: jobs and their processes.
 
+mod watch;
+
 use std::process::ExitCode;
 
 use pmix_tool::types::SessionNode;
@@ -23,6 +25,12 @@ use super::{Console, Trouble};
 /// With --hosts there is a row for each host of a job: how many processes of a job the host takes (-: any number, or unknown), the
 /// ranks there, and their states. A host that is lost is said to be so; `pmix nodes` has the reason. In the JSON report "hosts" takes the place
 /// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
+///
+/// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is asked each second, and as
+/// soon as a job starts or ends. It is never slowed by a reader that is slow: what was missed is left out, and all processes are printed anew. In the
+/// JSON report each line is an object with "schema", "server" (its namespace) and one of: "snapshot": {"missed": COUNT of events, "jobs": [{"nspace",
+/// "procs"}]} with all processes; "changed": [{"nspace", "procs"}] with those that are new or have changed; "removed": [{"nspace", "ranks": [RANK, ...] or null for
+/// the whole job, "exit_code", "status"}], where the last two are null if they are unknown.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if the table was printed; 1 if no server is running or could be queried, \
@@ -37,7 +45,11 @@ pub(super) struct Args {
     #[arg(long)]
     hosts: bool,
 
-    /// Print one JSON object instead of the table
+    /// Go on, and print what changes
+    #[arg(long, conflicts_with = "hosts")]
+    watch: bool,
+
+    /// Print JSON instead of text: one object, or one in each line with --watch
     #[arg(long)]
     json: bool,
 
@@ -74,6 +86,9 @@ enum Rows {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    if args.watch {
+        return watch::run(&args, console).await;
+    }
     let mut report = Report::default();
     for tool in args.selection.candidates()? {
         match query(tool, &args).await {

@@ -1,0 +1,311 @@
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_server::Server;
+use pmix_types::message::Reply;
+use pmix_types::{IofChannels, ProcState};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::super::{JobStore, OnFailure};
+use super::*;
+use crate::internode::{
+    HeldPull, News, Order, PeerReply, PeerRequest, Told, decode_reply, decode_request, encode_reply,
+    encode_request,
+};
+use crate::jobs::plan::Plan;
+use crate::{
+    Exchange, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange, ProcExit,
+    Responder, StandardHost,
+};
+
+/// Starts nothing.
+struct Idle;
+
+#[async_trait]
+impl Launcher for Idle {
+    fn nodes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn launch(&self, _: LaunchJob, _: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        Ok(())
+    }
+}
+
+/// A node that tells what it holds, and obeys.
+struct Holding {
+    node: &'static str,
+    held: Vec<HeldJob>,
+    orders: UnboundedSender<(&'static str, Order)>,
+}
+
+#[async_trait]
+impl Responder for Holding {
+    async fn respond(&self, from: &str, request: Bytes) -> Bytes {
+        let reply = match decode_request(from, request) {
+            Ok(PeerRequest::Order(Order::Holdings)) => {
+                let told = Told { held: self.held.clone(), pulls: Vec::<HeldPull>::new(), ..Told::default() };
+                PeerReply::Told(told)
+            }
+            Ok(PeerRequest::Order(order)) => {
+                self.orders.send((self.node, order)).unwrap();
+                PeerReply::Reply(Reply::Done)
+            }
+            _ => PeerReply::Reply(Reply::Done),
+        };
+        encode_reply(&Ok(reply))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Memory(std::sync::Arc<Mutex<Vec<String>>>);
+
+#[async_trait]
+impl JobStore for Memory {
+    async fn begin(&self, _: KeptJob) -> HostResult<()> {
+        Ok(())
+    }
+
+    async fn end(&self, job: EndedJob) {
+        let ending = JobEnding::read(&job).unwrap();
+        let line = format!("{} {} {}", ending.nspace, ending.status, ending.exit_code);
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn forget(&self, nspace: &Nspace) {
+        self.0.lock().unwrap().push(format!("forget {nspace}"));
+    }
+}
+
+fn nspace(name: &str) -> Nspace {
+    name.parse().unwrap()
+}
+
+/// A job with two ranks, on n1 and n2.
+fn facts(name: &str, number: u32) -> JobFacts {
+    JobFacts {
+        nspace: nspace(name),
+        number,
+        last_child: number,
+        owner: crate::user::own_uid(),
+        parent: None,
+        is_independent: false,
+        ends_with: None,
+        on_failure: OnFailure::End { grace: Duration::from_secs(2) },
+        plan: Plan::of_runs(vec!["n1".into(), "n2".into()], &[0, 0, 1, 1, 0, 1]).unwrap(),
+        programs: vec!["a".into()],
+        node_ranks: BTreeMap::from([("n1".into(), 0..1), ("n2".into(), 3..4)]),
+        channels: IofChannels::STDOUT,
+        stdin: None,
+        hold: None,
+        notices: notices::Notices::default(),
+        ends_at: None,
+        ticket: Some(("n1".into(), u64::from(number) + 100)),
+    }
+}
+
+fn held(name: &str, number: u32, procs: Vec<HeldProc>) -> HeldJob {
+    HeldJob { number, nspace: nspace(name), abort_status: None, procs }
+}
+
+fn running(rank: u32) -> HeldProc {
+    HeldProc { started: Some((7, "/a".into())), is_connected: true, ..HeldProc::new(Rank::from_raw(rank)) }
+}
+
+struct Fixture {
+    host: StandardHost,
+    store: Memory,
+    orders: UnboundedReceiver<(&'static str, Order)>,
+    /// Of the nodes n1 and n2.
+    nodes: [MemoryExchange; 2],
+    _server: Server,
+    _dir: tempfile::TempDir,
+}
+
+/// A head on n0 whose other nodes hold this.
+async fn head(on_n1: Vec<HeldJob>, on_n2: Vec<HeldJob>) -> Fixture {
+    let [own, n1, n2]: [_; 3] = MemoryExchange::cluster(["n0", "n1", "n2"]).try_into().unwrap();
+    let (sender, orders) = mpsc::unbounded_channel();
+    for (exchange, node, held) in [(&n1, "n1", on_n1), (&n2, "n2", on_n2)] {
+        exchange.serve(std::sync::Arc::new(Holding { node, held, orders: sender.clone() }));
+    }
+    let members = ["n1", "n2"].map(|name| Member::new(name, Machine::this()));
+    let store = Memory::default();
+    let host = StandardHost::head(Idle, own, members).with_job_store(store.clone());
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::builder().host(host.clone()).hostname("n0").session_root(dir.path());
+    let server = server.start().await.unwrap();
+    Fixture { host, store, orders, nodes: [n1, n2], _server: server, _dir: dir }
+}
+
+fn killed(orders: &[(&str, Order)]) -> Vec<String> {
+    let of = |(node, order): &(&str, Order)| match order {
+        Order::Signal { procs, signal: 9 } => Some(format!("{node} {}", procs[0])),
+        _ => None,
+    };
+    let mut killed: Vec<_> = orders.iter().filter_map(of).collect();
+    killed.sort_unstable();
+    killed
+}
+
+#[tokio::test]
+async fn what_nodes_hold_all_of_goes_on_and_all_else_is_ended() {
+    let ended = HeldProc { exit: Some(ProcExit::Code(0)), is_finalized: true, ..running(1) };
+    let on_n1 = vec![
+        held("whole", 3, vec![running(0)]),
+        held("broken", 4, vec![running(0)]),
+        held("unknown", 1, vec![running(0)]),
+        held("over", 2, vec![]),
+        held("registered", 5, vec![]),
+    ];
+    let on_n2 = vec![held("whole", 3, vec![ended]), held("broken", 4, vec![])];
+    let mut t = head(on_n1, on_n2).await;
+    let kept = [facts("broken", 4), facts("whole", 3), facts("registered", 5), facts("unbegun", 6)]
+        .map(|facts| facts.keep());
+    assert_eq!(t.host.resume(&kept, &[]).await.unwrap(), []);
+    let mut orders = Vec::new();
+    while let Ok(order) = t.orders.try_recv() {
+        orders.push(order);
+    }
+    assert_eq!(killed(&orders), ["n1 broken:0", "n1 unknown:0"]);
+    for gone in ["broken", "unknown", "over", "registered", "unbegun"] {
+        let end = |order: &Order| matches!(order, Order::EndJob(nspace) if **nspace == *gone);
+        assert!(
+            ["n1", "n2"].iter().all(|node| orders.iter().any(|(at, order)| at == node && end(order))),
+            "{gone}"
+        );
+    }
+    // whoever has requested them is told, unless nothing of them has run
+    let jobs = &t.host.0.jobs;
+    let settled = |number: u64| jobs.settled(&("n1".to_owned(), number + 100));
+    assert_eq!(settled(3).unwrap().unwrap(), nspace("whole"));
+    assert_eq!(settled(4).unwrap().unwrap_err().status(), Status::ERR_JOB_FAILED_TO_LAUNCH);
+    assert!(settled(5).is_none() && settled(6).is_none() && settled(7).is_none());
+    let rows = t.host.process_table(&nspace("whole"));
+    let states: Vec<_> = rows.iter().map(|row| (row.pid.0, row.state)).collect();
+    assert_eq!(states, [(7, ProcState::CONNECTED), (7, ProcState::TERMINATED)]);
+    // it ends as if this head had started it
+    let proc = ProcId::new(nspace("whole"), Rank::from_raw(0));
+    let reports = vec![LaunchReport::Ended { proc, exit: ProcExit::Code(3) }];
+    let news = PeerRequest::News(News::Reports { nspace: nspace("whole"), reports });
+    let reply = t.nodes[0].fetch("n0", encode_request(&news)).await.unwrap();
+    assert!(matches!(decode_reply(reply), Ok(PeerReply::Reply(Reply::Done))));
+    while t.store.0.lock().unwrap().last().is_none_or(|line| line != "forget whole") {
+        tokio::task::yield_now().await;
+    }
+    let said = t.store.0.lock().unwrap().clone();
+    // it left without finalize
+    assert!(said.contains(&"whole ERR_JOB_NON_ZERO_TERM 3".to_owned()), "{said:?}");
+    assert!(said.contains(&"broken ERR_JOB_FAILED_TO_LAUNCH 1".to_owned()), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_job_whose_end_was_kept_has_ended_so_and_its_request_is_not_carried_out_again() {
+    let outcome = JobOutcome::new(Status::SUCCESS, 0);
+    let ticket = ("n1".to_owned(), 103);
+    let ending = JobEnding::new((3, &nspace("job")), 0, (3, Some(ticket.clone())), &outcome);
+    // one of its nodes has forgotten it already
+    let mut t = head(vec![held("job", 3, vec![])], Vec::new()).await;
+    t.host.resume(&[facts("job", 3).keep()], &[ending.keep()]).await.unwrap();
+    assert_eq!(t.host.0.jobs.settled(&ticket).unwrap().unwrap(), nspace("job"));
+    let mut orders = Vec::new();
+    while let Ok((node, order)) = t.orders.try_recv() {
+        orders.push((node, order));
+    }
+    let ends = |order: &Order| matches!(order, Order::EndJob(_));
+    let tells = |order: &Order| matches!(order, Order::Notify(event) if event.code == Status::EVENT_JOB_END);
+    for node in ["n1", "n2"] {
+        let of_node = |is: &dyn Fn(&Order) -> bool| orders.iter().any(|(at, order)| *at == node && is(order));
+        assert!(of_node(&ends) && of_node(&tells), "{orders:?}");
+    }
+    assert_eq!(*t.store.0.lock().unwrap(), ["forget job"]);
+}
+
+#[tokio::test]
+async fn a_spawn_that_the_head_before_has_given_up_has_failed_for_its_successor_too() {
+    let ticket = ("n1".to_owned(), 103);
+    let failed = JobOutcome::new(Status::ERR_JOB_FAILED_TO_LAUNCH, 1);
+    let ending = |ticket| JobEnding::new((3, &nspace("job")), 0, (3, ticket), &failed).keep();
+    let t = head(Vec::new(), Vec::new()).await;
+    t.host.resume(&[], &[ending(Some(ticket.clone()))]).await.unwrap();
+    let settled = t.host.0.jobs.settled(&ticket).unwrap();
+    assert_eq!(settled.unwrap_err().status(), Status::ERR_JOB_FAILED_TO_LAUNCH);
+}
+
+#[tokio::test]
+async fn a_job_that_was_aborted_ends_with_the_status_of_that_and_one_whose_submitter_is_gone_ends() {
+    let mut aborted = held("aborted", 1, vec![running(0)]);
+    aborted.abort_status = Some(7);
+    let killed = HeldProc { exit: Some(ProcExit::Signal(15)), ..running(1) };
+    let on_n2 = vec![held("aborted", 1, vec![killed]), held("left", 2, vec![running(1)])];
+    let mut t = head(vec![aborted, held("left", 2, vec![running(0)])], on_n2).await;
+    let requester = Requester { proc: ProcId::new(nspace("tool"), Rank::from_raw(0)), node: "n9".into() };
+    let left = JobFacts { ends_with: Some(requester), ..facts("left", 2) };
+    t.host.resume(&[facts("aborted", 1).keep(), left.keep()], &[]).await.unwrap();
+    let mut told_to_end = BTreeSet::new();
+    while told_to_end.len() < 3 {
+        if let (_, Order::Terminate(procs)) = t.orders.recv().await.unwrap() {
+            told_to_end.extend(procs.iter().map(ToString::to_string));
+        }
+    }
+    assert_eq!(told_to_end, ["aborted:0", "left:0", "left:1"].map(str::to_owned).into());
+    let proc = ProcId::new(nspace("aborted"), Rank::from_raw(0));
+    let reports = vec![LaunchReport::Ended { proc, exit: ProcExit::Signal(15) }];
+    let news = PeerRequest::News(News::Reports { nspace: nspace("aborted"), reports });
+    t.nodes[0].fetch("n0", encode_request(&news)).await.unwrap();
+    let ended = || t.store.0.lock().unwrap().iter().any(|line| line == "aborted ERR_JOB_ABORTED 7");
+    while !ended() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_processes_of_a_node_that_is_lost_with_the_head_count_as_killed() {
+    let t = head(vec![held("job", 0, vec![running(0)])], Vec::new()).await;
+    t.host.node_lost("n2", "it is cut off");
+    assert_eq!(t.host.resume(&[facts("job", 0).keep()], &[]).await.unwrap(), []);
+    let row = |rank: usize| t.host.process_table(&nspace("job"))[rank].clone();
+    while row(1).state.is_alive() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
+}
+
+#[test]
+fn a_job_is_read_as_it_was_kept_and_garbage_is_named() {
+    let notices = notices::Notices::from_bits(0b1_0110_1001);
+    assert_eq!(notices.to_bits(), 0b1_0110_1001);
+    let parent = ProcId::new(nspace("p"), Rank::from_raw(4));
+    let facts = JobFacts {
+        parent: Some(parent.clone()),
+        is_independent: true,
+        ends_with: Some(Requester { proc: parent, node: "n1".into() }),
+        on_failure: OnFailure::Continue,
+        stdin: Some(Rank::WILDCARD),
+        hold: Some("n2".into()),
+        ends_at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(1234)),
+        notices,
+        ..facts("job", 7)
+    };
+    let read = JobFacts::read(&facts.keep()).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{facts:?}"));
+    let wrong = KeptJob::new(nspace("job"), vec![0xff; 9]);
+    assert_eq!(JobFacts::read(&wrong).unwrap_err().to_string(), "what is kept of job job cannot be read");
+    // a rank on no node, more ranks than a job may have, half of a run
+    for runs in [&[2, 0, 1][..], &[0, 0, u32::MAX], &[0, 0]] {
+        assert!(Plan::of_runs(vec!["n1".into(), "n2".into()], runs).is_none());
+    }
+    let many = Plan::of_runs(vec!["n1".into(), "n2".into()], &[0, 0, 3, 1, 0, 2, 0, 1, 1]).unwrap();
+    assert_eq!(many.runs(), [0, 0, 3, 1, 0, 2, 0, 1, 1]);
+    assert_eq!(many.places(), ["n1", "n1", "n1", "n2", "n2", "n1"]);
+}

@@ -1,0 +1,35 @@
+//! What a server can tell its host of processes on its node: how they are, and what they use.
+
+use pmix_engine::{CallValue, HostCall};
+use pmix_types::ProcId;
+use pmix_types::usage::ProcUsage;
+use pmix_types::why::ProcLook;
+
+use crate::handle::ServerHandle;
+
+impl ServerHandle {
+    /// Returns the kernel's view of these processes, for those on this node whose pid is known, because they have
+    /// connected or the host has [reported](Self::client_started) it. A wildcard rank stands for all processes of its
+    /// namespace. In the order of namespaces and ranks; empty after the server has stopped.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn looks(&self, procs: &[ProcId]) -> Vec<ProcLook> {
+        match self.inbox().call(HostCall::Looks(procs.to_vec())).await {
+            Ok(CallValue::Looks(looks)) => looks,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns what these processes use, under the same conditions as [`looks`](Self::looks). It has nothing of their output, which
+    /// the server does not see.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn usage(&self, procs: &[ProcId]) -> Vec<ProcUsage> {
+        match self.inbox().call(HostCall::Usage(procs.to_vec())).await {
+            Ok(CallValue::Usage(all)) => all,
+            _ => Vec::new(),
+        }
+    }
+}

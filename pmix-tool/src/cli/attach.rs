@@ -1,0 +1,203 @@
+//! `pmix attach`: a terminal at a running job.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Read};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use pmix_tool::client::InputSink;
+use pmix_tool::types::{IofChannels, Rank};
+use pmix_tool::{Bytes, Error, OutputChunk, OutputError, OutputFormat, ProcId, Tool};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::output::{Follower, complain, missing};
+use super::printer::{Item, Printer};
+use super::selection::{Selection, finalize};
+use super::signals::{Received, Signals};
+use super::target::Target;
+use super::{Console, Trouble};
+
+/// Attaches this terminal to a running job: shows its output, and passes input on to one of its ranks
+///
+/// Output is shown from now on, in whole lines, and also goes where it went before. What you type goes to the named rank, by default to rank 0, and
+/// Ctrl-D is the end of its input. A server takes input only if the rank has none from elsewhere: jobs of `pmixd --head` take it; the job of `pmixrun` reads the input of `pmixrun`, so only its output is shown. Ctrl-C, SIGTERM and SIGHUP end this command, not the job. By default it searches for the job at all live servers of
+/// this user on this node.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when all processes have ended, when their server has stopped, or when this command was told to end; 1 if a job or process is \
+                  not running, if its output is not available, or if the connection to the server was lost; 2 for an invalid command line."
+)]
+pub(super) struct Args {
+    /// A job, by namespace, or a process
+    #[arg(value_name = "NAMESPACE[:RANK]")]
+    target: Target,
+
+    /// Pass standard input on even if it is not a terminal; its end is the end of the rank's input
+    #[arg(long)]
+    stdin: bool,
+
+    /// Pass SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the job or process; a second Ctrl-C kills it, and Ctrl-\ ends this command
+    #[arg(long)]
+    signals: bool,
+
+    /// Prefix each line with rank and channel
+    #[arg(long)]
+    rank: bool,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Input that was read and is not passed on yet, in pieces of at most [`PIECE`] bytes.
+const WAITING: usize = 4;
+const PIECE: usize = 64 << 10;
+/// How often to look whether this process is in the foreground, which nothing tells it.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    let mut signals = Signals::receive()?;
+    let Target(proc) = args.target;
+    let found = args.selection.find(std::slice::from_ref(&proc.nspace), console).await?;
+    let Some((tool, _)) = found.servers.into_iter().next() else { return Ok(ExitCode::FAILURE) };
+    let channels = IofChannels::STDOUT | IofChannels::STDERR;
+    let mut attached = Attached {
+        output: Follower::start(&tool, BTreeSet::from([proc.clone()]), channels, false).await?,
+        printer: Printer::start(OutputFormat::default().rank(args.rank), false)?,
+        acts: FuturesUnordered::new(),
+        passes_signals: args.signals,
+        proc,
+    };
+    if args.stdin || io::stdin().is_terminal() {
+        let reader = attached.reader();
+        attached.acts.push(pass_on(tool.push_stdin([reader]), read()?).boxed());
+    }
+    let outcome = attached.follow(&tool, &mut signals).await;
+    let Attached { printer, .. } = attached;
+    let written = tokio::select! {
+        written = printer.finish() => written,
+        // the reader takes its time
+        _ = signals.interrupted() => Ok(()),
+    };
+    finalize(tool).await;
+    outcome?;
+    written?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Attached {
+    proc: ProcId,
+    output: Follower,
+    printer: Printer,
+    /// What is under way at the server: input, and signals.
+    acts: FuturesUnordered<BoxFuture<'static, Result<(), Error>>>,
+    passes_signals: bool,
+}
+
+impl Attached {
+    /// The process that gets the input.
+    fn reader(&self) -> ProcId {
+        if self.proc.rank.is_wildcard() { self.proc.with_rank(Rank::from_raw(0)) } else { self.proc.clone() }
+    }
+
+    /// Until all have ended, or until this command is to end.
+    async fn follow(&mut self, tool: &Tool, signals: &mut Signals) -> Result<(), Trouble> {
+        let mut quit = signal(SignalKind::quit())?;
+        let mut waiting = None;
+        loop {
+            tokio::select! {
+                next = self.output.next(tool), if waiting.is_none() => match next? {
+                    Some(next) => waiting = Some(item(next)?),
+                    None => return Ok(()),
+                },
+                is_taken = self.printer.take(&mut waiting), if waiting.is_some() => {
+                    if !is_taken {
+                        return Ok(());
+                    }
+                }
+                received = signals.next() => match received {
+                    received if self.passes_signals => self.acts.push(control(tool, &self.proc, received).boxed()),
+                    Received::PassOn(_) => {}
+                    Received::End(_) | Received::Kill => return Ok(()),
+                },
+                _ = quit.recv() => return Ok(()),
+                Some(outcome) = self.acts.next(), if !self.acts.is_empty() => {
+                    // processes may end meanwhile
+                    if let Err(error) = outcome && !error.is_not_found() {
+                        complain(&error.to_string());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn item(next: Result<OutputChunk, OutputError>) -> Result<Item, Trouble> {
+    match next {
+        Ok(chunk) => Ok(Item::Chunk(chunk)),
+        Err(OutputError::Lagged { bytes }) => Ok(Item::Note(missing(bytes))),
+        Err(error) => Err(Trouble::Other(error.to_string())),
+    }
+}
+
+fn control(
+    tool: &Tool,
+    proc: &ProcId,
+    received: Received,
+) -> impl Future<Output = Result<(), Error>> + use<> {
+    let request = tool.client().job_control([proc.clone()]);
+    let request = match received {
+        Received::End(signal) | Received::PassOn(signal) => request.signal(signal.as_raw()),
+        Received::Kill => request.kill(),
+    };
+    async move { Ok(request.await.map(drop)?) }
+}
+
+/// Passes input on until it ends.
+async fn pass_on(mut sink: InputSink, mut input: mpsc::Receiver<Bytes>) -> Result<(), Error> {
+    while let Some(piece) = input.recv().await {
+        sink.write(piece).await?;
+    }
+    Ok(sink.close().await?)
+}
+
+/// Waits until there is something to read. Of a terminal, reading in the background would stop this process.
+fn wait_for_input() -> io::Result<()> {
+    let stdin = io::stdin();
+    let is_in_background = || tcgetpgrp(&stdin).is_ok_and(|foreground| foreground != getpgrp());
+    loop {
+        while is_in_background() {
+            thread::park_timeout(LOOK_EVERY);
+        }
+        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None) {
+            Ok(_) if !is_in_background() => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Standard input, as it comes. A thread reads it that nobody waits for, because no read of a terminal can be broken off.
+fn read() -> io::Result<mpsc::Receiver<Bytes>> {
+    let (pieces, received) = mpsc::channel(WAITING);
+    thread::Builder::new().name("input".into()).spawn(move || {
+        let mut buffer = vec![0; PIECE];
+        // an error ends the input as its end does
+        while wait_for_input().is_ok()
+            && let Ok(length @ 1..) = io::stdin().lock().read(&mut buffer)
+        {
+            let piece = buffer.get(..length).unwrap_or_default();
+            if pieces.blocking_send(Bytes::copy_from_slice(piece)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(received)
+}

@@ -1,0 +1,176 @@
+//! `pmix psets` and `pmix groups`: named sets of processes, and their members.
+
+use std::process::ExitCode;
+
+use pmix_tool::types::{DataArray, KeyName, Value};
+use pmix_tool::{Error, Info, ProcId, Query, Tool, keys};
+use serde::Serialize;
+
+use super::render::{Columns, write_fitted};
+use super::selection::{Selection, finalize};
+use super::{Console, Trouble};
+
+/// Lists process sets and their members
+///
+/// By default it asks the only live server of this user on this node.
+///
+/// The JSON report is one object: {"schema", "psets": [{"name", "members": [{"nspace", "rank"}]}]}.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 if the table was printed; 1 if a set is not there, or if no server could be asked; 2 for an invalid command line."
+)]
+pub(super) struct PsetArgs {
+    /// Only these process sets
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Lists groups and their members
+///
+/// By default it asks the only live server of this user on this node, which knows the groups that have members on its node; the head knows all groups.
+///
+/// The JSON report is one object: {"schema", "groups": [{"name", "members": [{"nspace", "rank"}]}]}.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 if the table was printed; 1 if a group is not there, or if no server could be asked; 2 for an invalid command line."
+)]
+pub(super) struct GroupArgs {
+    /// Only these groups
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Serialize)]
+struct Set {
+    name: String,
+    members: Vec<ProcId>,
+}
+
+/// What the two differ in.
+struct Kind {
+    names: KeyName,
+    members: KeyName,
+    of: KeyName,
+    word: &'static str,
+}
+
+const COLUMNS: Columns = Columns { titles: &["NAME", "SIZE", "MEMBERS"], numbers: &[1], texts: &[0, 2] };
+
+pub(super) async fn psets(args: PsetArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    #[derive(Serialize)]
+    struct Report {
+        psets: Vec<Set>,
+    }
+    let kind = Kind {
+        names: keys::QUERY_PSET_NAMES.key_name(),
+        members: keys::QUERY_PSET_MEMBERSHIP.key_name(),
+        of: keys::PSET_NAME.key_name(),
+        word: "process set",
+    };
+    let (psets, missing) = ask(&kind, &args.names, &args.selection).await?;
+    match args.json {
+        true => console.json(&Report { psets })?,
+        false => write(&psets, console)?,
+    }
+    Ok(verdict(&kind, &missing, console))
+}
+
+pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
+    #[derive(Serialize)]
+    struct Report {
+        groups: Vec<Set>,
+    }
+    let kind = Kind {
+        names: keys::QUERY_GROUP_NAMES.key_name(),
+        members: keys::QUERY_GROUP_MEMBERSHIP.key_name(),
+        of: keys::GROUP_ID.key_name(),
+        word: "group",
+    };
+    let (groups, missing) = ask(&kind, &args.names, &args.selection).await?;
+    match args.json {
+        true => console.json(&Report { groups })?,
+        false => write(&groups, console)?,
+    }
+    Ok(verdict(&kind, &missing, console))
+}
+
+fn verdict(kind: &Kind, missing: &[String], console: &mut Console<'_>) -> ExitCode {
+    for name in missing {
+        console.complain(&format!("there is no {} {name}", kind.word));
+    }
+    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The sets, all or those that are wanted, and the names of those that are not there.
+async fn ask(
+    kind: &Kind,
+    wanted: &[String],
+    selection: &Selection,
+) -> Result<(Vec<Set>, Vec<String>), Trouble> {
+    let tool = selection.connect().await?;
+    let all = names(&tool, &kind.names).await?;
+    let mut sets = Vec::new();
+    for name in all.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
+        // it may be gone by now
+        if let Some(members) = members(&tool, kind, name).await? {
+            sets.push(Set { name: name.clone(), members });
+        }
+    }
+    finalize(tool).await;
+    let is_there = |name: &&String| !sets.iter().any(|set| set.name == **name);
+    let missing = wanted.iter().filter(is_there).cloned().collect();
+    Ok((sets, missing))
+}
+
+async fn value(tool: &Tool, query: Query, key: &KeyName) -> Result<Option<Value>, Error> {
+    match tool.query([query]).await {
+        Ok(answer) => Ok(answer.get_value(key).cloned()),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The Standard has them as an array, its headers as a list with commas.
+async fn names(tool: &Tool, key: &KeyName) -> Result<Vec<String>, Error> {
+    Ok(match value(tool, Query::dynamic([key.clone()]), key).await? {
+        Some(Value::String(list)) => {
+            list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        }
+        Some(Value::DataArray(array)) => array.iter().map(|name| name.to_string()).collect(),
+        _ => Vec::new(),
+    })
+}
+
+async fn members(tool: &Tool, kind: &Kind, name: &str) -> Result<Option<Vec<ProcId>>, Error> {
+    let mut query = Query::dynamic([kind.members.clone()]);
+    query.qualifiers.push(Info::dynamic(kind.of.clone(), Value::String(name.to_owned())));
+    Ok(match value(tool, query, &kind.members).await? {
+        Some(Value::DataArray(array)) => match *array {
+            DataArray::Proc(members) => Some(members),
+            _ => Some(Vec::new()),
+        },
+        _ => None,
+    })
+}
+
+fn write(sets: &[Set], console: &mut Console<'_>) -> std::io::Result<()> {
+    let row = |set: &Set| {
+        let members: Vec<_> = set.members.iter().map(ProcId::to_string).collect();
+        vec![set.name.clone(), set.members.len().to_string(), members.join(",")]
+    };
+    write_fitted(console.out, COLUMNS, sets.iter().map(row).collect(), console.width)
+}

@@ -1,0 +1,201 @@
+//! `pmixrun --debug` and `--debug-daemons`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pmix_tests::{Running, example, pmixrun, processes_of, program, rank_program, run, within};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `pmixrun` with these options, and a job of two ranks that end with code 3, and may fail without being called off.
+fn debugged(dir: &Path, options: &[&str]) -> Command {
+    let ranks = rank_program();
+    let job = ["--reaction", "50", "-n", "2", ranks.to_str().unwrap(), "fence-then-exit", "3"];
+    let mut command = pmixrun(dir, &[options, &job].concat());
+    // where daemons and debuggers of these tests find it
+    command.env("PMIX", program("pmix-tool", "pmix"));
+    command
+}
+
+/// A script as a command line in one word.
+fn script(text: &str) -> String {
+    format!("sh -c '{text}'")
+}
+
+const RELEASE: &str = r#"$PMIX release "$PMIXRUN_JOB""#;
+
+/// What was said of debuggers.
+fn said(err: &str) -> Vec<&str> {
+    err.lines().filter(|line| line.contains("debugger")).collect()
+}
+
+#[tokio::test]
+async fn ini_09_the_debugger_starts_when_all_ranks_wait_and_has_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = example("query_tool");
+    // another server: it must be told which to attach to
+    let mut other = Running::start_with_input(pmixrun(dir.path(), &["sh", "-c", "echo here; cat"]));
+    other.line_with("here").await;
+    let text = format!("read word; echo \"read $word\"; {} && {RELEASE}", tool.display());
+    let mut job = Running::start_with_input(debugged(dir.path(), &["--debug", &script(&text)]));
+    job.write("what is typed\n").await;
+    // by then all of them are in init, and none beyond
+    assert_eq!(job.line().await.as_deref(), Some("read what is typed"));
+    let line = job.line().await.unwrap();
+    assert!(
+        line.starts_with("run.") && line.contains(&job.pid().to_string()) && line.ends_with(", size 2"),
+        "{line}"
+    );
+    for _ in 0..2 {
+        let line = job.line().await.unwrap();
+        assert!(line.contains(" CONNECTED ") && line.contains("pmix-test-rank"), "{line}");
+    }
+    let (status, out, err) = job.end().await;
+    assert_eq!((status.code(), said(&err)), (Some(3), vec![]), "{out}{err}");
+    assert_eq!(out.matches("connected to").count(), 2, "{out}");
+    assert!(other.end().await.0.success());
+}
+
+#[test]
+fn what_a_debugger_has_not_released_goes_on_when_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let goes_on = ["pmixrun: the debugger ended without releasing the job, which goes on now"];
+    let (code, out, err) = run(debugged(dir.path(), &["--debug", "true"]));
+    assert_eq!((code, said(&err)), (Some(3), goes_on.to_vec()), "{out}{err}");
+    // on all nodes
+    let (code, out, err) = run(debugged(dir.path(), &["--vnodes", "2", "--quiet", "--debug", "true"]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn a_debugger_that_fails_or_does_not_start_ends_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    for (debugger, why) in [
+        ("sh -c 'exit 7'", "the debugger failed (exit status: 7) before releasing the job; ending the job"),
+        (
+            "no-such-debugger",
+            "the debugger no-such-debugger does not start: No such file or directory; ending the job",
+        ),
+    ] {
+        let (code, out, err) = run(debugged(dir.path(), &["--json", "--debug", debugger]));
+        assert_eq!((code, said(&err)), (Some(1), vec![&*format!("pmixrun: {why}")]), "{out}{err}");
+        let report = out.lines().last().unwrap();
+        assert!(report.contains(r#""ended_by":"debugger""#) && !out.contains("connected to"), "{out}");
+        assert_eq!(processes_of(dir.path()), []);
+    }
+    // what it does after the release is its own business
+    let late = script(&format!("{RELEASE}; exit 7"));
+    let (code, out, err) = run(debugged(dir.path(), &["--debug", &late]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+}
+
+#[test]
+fn programs_that_wait_for_no_debugger_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["--debug", "echo debugging", "-n", "2", "true"]));
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+    assert!(err.contains("the job has ended before all of its ranks waited in init"), "{err}");
+}
+
+/// A job whose debugger has said its process id.
+async fn with_debugger(dir: &Path, text: &str) -> (Running, Pid) {
+    let mut job = Running::start_with_input(debugged(dir, &["--debug", &script(text)]));
+    let pid = job.line().await.unwrap().parse().unwrap();
+    (job, Pid::from_raw(pid).unwrap())
+}
+
+#[tokio::test]
+async fn an_interrupt_is_for_the_debugger_and_ends_the_job_if_it_ends_that() {
+    let dir = tempfile::tempdir().unwrap();
+    // as from a terminal, both get it
+    let text =
+        format!(r#"trap "echo interrupted" INT; echo $$; while read word; do echo $word; done; {RELEASE}"#);
+    let (mut job, pid) = with_debugger(dir.path(), &text).await;
+    job.signal(Signal::INT);
+    kill_process(pid, Signal::INT).unwrap();
+    job.write("a\nb\n").await;
+    job.line_with("interrupted").await;
+    let (status, out, err) = job.end().await;
+    assert_eq!((status.code(), said(&err)), (Some(3), vec![]), "{out}{err}");
+
+    let (job, pid) = with_debugger(dir.path(), "echo $$; exec cat").await;
+    job.signal(Signal::INT);
+    kill_process(pid, Signal::INT).unwrap();
+    let (status, out, err) = job.end().await;
+    assert_eq!(status.code(), Some(130), "{out}{err}");
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[tokio::test]
+async fn the_end_of_the_job_is_that_of_a_debugger_that_ignores_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"trap "" TERM; echo $$; while :; do read word; done"#;
+    let (job, pid) = with_debugger(dir.path(), text).await;
+    job.signal(Signal::TERM);
+    let (status, out, err) = within(job.end()).await;
+    assert_eq!(status.code(), Some(143), "{out}{err}");
+    assert!(kill_process(pid, Signal::TERM).is_err());
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn dbg_01_a_daemon_on_each_node_finds_the_job_and_releases_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = format!("{} debug", rank_program().display());
+    let (code, out, err) = run(debugged(dir.path(), &["--vnodes", "2", "--debug-daemons", &daemon]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    for rank in 0..2 {
+        assert!(out.contains(&format!("daemon {rank} looks at {rank} of run.")), "{out}");
+    }
+    // before any rank was released
+    let at = |words: &str| out.find(words).unwrap();
+    assert!(at("daemon 1 looks") < at("fencing") && out.matches("fencing").count() == 2, "{out}");
+}
+
+#[test]
+fn dbg_01_daemons_that_do_not_release_their_job_are_as_debuggers_that_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(debugged(dir.path(), &["--debug-daemons", "true"]));
+    let goes_on = "pmixrun: the debugger's daemons ended without releasing the job, which goes on now";
+    assert_eq!((code, said(&err)), (Some(3), vec![goes_on]), "{out}{err}");
+
+    let (code, out, err) = run(debugged(dir.path(), &["--vnodes", "2", "--debug-daemons", "false"]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    // the first to fail is named
+    assert!(said(&err)[0].contains(" of the debugger (false) on "), "{err}");
+    assert!(err.contains("daemons failed (exit code 1) before releasing the job; ending the job"), "{err}");
+
+    let (code, out, err) =
+        run(debugged(dir.path(), &["--debug-daemons", "no-such-daemon", "--debug", "cat"]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(
+        err.contains("the daemons of the debugger do not start: ") && err.contains("no-such-daemon"),
+        "{err}"
+    );
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn dbg_01_daemons_are_there_before_the_debugger_and_do_not_outlast_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = script(&format!("$PMIX ps \"$PMIXRUN_JOB.debugger\" && {RELEASE}"));
+    let options = ["--grace", "0.1", "--debug-daemons", "sleep 1000", "--debug", &look];
+    let (code, out, err) = run(debugged(dir.path(), &options));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    assert!(out.lines().any(|line| line.contains(".debugger") && line.ends_with("/sleep")), "{out}");
+    assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn dbg_01_a_daemon_that_always_writes_does_not_outlast_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--grace", "0.1", "--debug-daemons", "yes", "--debug", &script(RELEASE)];
+    let mut command = debugged(dir.path(), &options);
+    // its reader is faster than it
+    command.stdout(std::process::Stdio::null());
+    let begin = Instant::now();
+    assert_eq!(command.status().unwrap().code(), Some(3));
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert_eq!(processes_of(dir.path()), []);
+}

@@ -1,0 +1,148 @@
+//! `pmix top` in a pseudo terminal.
+
+use std::path::Path;
+use std::process::Command;
+
+use pmix_tests::{Running, Terminal, pmixrun, processes_of, program, run, stop, within};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{tcgetwinsize, tcsetwinsize};
+
+/// What a terminal is told when a program has given it back.
+const GIVEN_BACK: &str = "\u{1b}[?1049l\u{1b}[?25h";
+
+async fn started(dir: &Path) -> Running {
+    program("pmix-tool", "pmix");
+    let mut run = Running::start(pmixrun(dir, &["-n", "2", "sh", "-c", "echo ready; exec sleep 1000"]));
+    run.line_with("ready").await;
+    run.line_with("ready").await;
+    run
+}
+
+/// `pmix top` in a terminal of 80 columns and 24 lines.
+fn open(dir: &Path) -> Terminal {
+    let mut script = Command::new("script");
+    script.env("PMIX_SERVER_TMPDIR", dir);
+    Terminal::open(script, &format!("{} top", program("pmix-tool", "pmix").display()), (80, 24))
+}
+
+#[tokio::test]
+async fn jobs_and_ranks_are_shown_and_the_terminal_is_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = started(dir.path()).await;
+    let mut top = open(dir.path());
+    top.until("SLOWEST").await;
+    // it does not wait for a server
+    top.until(&format!(".{}", job.pid())).await;
+    top.press("\r");
+    top.until("RUNNING").await;
+    let pmix = |args: &[&str]| {
+        let mut command = Command::new(program("pmix-tool", "pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", dir.path());
+        run(command).1
+    };
+    let table = pmix(&["ps"]);
+    let name = table.lines().nth(1).unwrap().split_whitespace().next().unwrap();
+    assert_eq!(pmix(&["ctrl", "pause", &format!("{name}:1")]), "");
+    top.until("paused").await;
+    top.press("?");
+    top.until("PgUp").await;
+    top.press("xq");
+    let (code, rest) = top.end().await;
+    assert_eq!(code, Some(0), "{rest:?}");
+    assert!(rest.contains(GIVEN_BACK), "{rest:?}");
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_and_gives_the_terminal_back() {
+    for (signal, expected) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut top = open(dir.path());
+        top.until("SLOWEST").await;
+        kill_process(pid_of_top(dir.path()), signal).unwrap();
+        let (code, rest) = top.end().await;
+        assert_eq!(code, Some(expected), "{rest:?}");
+        assert!(rest.contains(GIVEN_BACK), "{rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn it_ends_when_its_terminal_goes_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut top = open(dir.path());
+    top.until("SLOWEST").await;
+    let pid = pid_of_top(dir.path());
+    top.go_away().await;
+    until_gone(pid).await;
+}
+
+#[tokio::test]
+async fn a_terminal_that_takes_nothing_holds_back_no_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut top = open(dir.path());
+    top.until("SLOWEST").await;
+    let pid = pid_of_top(dir.path());
+    stop(top.pid()).await;
+    // each size has a picture drawn as a whole, until the terminal has no room
+    let terminal = format!("/proc/{}/fd/1", pid.as_raw_pid());
+    let terminal = rustix::fs::open(terminal, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let mut size = tcgetwinsize(&terminal).unwrap();
+    let mut writes_since = 0;
+    within(async {
+        while writes_since < 1000 {
+            size.ws_col = if size.ws_col == 80 { 200 } else { 80 };
+            tcsetwinsize(&terminal, size).unwrap();
+            writes_since = if is_writing(pid) { writes_since + 1 } else { 0 };
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    kill_process(pid, Signal::TERM).unwrap();
+    until_gone(pid).await;
+    top.go_away().await;
+}
+
+/// Whether the thread that writes pictures is in a call of `write`.
+fn is_writing(pid: Pid) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())).unwrap();
+    tasks.flatten().any(|task| {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        read("comm").trim() == "picture" && read("syscall").starts_with(WRITE)
+    })
+}
+
+/// The number of the call, and a blank.
+const WRITE: &str = if cfg!(target_arch = "x86_64") { "1 " } else { "64 " };
+
+fn pid_of_top(dir: &Path) -> Pid {
+    let line = format!("{} top", program("pmix-tool", "pmix").display());
+    let mut found = processes_of(dir).into_iter();
+    // it has shown something, so it is there
+    let (pid, _) = found.find(|(_, words)| words.trim_end() == line).unwrap();
+    Pid::from_raw(pid).unwrap()
+}
+
+async fn until_gone(pid: Pid) {
+    within(async {
+        // nobody may wait for it, so it may stay as a zombie
+        let state =
+            || std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+        while !matches!(
+            state().rsplit(')').next().and_then(|rest| rest.trim().chars().next()),
+            None | Some('Z')
+        ) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[test]
+fn without_a_terminal_another_command_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.arg("top").env("PMIX_SERVER_TMPDIR", dir.path());
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(err, "pmix: top: standard output is no terminal; `pmix ps --watch` prints changes as lines\n");
+}
