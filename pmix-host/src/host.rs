@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::ServerHandle;
 use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
@@ -13,6 +12,7 @@ use pmix_server::host::{
     JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolLost, Unpublish,
     Upcall, UpcallContext, ValidateCredential,
 };
+use pmix_server::{ServerHandle, ServerStats};
 use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
 
 use crate::answers::Answers;
@@ -22,6 +22,7 @@ use crate::jobs::{Cluster, Control, JobStart, Node, Records, RunningJob, StartEr
 use crate::services::Services;
 use crate::stats::HostStats;
 use crate::store::{Ended, PublishLimits};
+use crate::tools::counts_of_all;
 use crate::user::User;
 use crate::{Exchange, Launcher};
 
@@ -350,6 +351,15 @@ impl StandardHost {
     /// What its jobs and nodes have done, and what there is now.
     pub fn stats(&self) -> HostStats {
         HostStats::of(&self.0.table, &*self.0.launcher)
+    }
+
+    /// What the server of each node has counted, by the names of the nodes, this one first. `None` of a node that is lost, or does not
+    /// answer within half a second. Empty before the server of this host has started.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn server_stats(&self) -> Vec<(String, Option<ServerStats>)> {
+        counts_of_all(&self.0.site).await
     }
 
     /// Reports the end of a session: the one with this number or, with `None`, that of jobs without a session number.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pmix_host::{
     DurableRecord, DurableStore, EndedJob, JobStore, KeptJob, Member, MemoryExchange, Records, StandardHost,
 };
-use pmix_server::{Server, ServerHandle, ServerStats};
+use pmix_server::{Server, ServerStats};
 use pmix_types::Rank;
 
 use crate::causes::with_causes;
@@ -18,7 +18,7 @@ use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
 use crate::metrics::{Door, Metrics, Source};
 use crate::nodes::{Agent, HEAD_NODE, HostList, How, KeptNode, KeptSession, Session};
-use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans, stdin};
+use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, debugger, orphans, stdin};
 
 /// What is to outlast the jobs.
 #[derive(Debug)]
@@ -223,15 +223,16 @@ impl Dvm {
         Ok(Self { node: node.clone(), guardian, session: None, host, servers, daemon, metrics: None })
     }
 
-    /// The server of this process that tools attach to.
-    pub(crate) fn server(&self) -> Option<&ServerHandle> {
-        self.servers.first().map(Server::handle)
+    /// The server of this process that tools attach to, as debuggers need it.
+    pub(crate) fn for_debuggers(&self) -> Option<debugger::Server> {
+        let server = self.servers.first()?.handle();
+        let uri = server.native_uri().unwrap_or_else(|| server.uri().to_owned());
+        Some(debugger::Server::Here { client: server.client(), host: self.host.clone(), uri })
     }
 
     /// What there is to measure.
     fn source(&self) -> Source {
-        let handles = self.servers.iter().map(|server| server.handle().clone());
-        Source::new(self.host.clone(), handles.map(|handle| (handle.hostname().to_owned(), handle)).collect())
+        Source::new(self.host.clone())
     }
 
     /// The address of the server that tools on this host attach to.

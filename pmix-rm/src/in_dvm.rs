@@ -8,6 +8,7 @@ use pmix_types::{Directives, Info, ProcInfo, Rank, Value, keys};
 
 use crate::cli::{DvmPlace, Plan, Stdin};
 use crate::console::Console;
+use crate::debugger::{Prepared, Server};
 use crate::ending::{Interrupts, NotRun};
 use crate::job::{InDvm, Job};
 use crate::records::RecordPlace;
@@ -29,14 +30,17 @@ pub(crate) async fn job(
     let starting = async {
         let tool = builder(dvm).connect().await.map_err(|error| no_dvm(&error))?;
         let submitter = tool.submitter().await.map_err(|error| no_dvm(&error))?;
+        let server = Server::InDvm { tool: tool.clone(), submitter: submitter.clone() };
+        let debugging = Prepared::new(plan.debug.clone(), Some(server), plan.setup.grace).await?;
         let output = IofChannels::STDOUT | IofChannels::STDERR;
         let started = submitter.submit(plan.apps.clone(), directives(&plan), output).await;
         let job = started.map_err(|error| error.to_string())?;
         // it may have ended already
         let table = tool.proc_table(job.nspace()).await.unwrap_or_default();
-        Ok::<_, String>((tool, job, table))
+        let debugging = debugging.map(|prepared| prepared.started(job.nspace().clone(), plan.ranks()));
+        Ok::<_, String>((tool, job, table, debugging))
     };
-    let (tool, job, table) = tokio::select! {
+    let (tool, job, table, debugging) = tokio::select! {
         started = starting => started?,
         // a job that is about to start ends with the connection
         ended = interrupts.first("the job was starting") => {
@@ -49,7 +53,7 @@ pub(crate) async fn job(
         map::lines(job.nspace(), &plan.apps, &table).iter().for_each(|line| console.put_line(line));
     }
     forward_stdin(&plan, &tool, &table)?;
-    if plan.stop_in_init {
+    if plan.stop_in_init && debugging.is_none() {
         console.say(format_args!(
             "ranks are waiting in init; run `pmix release {}` to resume them",
             job.nspace()
@@ -57,7 +61,7 @@ pub(crate) async fn job(
     }
     let apps = plan.apps.clone();
     let job = Job::InDvm(Box::new(InDvm::new(job, apps, table)));
-    let mut watch = Watch::new(plan, job, console, RecordPlace::Nowhere, None);
+    let mut watch = Watch::new(plan, job, console, RecordPlace::Nowhere, None).debugged(debugging);
     let ended = watch.until_done(interrupts).await;
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize failed");

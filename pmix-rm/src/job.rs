@@ -1,10 +1,11 @@
 //! The job of a run, which was started here, or by the head of a DVM.
 
 use std::collections::VecDeque;
+use std::future::Future;
 
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
 use pmix_tool::submit::{JobEnd, JobNews, SubmittedJob};
-use pmix_tool::{IofChannels, OutputChunk};
+use pmix_tool::{Error, IofChannels, OutputChunk};
 use pmix_types::{App, Nspace, ProcId, ProcInfo, Rank, Status};
 
 /// A job that runs.
@@ -49,6 +50,14 @@ impl Job {
         match self {
             Self::Here(job) => job.signal(signal),
             Self::InDvm(dvm) => dvm.signal(signal),
+        }
+    }
+
+    /// Ends all processes: first by a request, and after the grace period of their launchers by force.
+    pub(crate) fn terminate(&self) {
+        match self {
+            Self::Here(job) => job.terminate(),
+            Self::InDvm(dvm) => InDvm::send(dvm.job.terminate(), "end"),
         }
     }
 
@@ -117,11 +126,14 @@ impl InDvm {
     }
 
     fn signal(&self, signal: i32) {
-        let sent = self.job.signal(signal);
+        Self::send(self.job.signal(signal), "signal");
+    }
+
+    fn send(request: impl Future<Output = Result<(), Error>> + Send + 'static, what: &'static str) {
         tokio::spawn(async move {
-            if let Err(error) = sent.await {
+            if let Err(error) = request.await {
                 // it may just have ended
-                tracing::debug!(%error, signal, "cannot signal the job");
+                tracing::debug!(%error, what, "cannot control the job");
             }
         });
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::causes::with_causes;
 use crate::cli::{Plan, Stdin};
 use crate::console::Console;
-use crate::debugger::Debugging;
+use crate::debugger::Prepared;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::{Ending, Interrupts, NotRun};
 use crate::exit_code::NO_READER;
@@ -132,9 +132,7 @@ impl Run {
         console: &mut Console,
         interrupts: &mut Interrupts,
     ) -> Result<Ended, NotRun> {
-        let debug = plan.debug.clone();
-        let debugging =
-            Debugging::prepare(debug, (nspace.clone(), plan.ranks()), &self.dvm, plan.setup.grace).await?;
+        let debugging = Prepared::new(plan.debug.clone(), self.dvm.for_debuggers(), plan.setup.grace).await?;
         let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
             .on_failure(OnFailure::End { grace: plan.reaction });
         let mut directives = plan.binding.clone();
@@ -186,8 +184,9 @@ impl Run {
                 .say(format_args!("ranks are waiting in init; run `pmix release {nspace}` to resume them"));
         }
         let nodes = self.dvm.session.as_mut().map(|session| (session, self.dvm.host.clone()));
+        let debugging = debugging.map(|prepared| prepared.started(nspace, plan.ranks()));
         let watch = Watch::new(plan, Job::Here(job), console, self.records.clone(), nodes);
-        let mut watch = watch.debugged(debugging.map(Debugging::started));
+        let mut watch = watch.debugged(debugging);
         let ended = watch.until_done(&mut *interrupts).await;
         Ok(ended.map_err(|error| format!("{}: {error}", self.dvm.node))?)
     }

@@ -24,6 +24,8 @@ const MAX_BYTES: u64 = 64 * 1024;
 pub struct ServerInfo {
     /// Its address: `<nspace>.<rank>;unix:<path of its socket>`, or `<nspace>.<rank>;tcp4://<address>:<port>` of one of OpenPMIx.
     pub uri: String,
+    /// Its address for the C library: `<nspace>.<rank>;tcp4://<address>:<port>`. `None` if it does not speak the wire of that library.
+    pub native_uri: Option<String>,
     /// The server's own identity.
     pub proc: ProcId,
     /// Its process id.
@@ -67,6 +69,8 @@ impl ServerInfo {
         let (proc, socket) = parse_uri(uri).ok_or_else(|| {
             not_a_rendezvous("it has no record that begins with <namespace>.<rank>;unix:<absolute path>")
         })?;
+        let firsts = text.split("\n\n").filter_map(|record| record.lines().next()).map(str::trim);
+        let native_uri = firsts.map(str::to_owned).find(|uri| foreign::parse_uri(uri).is_some());
         let version = lines.next().filter(|version| !version.is_empty()).map(str::to_owned);
         let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
         let pid = lines.next().and_then(|line| line.parse().ok()).or_else(|| name.map(|(_, pid)| pid));
@@ -77,7 +81,18 @@ impl ServerInfo {
         let is_alive = is_alive(socket, &dir);
         let is_of_session =
             path.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"pmix.sys."));
-        Ok(Self { uri: uri.to_owned(), proc, pid, host, uid, version, dir, is_of_session, is_alive })
+        Ok(Self {
+            uri: uri.to_owned(),
+            native_uri,
+            proc,
+            pid,
+            host,
+            uid,
+            version,
+            dir,
+            is_of_session,
+            is_alive,
+        })
     }
 
     /// Whether it is a server of OpenPMIx, as those of Open MPI and PRRTE are, which speaks the wire of the C library only.
@@ -481,7 +496,7 @@ pub(crate) mod tests {
         let text = format!("srv.0;unix:{}\n0.1.0\n77\n0:0\n", socket.display());
         fs::write(&file, text).unwrap();
         let info = ServerInfo::read(&file).unwrap();
-        assert_eq!((info.pid, info.host, info.is_alive), (77, None, false));
+        assert_eq!((info.pid, info.host, info.is_alive, info.native_uri), (77, None, false, None));
         fs::write(&socket, "").unwrap();
         assert!(ServerInfo::read(&file).unwrap().is_alive);
         // before it the record of another wire, whose lines are not taken for ours
@@ -492,6 +507,7 @@ pub(crate) mod tests {
         fs::write(&file, both).unwrap();
         let second = ServerInfo::read(&file).unwrap();
         assert_eq!((&second.uri, second.pid, second.version.as_deref()), (&info.uri, 77, Some("0.1.0")));
+        assert_eq!(second.native_uri.as_deref(), Some("srv.0;tcp4://127.0.0.1:1"));
         fs::write(&file, "srv.0;unix:/s\n").unwrap();
         assert!(ServerInfo::read(&file).unwrap_err().to_string().contains("third line"));
         let missing = ServerInfo::read(dir.path().join("missing")).unwrap_err();

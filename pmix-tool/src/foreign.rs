@@ -40,6 +40,7 @@ pub(crate) fn read_record(path: &Path, text: &str, uid: u32) -> Option<ServerInf
     let pid = lines.next().and_then(|line| line.parse().ok()).or_else(|| name.map(|(_, pid)| pid))?;
     Some(ServerInfo {
         uri: uri.to_owned(),
+        native_uri: Some(uri.to_owned()),
         proc,
         pid,
         host: name.map(|(host, _)| host.to_owned()),

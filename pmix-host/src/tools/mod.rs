@@ -1,5 +1,6 @@
 //! Requests of processes and tools other than jobs, data and collectives.
 
+mod counts;
 mod elsewhere;
 mod groups;
 mod identity;
@@ -13,6 +14,7 @@ mod syslog;
 mod usage;
 mod why;
 
+pub(crate) use self::counts::of_all as counts_of_all;
 pub(crate) use self::identity::Identities;
 pub(crate) use self::iof::Forwarder;
 pub(crate) use self::job_control::Controller;

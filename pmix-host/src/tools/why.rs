@@ -10,6 +10,7 @@ use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook, WAITS, Wait};
 use pmix_types::{Directives, Info, ProcId, Query, Value, keys};
 
+use super::counts::{self, COUNTS};
 use super::elsewhere::{ask_nodes, may_see, named_and_visible, namespaces, nodes_of, of_procs, processes};
 use crate::internode::Site;
 use crate::jobs::JobTable;
@@ -117,6 +118,8 @@ impl Why {
                 ProcLook::write_all(&server.looks(&processes(&query.qualifiers).unwrap_or_default()).await)
             } else if *key == *USAGE.name() {
                 ProcUsage::write_all(&server.usage(&processes(&query.qualifiers).unwrap_or_default()).await)
+            } else if *key == *COUNTS.name() {
+                counts::write(server.stats().await)
             } else {
                 continue;
             };

@@ -8,12 +8,12 @@ pub(crate) struct DebugArgs {
     /// Start a debugger when all ranks wait in init: a command line in one word, of which a shell's quotes are understood. It has the
     /// terminal, PMIXRUN_JOB names the job, and PMIX_LAUNCHER_RNDZ_URI the server to attach to. If it ends without having released the job, the
     /// job goes on, or ends if the debugger has failed
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse, conflicts_with = "dvm")]
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) debug: Option<CommandLine>,
 
     /// Start a daemon of a debugger on each host of the job when all ranks wait in init: a command line in one word. It is a process of a job
     /// of its own, whose DEBUG_TARGET is this one
-    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse, conflicts_with = "dvm")]
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) debug_daemons: Option<CommandLine>,
 }
 

@@ -115,8 +115,6 @@ fn errors_say_what_to_do() {
         ("--debug 'd ./a", "a quote is not closed"),
         ("--debug-daemons # ./a", "no program is given"),
         ("-debug d --stdin 0 ./a", "'--stdin': the debugger of '--debug' has the standard input"),
-        ("--debug d --dvm only ./a", "'--dvm <WHERE>'"),
-        ("--dvm only --debug-daemons d ./a", "'--debug-daemons <COMMAND>'"),
         ("---np 2 ./a", "'---np'"),
         ("--env --bogus ./a", "--bogus"),
         ("./a : --json ./b", "before the first program"),

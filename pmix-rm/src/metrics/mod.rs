@@ -5,21 +5,35 @@ mod numbers;
 mod place;
 mod serve;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use pmix_host::StandardHost;
-use pmix_server::ServerHandle;
-use tokio::time::Instant;
+use pmix_server::ServerStats;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
 
 pub(crate) use door::Door;
 use numbers::Numbers;
 pub(crate) use place::MetricsPlace;
+
+/// Time between two questions to all nodes, however many read and however often.
+const APART: Duration = Duration::from_millis(100);
 
 /// What the numbers are read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     started: Instant,
     host: StandardHost,
-    /// Each with the name of its node.
-    servers: Vec<(String, ServerHandle)>,
+    told: Arc<Mutex<Option<Told>>>,
+}
+
+/// What the servers of all nodes have told.
+#[derive(Debug)]
+struct Told {
+    /// They were asked then.
+    asked: Instant,
+    servers: Vec<(String, Option<ServerStats>)>,
 }
 
 /// Answers scrapes until it is dropped.
@@ -41,17 +55,30 @@ impl Drop for Metrics {
 }
 
 impl Source {
-    pub(crate) fn new(host: StandardHost, servers: Vec<(String, ServerHandle)>) -> Self {
-        Self { started: Instant::now(), host, servers }
+    pub(crate) fn new(host: StandardHost) -> Self {
+        Self { started: Instant::now(), host, told: Arc::default() }
     }
 
     /// The numbers as they are now.
     async fn read(&self) -> Numbers {
-        let servers = self.servers.iter().map(async |(node, server)| (node.clone(), server.stats().await));
-        Numbers {
-            uptime: self.started.elapsed(),
-            servers: futures::future::join_all(servers).await,
-            host: self.host.stats(),
+        let servers = self.servers().await;
+        Numbers { uptime: self.started.elapsed(), servers, host: self.host.stats() }
+    }
+
+    /// What the servers of all nodes tell. Those who come while they are being asked wait for the next question, which is one for all of
+    /// them.
+    async fn servers(&self) -> Vec<(String, Option<ServerStats>)> {
+        let came = Instant::now();
+        let mut told = self.told.lock().await;
+        if let Some(told) = &*told {
+            if told.asked >= came {
+                return told.servers.clone();
+            }
+            sleep_until(told.asked + APART).await;
         }
+        let asked = Instant::now();
+        let servers = self.host.server_stats().await;
+        *told = Some(Told { asked, servers: servers.clone() });
+        servers
     }
 }

@@ -17,8 +17,8 @@ use prometheus_client::registry::Registry;
 pub(super) struct Numbers {
     pub(super) uptime: Duration,
     pub(super) host: HostStats,
-    /// Of each server of this process, with the name of its node.
-    pub(super) servers: Vec<(String, ServerStats)>,
+    /// Of the server of each node, with the name of the node; `None` of one that has not told them in time.
+    pub(super) servers: Vec<(String, Option<ServerStats>)>,
 }
 
 /// States that are told also if no process is in them.
@@ -50,8 +50,13 @@ impl Collector for Numbers {
         out.info("pmix", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
         out.gauge("pmix_uptime_seconds", "Time since the servers are up", self.uptime.as_secs_f64())?;
         of_host(self, &mut out)?;
-        of_servers(&self.servers, &mut out)?;
-        of_collectives(&self.servers, &mut out)
+        let up = self.servers.iter().map(|(node, told)| (node, u64::from(told.is_some())));
+        let help = "Whether the server of a node has told its numbers in time: 1 or 0";
+        out.family((Gauge, "pmix_server_up", help), "node", up)?;
+        let told = self.servers.iter().filter_map(|(node, told)| Some((node.as_str(), told.as_ref()?)));
+        let servers: Vec<_> = told.collect();
+        of_servers(&servers, &mut out)?;
+        of_collectives(&servers, &mut out)
     }
 }
 
@@ -77,13 +82,13 @@ fn of_host(numbers: &Numbers, out: &mut Out<'_>) -> Result<(), Error> {
     }
 }
 
-/// What servers in this process have done.
-fn of_servers(servers: &[(String, ServerStats)], out: &mut Out<'_>) -> Result<(), Error> {
+/// What servers have done.
+fn of_servers(servers: &[(&str, &ServerStats)], out: &mut Out<'_>) -> Result<(), Error> {
     let connections = "Processes connected with a server now";
     let mut metric = out.describe("pmix_server_connections", connections, Gauge)?;
     for (node, stats) in servers {
         for (kind, count) in [("client", stats.clients), ("tool", stats.tools)] {
-            metric.encode_family(&[("node", node.as_str()), ("kind", kind)])?.encode_gauge(&count)?;
+            metric.encode_family(&[("node", *node), ("kind", kind)])?.encode_gauge(&count)?;
         }
     }
     type Part = fn(&ServerStats) -> u64;
@@ -110,17 +115,16 @@ fn of_servers(servers: &[(String, ServerStats)], out: &mut Out<'_>) -> Result<()
         (Gauge, "waiting", "Requests and upcalls that wait now", |stats| stats.waiting),
     ];
     for (kind, name, help, part) in all {
-        let of_each = servers.iter().map(|(node, stats)| (node.as_str(), part(stats)));
+        let of_each = servers.iter().map(|(node, stats)| (*node, part(stats)));
         out.family((kind, &format!("pmix_server_{name}"), help), "node", of_each)?;
     }
     Ok(())
 }
 
-/// Collectives of servers in this process.
-fn of_collectives(servers: &[(String, ServerStats)], out: &mut Out<'_>) -> Result<(), Error> {
-    let all = || {
-        servers.iter().flat_map(|(node, stats)| kinds(stats).map(move |(kind, of)| (node.as_str(), kind, of)))
-    };
+/// Collectives of servers.
+fn of_collectives(servers: &[(&str, &ServerStats)], out: &mut Out<'_>) -> Result<(), Error> {
+    let all =
+        || servers.iter().flat_map(|(node, stats)| kinds(stats).map(move |(kind, of)| (*node, kind, of)));
     let help = "Collective operations that have ended on the node";
     let mut metric = out.describe("pmix_collectives", help, Counter)?;
     for (node, kind, stats) in all() {

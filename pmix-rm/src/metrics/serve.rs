@@ -111,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_asks_nothing_or_reads_nothing_is_disconnected() {
         let host = StandardHost::new(LocalLauncher::new("here"), MemoryExchange::single("here"));
-        let source = Source::new(host, Vec::new());
+        let source = Source::new(host);
         let begin = Instant::now();
         for words in ["", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"] {
             let (mut here, there) = duplex(64);

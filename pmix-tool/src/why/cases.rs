@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::ProcId;
-use pmix_types::why::{ProcSet, Wait};
+use pmix_types::why::{DEBUGGER_RELEASE, ProcSet, Wait};
 
 use super::Why;
 use super::gather::is_unanswered;
@@ -88,7 +88,7 @@ impl Kind {
             "get" => Self::Get,
             "get of another node" => Self::HeldGet,
             "lookup" => Self::Lookup,
-            "debugger release" => Self::Release,
+            DEBUGGER_RELEASE => Self::Release,
             _ if requests > 0 => Self::Request,
             _ => Self::Collective,
         }

@@ -21,6 +21,9 @@ const AT_HOST: Key<bool> = Key::new("rs.pmix.wait.at_host", DataType::BOOL);
 const STATUS: Key<Status> = Key::new("rs.pmix.wait.status", DataType::STATUS);
 const ERROR: Key<String> = Key::new("rs.pmix.wait.error", DataType::STRING);
 
+/// The [`Wait::operation`] of a process that waits for a debugger to release it.
+pub const DEBUGGER_RELEASE: &str = "debugger release";
+
 /// An operation that is not complete.
 ///
 /// A collective has one for each round that is open. All other operations are requests of one process.
@@ -70,6 +73,12 @@ impl Wait {
     #[must_use]
     pub fn is_collective(&self) -> bool {
         self.expected.len() > 1 || self.expected != self.arrived
+    }
+
+    /// Whether a process waits for a debugger to release it: it is ready for one, in init or where it has said so itself.
+    #[must_use]
+    pub fn is_for_debugger(&self) -> bool {
+        self.operation == DEBUGGER_RELEASE
     }
 
     /// The waits in a value of [`WAITS`](super::WAITS); none in any other value. Fields that cannot be read are left

@@ -1,10 +1,11 @@
 //! `pmixrun --debug` and `--debug-daemons`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pmix_tests::{Running, example, pmixrun, processes_of, program, rank_program, run, within};
+use pmix_tests::{Running, TestDvm, example, pmixrun, processes_of, program, rank_program, run, within};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// `pmixrun` with these options, and a job of two ranks that end with code 3, and may fail without being called off.
@@ -198,4 +199,132 @@ fn dbg_01_a_daemon_that_always_writes_does_not_outlast_the_job() {
     assert_eq!(command.status().unwrap().code(), Some(3));
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     assert_eq!(processes_of(dir.path()), []);
+}
+
+/// `pmixrun` in this DVM with these options, and the same job, a rank on each of two nodes.
+fn debugged_in(dvm: &TestDvm, options: &[&str]) -> Command {
+    let ranks = rank_program();
+    let job = [
+        "--grace",
+        "1",
+        "--host",
+        "a,b",
+        "--map-by",
+        "node",
+        "-n",
+        "2",
+        ranks.to_str().unwrap(),
+        "fence-then-exit",
+        "3",
+    ];
+    let mut command = dvm.pmixrun(&[options, &job].concat());
+    command.env("PMIX", program("pmix-tool", "pmix"));
+    command
+}
+
+async fn dvm_of_two() -> TestDvm {
+    TestDvm::here("a:8,b:8", "exec \"$@\"", &["--grace", "1"]).await
+}
+
+#[tokio::test]
+async fn ini_09_in_a_dvm_the_debugger_starts_when_all_ranks_of_its_job_wait() {
+    let dvm = dvm_of_two().await;
+    let tool = example("query_tool");
+    // another job that waits for a debugger
+    let rank = rank_program();
+    let waits = ["--stop-in-init", "-n", "2", rank.to_str().unwrap(), "fence-then-exit", "0"];
+    let other = Running::start(dvm.pmixrun(&waits));
+    let listed = || run(dvm.pmix(&["why"], &[])).1;
+    within(async {
+        while !listed().contains("debugger") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let text = format!(
+        r#"read word; echo "read $word"; {} && $PMIX why "$PMIXRUN_JOB" && {RELEASE}"#,
+        tool.display()
+    );
+    let mut job = Running::start_with_input(debugged_in(&dvm, &["--debug", &script(&text)]));
+    job.write("what is typed\n").await;
+    assert_eq!(job.line().await.as_deref(), Some("read what is typed"));
+    let (status, out, err) = job.end().await;
+    assert_eq!((status.code(), said(&err)), (Some(3), vec![]), "{out}{err}");
+    assert_eq!(out.matches("connected to").count(), 2, "{out}");
+    assert!(out.contains(" for a debugger; `pmix release"), "{out}");
+    // nobody has released the other
+    let nspace = run(dvm.pmix(&["ps"], &["--json"])).1;
+    let jobs: serde_json::Value = serde_json::from_str(&nspace).unwrap();
+    let nspace = jobs["servers"][0]["jobs"][0]["nspace"].as_str().unwrap_or_else(|| panic!("{jobs}"));
+    assert_eq!(run(dvm.pmix(&["release"], &[nspace])).0, Some(0));
+    let (status, out, err) = other.end().await;
+    assert!(status.success(), "{out}{err}");
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
+}
+
+#[tokio::test]
+async fn in_a_dvm_what_a_debugger_has_not_released_goes_on_or_ends_as_elsewhere() {
+    let dvm = dvm_of_two().await;
+    let goes_on = ["pmixrun: the debugger ended without releasing the job, which goes on now"];
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug", "true"]));
+    assert_eq!((code, said(&err)), (Some(3), goes_on.to_vec()), "{out}{err}");
+
+    let (code, out, err) = run(debugged_in(&dvm, &["--json", "--debug", "sh -c 'exit 7'"]));
+    let failed = "pmixrun: the debugger failed (exit status: 7) before releasing the job; ending the job";
+    assert_eq!((code, said(&err)), (Some(1), vec![failed]), "{out}{err}");
+    assert!(out.contains(r#""ended_by":"debugger""#) && !out.contains("connected to"), "{out}");
+
+    let late = script(&format!("{RELEASE}; exit 7"));
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug", &late]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
+}
+
+#[tokio::test]
+async fn dbg_01_in_a_dvm_a_daemon_on_each_node_finds_the_job_and_does_not_outlast_it() {
+    let dvm = dvm_of_two().await;
+    let daemon = format!("{} debug", rank_program().display());
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", &daemon]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    for rank in 0..2 {
+        assert!(out.contains(&format!("daemon {rank} looks at {rank} of ")), "{out}");
+    }
+    let at = |words: &str| out.find(words).unwrap();
+    assert!(at("daemon 1 looks") < at("fencing") && out.matches("fencing").count() == 2, "{out}");
+
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", "false"]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(err.contains("daemons failed (exit code 1) before releasing the job; ending the job"), "{err}");
+
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", "no-such-daemon", "--debug", "cat"]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(
+        err.contains("the daemons of the debugger do not start: ") && err.contains("no-such-daemon"),
+        "{err}"
+    );
+
+    let look = script(&format!("$PMIX ps && {RELEASE}"));
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", "sleep 1000", "--debug", &look]));
+    assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
+    // more than one server of the DVM tells of them
+    let daemons: BTreeSet<_> = out.lines().filter(|line| line.ends_with("sleep")).collect();
+    assert_eq!(daemons.len(), 2, "{out}");
+    let (code, out, err) = run(dvm.pmix(&["ps"], &["--json"]));
+    assert!(code == Some(0) && out.contains(r#""jobs": []"#), "{out}{err}");
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
+}
+
+#[tokio::test]
+async fn in_a_dvm_debuggers_of_the_c_library_find_the_server_too() {
+    let dvm = TestDvm::alone().await;
+    let debugger = script("echo \"$PMIX_LAUNCHER_RNDZ_URI\"");
+    for place in ["only", dvm.uri()] {
+        let mut command = dvm.command(program("pmix-rm", "pmixrun"));
+        let rank = rank_program();
+        command.args(["--dvm", place, "--debug", &debugger]).arg(rank).args(["fence-then-exit", "0"]);
+        let (code, out, err) = run(command);
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.lines().any(|line| line.contains(";tcp4://")), "{out}");
+    }
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
 }

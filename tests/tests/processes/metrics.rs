@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use pmix_tests::scrape::{ask, connect, is_closed};
 use pmix_tests::{OtherUser, Running, Scrape, TestDvm, pmixrun, rank_program, run};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A head whose numbers are at a socket.
 async fn head() -> (TestDvm, tempfile::TempDir, String) {
@@ -251,4 +252,43 @@ fn a_place_in_use_ends_a_run_before_it_starts() {
     let (code, _, err) = run(pmixrun(dir.path(), &["--dvm", "only", "--metrics", "./m", "echo", "ran"]));
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("give it to pmixd --head"), "{err}");
+}
+
+#[tokio::test]
+async fn servers_of_all_nodes_are_counted_and_one_that_hangs_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (place, pid) = (path("metrics"), path("pid"));
+    let starts = format!("test $host != b || echo $$ > {pid}; exec \"$@\"");
+    let dvm = TestDvm::here("a:2,b:1", &starts, &["--metrics", &place]).await;
+    let rank = rank_program();
+    let (code, out, err) = run(dvm.submit(&["-n", "3", rank.to_str().unwrap(), "fences", "4"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let scrape = Scrape::of(&place);
+    for (node, ranks) in [("a", 2.0), ("b", 1.0)] {
+        // each with one before it
+        let fences =
+            format!(r#"pmix_collectives_total{{node="{node}",operation="fence",result="succeeded"}}"#);
+        assert_eq!(scrape.value(&fences), 8.0, "{node}");
+        let admitted = format!("pmix_server_connections_admitted_total{{node=\"{node}\"}}");
+        assert_eq!(scrape.value(&admitted), ranks, "{node}");
+    }
+    let up = |scrape: &Scrape| scrape.value("pmix_server_up{node=\"b\"}");
+    assert_eq!((scrape.sum("pmix_server_up", ""), up(&scrape)), (3.0, 1.0), "{}", scrape.text);
+
+    let daemon = Pid::from_raw(std::fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    let begin = Instant::now();
+    let scrape = Scrape::of(&place);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!((scrape.sum("pmix_server_up", ""), up(&scrape)), (2.0, 0.0), "{}", scrape.text);
+    assert_eq!(scrape.sum("pmix_server_requests_total", "\"b\""), 0.0);
+    assert!(scrape.sum("pmix_server_requests_total", "\"a\"") > 0.0);
+    kill_process(daemon, Signal::CONT).unwrap();
+    Scrape::until(&place, |scrape| up(scrape) == 1.0);
+
+    kill_process(daemon, Signal::KILL).unwrap();
+    let scrape = Scrape::until(&place, |scrape| scrape.value("pmix_nodes{state=\"lost\"}") == 1.0);
+    assert_eq!(up(&scrape), 0.0, "{}", scrape.text);
+    dvm.stop(|_, _| ()).await;
 }

@@ -1,8 +1,10 @@
-//! What looks at a job from its beginning: the debugger of `--debug`, and the daemons of `--debug-daemons`.
+//! What looks at a job from its beginning, here or in a DVM: the debugger of `--debug`, and the daemons of `--debug-daemons`.
 //!
 //! The ranks stop in init. When all are there, daemons are started beside them, and then the debugger, which has the terminal. If the
 //! debugger ends without having released the ranks, or the daemons where there is no debugger, the job goes on, or is ended if they have
 //! failed.
+
+mod server;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,20 +12,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use pmix_host::{JobReport, JobStart, LaunchReport, OnFailure, RunningJob, StandardHost, StartError};
-use pmix_server::client::{EventStream, ServerClient};
+use pmix_host::{JobReport, LaunchReport};
 use pmix_types::keys::env::LAUNCHER_RNDZ_URI;
-use pmix_types::message::Failure;
-use pmix_types::{App, DataRange, Directives, Event, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{App, Directives, Event, Nspace, ProcId, Rank, Status, keys};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::causes::with_causes;
+use self::server::{Daemons, Events};
 use crate::cli::{CommandLine, DebugArgs};
-use crate::dvm::Dvm;
 use crate::ending::until;
+use crate::job::Job;
+
+pub(crate) use self::server::Server;
 
 /// The variable that names the job to a debugger and its daemons.
 const JOB: &str = "PMIXRUN_JOB";
@@ -44,94 +46,93 @@ pub(crate) enum News {
     GivenUp(String),
 }
 
-/// A debugger and its daemons, from before the job starts to their ends.
+/// What is ready before the job starts, so that nothing that its ranks say is missed.
+pub(crate) struct Prepared {
+    wanted: DebugArgs,
+    grace: Duration,
+    server: Server,
+    ready: Events,
+}
+
+/// A debugger and its daemons, from the start of the job to their ends.
 pub(crate) struct Debugging {
     wanted: DebugArgs,
     job: Nspace,
-    /// The job of the daemons.
-    daemon_job: Nspace,
     /// How long daemons may outlast the job.
     grace: Duration,
-    /// The address of the server.
-    uri: String,
-    client: ServerClient,
-    host: StandardHost,
-    ready: EventStream,
-    releases: EventStream,
+    server: Server,
+    ready: Events,
     /// Ranks that are not in init yet.
     absent: BTreeSet<Rank>,
-    /// Ranks that are not released.
-    held: BTreeSet<Rank>,
     overdue_at: Option<Instant>,
-    starting: Option<JoinHandle<Result<RunningJob, StartError>>>,
-    daemons: Option<RunningJob>,
+    starting: Option<JoinHandle<Result<Job, String>>>,
+    daemons: Option<Job>,
     debugger: Option<Child>,
+    /// Those who were to release the ranks are gone; whether they have done so is asked.
+    leaving: Option<Leaving>,
     /// Nothing more is started.
     is_over: bool,
     /// When daemons that have outlasted the job are asked to end.
     end_at: Option<Instant>,
 }
 
-impl Debugging {
-    /// Prepares for a job that is about to start; afterwards nothing that its ranks say is missed.
+/// Who has left the ranks, and the failure, if it was one.
+struct Leaving {
+    who: &'static str,
+    failure: Option<String>,
+    /// Whether a rank waits still.
+    held: JoinHandle<Result<bool, String>>,
+}
+
+impl Prepared {
+    /// Prepares for a job that is about to start; `None` if nothing is to look at it.
     ///
     /// # Errors
     /// What to tell the user.
-    pub(crate) async fn prepare(
+    pub(crate) async fn new(
         wanted: DebugArgs,
-        (job, ranks): (Nspace, usize),
-        dvm: &Dvm,
+        server: Option<Server>,
         grace: Duration,
     ) -> Result<Option<Self>, String> {
-        let Some(server) = dvm.server().filter(|_| wanted.is_any()) else { return Ok(None) };
-        let client = server.client();
-        let failed = |failure: Failure| failure.to_string();
-        let ready = client.events([Status::READY_FOR_DEBUG]).await.map_err(failed)?;
-        let releases = client.events([Status::DEBUGGER_RELEASE]).await.map_err(failed)?;
-        let daemon_job = Nspace::new(format!("{job}.debugger")).map_err(|error| error.to_string())?;
-        let all: BTreeSet<_> =
-            (0..ranks).filter_map(|rank| Rank::new(u32::try_from(rank).ok()?).ok()).collect();
-        Ok(Some(Self {
+        let Some(server) = server.filter(|_| wanted.is_any()) else { return Ok(None) };
+        let ready = server.events(Status::READY_FOR_DEBUG).await?;
+        Ok(Some(Self { wanted, grace, server, ready }))
+    }
+
+    /// The job has started, with so many ranks.
+    pub(crate) fn started(self, job: Nspace, ranks: usize) -> Debugging {
+        let Self { wanted, grace, server, ready } = self;
+        Debugging {
             wanted,
             job,
-            daemon_job,
             grace,
-            // in the words of the C library, if they are understood: all others find the server by its name in there
-            uri: server.native_uri().unwrap_or_else(|| server.uri().to_owned()),
-            client,
-            host: dvm.host.clone(),
+            server,
             ready,
-            releases,
-            held: all.clone(),
-            absent: all,
-            overdue_at: None,
+            absent: (0..ranks).filter_map(|rank| Rank::new(u32::try_from(rank).ok()?).ok()).collect(),
+            overdue_at: Some(Instant::now() + OVERDUE),
             starting: None,
             daemons: None,
             debugger: None,
+            leaving: None,
             is_over: false,
             end_at: None,
-        }))
+        }
     }
+}
 
-    /// The job has started.
-    pub(crate) fn started(mut self) -> Self {
-        self.overdue_at = Some(Instant::now() + OVERDUE);
-        self
-    }
-
+impl Debugging {
     /// Takes one step, after which it may [have ended](Self::has_ended). Cancel-safe.
     pub(crate) async fn next(&mut self, takes_output: bool) -> Option<News> {
         tokio::select! {
-            // a release that is there when a debugger ends has come first
             biased;
-            Some(event) = self.releases.recv() => self.on_release(&event),
             Some(event) = self.ready.recv(), if !self.absent.is_empty() => self.on_ready(&event),
             started = join(&mut self.starting) => self.on_daemons(started),
             status = wait(&mut self.debugger) => self.on_end_of_debugger(status),
+            held = answer(&mut self.leaving) => self.on_left(held),
             () = until(self.overdue_at) => self.on_overdue(),
             () = until(self.end_at) => {
                 self.end_at = None;
-                self.daemons.as_ref().inspect(|daemons| daemons.terminate());
+                self.daemons.as_ref().inspect(|job| job.terminate());
                 None
             }
             // last, because there may always be some
@@ -146,7 +147,7 @@ impl Debugging {
 
     /// Whether there is nothing to wait for any more once the job has ended.
     pub(crate) const fn has_ended(&self) -> bool {
-        self.debugger.is_none() && self.daemons.is_none() && self.starting.is_none()
+        self.debugger.is_none() && self.daemons.is_none() && self.starting.is_none() && self.leaving.is_none()
     }
 
     /// Nothing more is started; daemons have some time to end. Returns what the user is to know.
@@ -179,32 +180,28 @@ impl Debugging {
             self.absent.remove(&event.source.rank);
         }
         // ranks whose news were too many to be kept are there, too
-        let missed = usize::try_from(self.ready.missed()).unwrap_or(usize::MAX);
-        if self.absent.len() > missed || self.is_over {
+        if self.absent.len() > self.ready.missed() || self.is_over {
             return None;
         }
         self.absent.clear();
         self.overdue_at = None;
         let Some(line) = self.wanted.debug_daemons.clone() else { return self.start_debugger() };
-        let (host, start) = (self.host.clone(), self.daemons_of(line));
-        self.starting = Some(tokio::spawn(async move { host.start_job(start).await }));
+        let start = self.server.clone().start(self.daemons_of(line));
+        self.starting = Some(tokio::spawn(start));
         None
     }
 
-    /// Daemons are a job of their own, which is the child of none: how they end does not matter to the job that they look at.
-    fn daemons_of(&self, CommandLine { program, args }: CommandLine) -> JobStart {
+    fn daemons_of(&self, CommandLine { program, args }: CommandLine) -> Daemons {
         let mut app = App::new(program, 1).args(args).env(JOB, self.job.as_str());
         app.cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
         let directives = Directives::new()
             .require(&keys::DEBUG_TARGET, ProcId::wildcard(self.job.clone()))
             .require(&keys::DEBUG_DAEMONS_PER_NODE, 1_u16)
             .require(&keys::BINDTO, "none");
-        JobStart::new(self.daemon_job.clone(), vec![app])
-            .on_failure(OnFailure::Continue)
-            .directives(directives)
+        Daemons { nspace: format!("{}.debugger", self.job), app, directives }
     }
 
-    fn on_daemons(&mut self, started: Result<RunningJob, String>) -> Option<News> {
+    fn on_daemons(&mut self, started: Result<Job, String>) -> Option<News> {
         match started {
             Ok(daemons) => {
                 self.daemons = Some(daemons);
@@ -219,31 +216,18 @@ impl Debugging {
     fn start_debugger(&mut self) -> Option<News> {
         let CommandLine { program, args } = self.wanted.debug.as_ref().filter(|_| !self.is_over)?;
         let mut command = Command::new(program);
-        command.args(args).env(JOB, self.job.as_str()).env(LAUNCHER_RNDZ_URI, &self.uri);
-        command.kill_on_drop(true);
-        match command.spawn() {
+        command.args(args).env(JOB, self.job.as_str()).kill_on_drop(true);
+        let child = self
+            .server
+            .uri()
+            .and_then(|uri| command.env(LAUNCHER_RNDZ_URI, uri).spawn().map_err(|error| error.to_string()));
+        match child {
             Ok(child) => {
                 self.debugger = Some(child);
                 None
             }
             Err(error) => Some(News::GivenUp(format!("the debugger {program} does not start: {error}"))),
         }
-    }
-
-    fn on_release(&mut self, event: &Event) -> Option<News> {
-        let job = &self.job;
-        let released = |rank: &Rank| match event.range {
-            DataRange::CUSTOM => {
-                let proc = ProcId::new(job.clone(), *rank);
-                event.custom_range().iter().any(|to| to.matches(&proc))
-            }
-            DataRange::NAMESPACE => event.source.nspace == *job,
-            DataRange::SESSION | DataRange::GLOBAL => true,
-            // it reaches no rank, or not those of other nodes
-            _ => false,
-        };
-        self.held.retain(|rank| !released(rank));
-        None
     }
 
     fn on_overdue(&mut self) -> Option<News> {
@@ -269,22 +253,36 @@ impl Debugging {
     }
 
     /// Those who were to release the ranks are gone.
-    fn left(&mut self, who: &str, failure: Option<String>) -> Option<News> {
-        match (self.held.is_empty(), failure) {
-            (true, failure) => {
+    fn left(&mut self, who: &'static str, failure: Option<String>) -> Option<News> {
+        let held = tokio::spawn(self.server.clone().is_held(self.job.clone()));
+        self.leaving = Some(Leaving { who, failure, held });
+        None
+    }
+
+    fn on_left(
+        &mut self,
+        (who, failure, held): (&str, Option<String>, Result<bool, String>),
+    ) -> Option<News> {
+        if self.is_over {
+            return None;
+        }
+        match (held, failure) {
+            (Ok(false), failure) => {
                 tracing::debug!(who, ?failure, "the end after the release");
                 None
             }
-            (false, Some(failure)) => {
+            // the job has just ended
+            (Err(error), failure) => {
+                tracing::debug!(%error, who, ?failure, "cannot ask whether the ranks wait still");
+                None
+            }
+            (Ok(true), Some(failure)) => {
                 Some(News::GivenUp(format!("{who} failed ({failure}) before releasing the job")))
             }
-            (false, None) => {
-                self.held.clear();
-                let client = self.client.clone();
-                let job = self.job.clone();
+            (Ok(true), None) => {
+                let release = self.server.clone().release(self.job.clone());
                 tokio::spawn(async move {
-                    let release = client.notify(Status::DEBUGGER_RELEASE).non_default();
-                    if let Err(error) = release.custom_range([ProcId::wildcard(job)]).await {
+                    if let Err(error) = release.await {
                         tracing::warn!(%error, "cannot release the job");
                     }
                 });
@@ -293,9 +291,9 @@ impl Debugging {
         }
     }
 
-    fn on_report(&mut self, report: Option<JobReport>) -> Option<News> {
+    fn on_report(&mut self, report: Result<JobReport, String>) -> Option<News> {
         match report {
-            Some(JobReport::Done(outcome)) => {
+            Ok(JobReport::Done(outcome)) => {
                 (self.daemons, self.end_at) = (None, None);
                 // a debugger that is there releases the ranks
                 if self.wanted.debug.is_some() || self.is_over {
@@ -304,17 +302,19 @@ impl Debugging {
                 let failure = (outcome.exit_code != 0).then(|| format!("exit code {}", outcome.exit_code));
                 self.left("the debugger's daemons", failure)
             }
-            Some(JobReport::Failed { proc, node, program, exit }) => {
-                let said =
-                    format!("daemon {} of the debugger ({program}) on {node} failed: {exit}", proc.rank);
+            Ok(JobReport::Failed { proc, node, program, exit }) => {
+                // the node is unknown if a job of a DVM ends before its process table can be read
+                let place = if node.is_empty() { String::new() } else { format!(" on {node}") };
+                let said = format!("daemon {} of the debugger ({program}){place} failed: {exit}", proc.rank);
                 (!self.is_over).then_some(News::Said(said))
             }
-            Some(report @ JobReport::Proc(LaunchReport::Output { .. })) => Some(News::Daemon(report)),
-            Some(report) => {
+            Ok(report @ JobReport::Proc(LaunchReport::Output { .. })) => Some(News::Daemon(report)),
+            Ok(report) => {
                 tracing::debug!(?report, "daemons of the debugger");
                 None
             }
-            None => {
+            Err(why) => {
+                tracing::warn!(why, "daemons of the debugger");
                 self.daemons = None;
                 None
             }
@@ -331,16 +331,19 @@ impl Debugging {
 }
 
 /// Waits for daemons that are being started, or for ever.
-async fn join(
-    starting: &mut Option<JoinHandle<Result<RunningJob, StartError>>>,
-) -> Result<RunningJob, String> {
+async fn join(starting: &mut Option<JoinHandle<Result<Job, String>>>) -> Result<Job, String> {
     let Some(handle) = starting else { return std::future::pending().await };
     let started = handle.await;
     *starting = None;
-    match started {
-        Ok(started) => started.map_err(|error| with_causes(&error)),
-        Err(error) => Err(error.to_string()),
-    }
+    started.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// Waits for the answer whether a rank waits still, or for ever.
+async fn answer(leaving: &mut Option<Leaving>) -> (&'static str, Option<String>, Result<bool, String>) {
+    let Some(Leaving { held, .. }) = leaving else { return std::future::pending().await };
+    let held = held.await.unwrap_or_else(|error| Err(error.to_string()));
+    let (who, failure) = leaving.take().map_or(("", None), |left| (left.who, left.failure));
+    (who, failure, held)
 }
 
 async fn wait(debugger: &mut Option<Child>) -> io::Result<ExitStatus> {
@@ -350,7 +353,7 @@ async fn wait(debugger: &mut Option<Child>) -> io::Result<ExitStatus> {
     }
 }
 
-async fn report(daemons: &mut Option<RunningJob>) -> Option<JobReport> {
+async fn report(daemons: &mut Option<Job>) -> Result<JobReport, String> {
     match daemons {
         Some(job) => job.next_report().await,
         None => std::future::pending().await,

@@ -1,0 +1,173 @@
+//! The server of a job that is debugged: that of this process, or one of a DVM.
+
+use std::fmt::Display;
+
+use pmix_host::{JobStart, OnFailure, StandardHost};
+use pmix_server::client::{self, ServerClient};
+use pmix_tool::submit::Submitter;
+use pmix_tool::{EventError, EventStream, IofChannels, ServerInfo, Tool, discover};
+use pmix_types::why::{WAITS, Wait};
+use pmix_types::{App, Directives, Event, Info, Nspace, ProcId, Query, Status, Value, keys};
+
+use crate::causes::with_causes;
+use crate::job::{InDvm, Job};
+
+/// Unread events that are held; those of other jobs of a DVM come, too.
+const UNREAD: usize = 16_384;
+
+/// A server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) enum Server {
+    Here { client: ServerClient, host: StandardHost, uri: String },
+    InDvm { tool: Tool, submitter: Submitter },
+}
+
+/// Events of one kind.
+pub(super) enum Events {
+    Here(client::EventStream),
+    InDvm { events: EventStream, missed: u64 },
+}
+
+/// Daemons that are to start, a job of their own.
+pub(super) struct Daemons {
+    /// The namespace of that job, if this process chooses it.
+    pub(super) nspace: String,
+    pub(super) app: App,
+    pub(super) directives: Directives,
+}
+
+impl Server {
+    /// Where debuggers attach: in the words of the C library, if they are understood, because all others find the server by its name in
+    /// there.
+    ///
+    /// # Errors
+    /// The tool is not attached any more.
+    pub(super) fn uri(&self) -> Result<String, String> {
+        match self {
+            Self::Here { uri, .. } => Ok(uri.clone()),
+            Self::InDvm { tool, .. } => {
+                let server = tool.server().map_err(text)?;
+                // one that was selected by its address is found by it
+                let same = |info: &ServerInfo| info.uri == server.uri();
+                let found = || discover().ok()?.into_iter().find(same);
+                let native = server.info().cloned().or_else(found).and_then(|info| info.native_uri);
+                Ok(native.unwrap_or_else(|| server.uri().to_owned()))
+            }
+        }
+    }
+
+    /// Registers for events with this code.
+    ///
+    /// # Errors
+    /// What to tell the user.
+    pub(super) async fn events(&self, code: Status) -> Result<Events, String> {
+        match self {
+            Self::Here { client, .. } => client.events([code]).await.map(Events::Here).map_err(text),
+            Self::InDvm { tool, .. } => {
+                let events = tool.client().events([code]).capacity(UNREAD).await.map_err(text)?;
+                Ok(Events::InDvm { events, missed: 0 })
+            }
+        }
+    }
+
+    /// Starts daemons. They are the child of no job: how they end does not matter to the job that they look at.
+    ///
+    /// # Errors
+    /// What to tell the user.
+    pub(super) async fn start(self, daemons: Daemons) -> Result<Job, String> {
+        let Daemons { nspace, app, directives } = daemons;
+        match self {
+            Self::Here { host, .. } => {
+                let nspace = Nspace::new(nspace).map_err(text)?;
+                let start =
+                    JobStart::new(nspace, vec![app]).on_failure(OnFailure::Continue).directives(directives);
+                host.start_job(start).await.map(Job::Here).map_err(|error| with_causes(&error))
+            }
+            Self::InDvm { tool, submitter } => {
+                let output = IofChannels::STDOUT | IofChannels::STDERR;
+                let apps = vec![app];
+                let job = submitter.submit(apps.clone(), directives, output).await.map_err(text)?;
+                // they may have ended already
+                let table = tool.proc_table(job.nspace()).await.unwrap_or_default();
+                Ok(Job::InDvm(Box::new(InDvm::new(job, apps, table))))
+            }
+        }
+    }
+
+    /// Releases the processes of a job that wait in init.
+    ///
+    /// # Errors
+    /// What to log.
+    pub(super) async fn release(self, job: Nspace) -> Result<(), String> {
+        let job = [ProcId::wildcard(job)];
+        match self {
+            Self::Here { client, .. } => {
+                client.notify(Status::DEBUGGER_RELEASE).non_default().custom_range(job).await.map_err(text)
+            }
+            Self::InDvm { tool, .. } => {
+                let release = tool.client().notify(Status::DEBUGGER_RELEASE);
+                release.non_default().custom_range(job).await.map_err(text)
+            }
+        }
+    }
+
+    /// Whether a process of a job waits for its release, on any node.
+    ///
+    /// # Errors
+    /// What to log: nobody knows.
+    pub(super) async fn is_held(self, job: Nspace) -> Result<bool, String> {
+        let query = Query::new(&WAITS).qualifier(&keys::NSPACE, &job);
+        let waits = match self {
+            Self::Here { client, .. } => {
+                let reply = client.query([query]).await.map_err(text)?;
+                value_in(&reply.results).map(Wait::read_all)
+            }
+            Self::InDvm { tool, .. } => {
+                tool.query([query]).await.map_err(text)?.get_value(WAITS).map(Wait::read_all)
+            }
+        };
+        let waits = waits.ok_or("the server does not tell what waits")?;
+        Ok(waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[&job])))
+    }
+}
+
+impl Events {
+    /// The next one; `None` once there can be no more. Cancel-safe.
+    pub(super) async fn recv(&mut self) -> Option<Event> {
+        match self {
+            Self::Here(events) => events.recv().await,
+            Self::InDvm { events, missed } => loop {
+                match events.recv().await? {
+                    Ok(event) => return Some(event),
+                    // an event that was not missed follows
+                    Err(EventError::Lagged { missed: more, .. }) => *missed += more,
+                    Err(error) => {
+                        tracing::debug!(%error, "no more events");
+                        return None;
+                    }
+                }
+            },
+        }
+    }
+
+    /// How many were lost, because they were not read fast enough.
+    pub(super) fn missed(&self) -> usize {
+        let missed = match self {
+            Self::Here(events) => events.missed(),
+            Self::InDvm { missed, .. } => *missed,
+        };
+        usize::try_from(missed).unwrap_or(usize::MAX)
+    }
+}
+
+/// The answer to the query, which is inside of the results of one.
+fn value_in(infos: &[Info]) -> Option<&Value> {
+    infos.iter().find_map(|info| match info.is(&WAITS) {
+        true => Some(&info.value),
+        false => value_in(info.value.as_infos()?),
+    })
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
