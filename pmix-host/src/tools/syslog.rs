@@ -85,8 +85,9 @@ impl Syslog {
     /// Hands a line over. The logger may be restarted at any time, so that each line finds its own way.
     pub(crate) async fn write(&self, line: String, priority: Priority) -> HostResult<()> {
         let socket = self.socket.clone();
+        let place = self.socket.display().to_string();
         let unreachable = |error: &dyn std::fmt::Display| {
-            HostError::new(Status::ERR_UNREACH, format!("cannot write to the syslog: {error}"))
+            HostError::new(Status::ERR_UNREACH, format!("cannot write to the syslog at {place}: {error}"))
         };
         // a logger that does not keep up blocks who writes
         let written = tokio::task::spawn_blocking(move || {

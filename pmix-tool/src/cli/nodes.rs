@@ -91,23 +91,28 @@ impl FromStr for NodeToAdd {
 const COMING: u32 = 90;
 
 async fn change(change: Change) -> Result<ExitCode, Trouble> {
-    let (selection, directive, directives) = match change {
+    let (selection, what, directive, directives) = match change {
         Change::Add { nodes, selection } => {
             let names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
             let slots: Vec<_> = nodes.iter().map(|node| node.slots.to_string()).collect();
             let directives = Directives::new()
                 .require(&keys::ALLOC_NODE_LIST, names.join(","))
                 .require(&keys::ALLOC_NUM_CPU_LIST, slots.join(","));
-            (selection.with_patience(COMING), AllocDirective::EXTEND, directives)
+            (selection.with_patience(COMING), "add", AllocDirective::EXTEND, directives)
         }
         Change::Drain { nodes, selection } => {
             let directives = Directives::new().require(&keys::ALLOC_NODE_LIST, nodes.join(","));
-            (selection, AllocDirective::RELEASE, directives)
+            (selection, "drain", AllocDirective::RELEASE, directives)
         }
     };
     let tool = selection.connect().await?;
     let request = tool.client().allocate(directive).directives(directives);
-    tool.within_limit("change of nodes", request).await?;
+    match tool.within_limit("change of nodes", request).await {
+        Err(Error::Client(pmix_tool::client::Error::Pmix(refused))) => {
+            return Err(Trouble::Other(format!("cannot {what} nodes: {}", refused.failure)));
+        }
+        changed => changed.map(drop)?,
+    }
     finalize(tool).await;
     Ok(ExitCode::SUCCESS)
 }
