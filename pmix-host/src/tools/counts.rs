@@ -12,8 +12,11 @@ use crate::user::{User, own_uid};
 /// The key by which a host asks another one.
 pub(super) const COUNTS: Key<DataArray> = Key::new("rs.pmix.counts", DataType::DATA_ARRAY);
 
-/// Each number, by its name between hosts.
-const NUMBERS: [(&str, fn(&mut ServerStats) -> &mut u64); 16] = [
+/// A part of what a server has counted, by its name between hosts.
+type Part<T> = (&'static str, fn(&mut ServerStats) -> &mut T);
+
+/// Each number.
+const NUMBERS: [Part<u64>; 16] = [
     ("connections", |stats| &mut stats.connections),
     ("refused", |stats| &mut stats.refused),
     ("clients", |stats| &mut stats.clients),
@@ -33,7 +36,7 @@ const NUMBERS: [(&str, fn(&mut ServerStats) -> &mut u64); 16] = [
 ];
 
 /// Each kind of collective: how many have succeeded and failed, their time in nanoseconds, and how many took how long.
-const COLLECTIVES: [(&str, fn(&mut ServerStats) -> &mut CollectiveStats); 5] = [
+const COLLECTIVES: [Part<CollectiveStats>; 5] = [
     ("fence", |stats| &mut stats.fence),
     ("connect", |stats| &mut stats.connect),
     ("disconnect", |stats| &mut stats.disconnect),

@@ -254,7 +254,7 @@ impl Debugging {
 
     /// Those who were to release the ranks are gone.
     fn left(&mut self, who: &'static str, failure: Option<String>) -> Option<News> {
-        let held = tokio::spawn(self.server.clone().is_held(self.job.clone()));
+        let held = tokio::spawn(self.server.clone().holds(self.job.clone()));
         self.leaving = Some(Leaving { who, failure, held });
         None
     }

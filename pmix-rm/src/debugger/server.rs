@@ -115,7 +115,7 @@ impl Server {
     ///
     /// # Errors
     /// What to log: nobody knows.
-    pub(super) async fn is_held(self, job: Nspace) -> Result<bool, String> {
+    pub(super) async fn holds(self, job: Nspace) -> Result<bool, String> {
         let query = Query::new(&WAITS).qualifier(&keys::NSPACE, &job);
         let waits = match self {
             Self::Here { client, .. } => {
