@@ -1,5 +1,5 @@
-//! The limit of open files of started processes. The server raises that of this process; started processes get the original
-//! one.
+//! Limits of open files. The server raises that of this process, which says how many processes it can start; started processes get the
+//! original one.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,36 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tokio::process::Child;
 
+/// Files that this process has open for each process: a pidfd, and pipes for output and errors.
+const FOR_EACH: u64 = 3;
+
+/// Fewer processes are not worth a look at the files that are open.
+const MANY: usize = 64;
+
 /// Files that other threads may open while the limit is low.
 const SPARE: u64 = 64;
 
 /// Held while the limit is lowered, as it applies to the whole process.
 static LOWERED: Mutex<()> = Mutex::new(());
 
+/// Why so many processes cannot be started, if that is known before the first of them is.
+pub(crate) fn lack(processes: usize) -> Option<String> {
+    let limit = getrlimit(Resource::Nofile).current.filter(|_| processes >= MANY)?;
+    let left = limit.saturating_sub(open_files()?);
+    let needed = FOR_EACH.saturating_mul(processes as u64);
+    (needed > left).then(|| {
+        format!(
+            "for {processes} processes the launcher needs {needed} open files, but may have only {left} more: raise the limit \
+             (ulimit -Hn), or use more hosts"
+        )
+    })
+}
+
 /// Starts a process of this user. It has the limit from the start, unless this process has so many open files that other
 /// threads could fail to open one meanwhile.
 pub(crate) fn spawn_own(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Child> {
-    let Some(limit) = pmix_server::inherited_file_limit().filter(|limit| open_files() + SPARE < *limit)
-    else {
+    let has_room = |limit: &u64| open_files().is_some_and(|open| open + SPARE < *limit);
+    let Some(limit) = pmix_server::inherited_file_limit().filter(has_room) else {
         return spawn_other(spawn);
     };
     let _alone = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,6 +65,6 @@ pub(crate) fn spawn_other(spawn: impl FnOnce() -> io::Result<Child>) -> io::Resu
     Ok(child)
 }
 
-fn open_files() -> u64 {
-    fs::read_dir("/proc/self/fd").map_or(u64::MAX - SPARE, |files| files.count() as u64)
+fn open_files() -> Option<u64> {
+    fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as u64)
 }

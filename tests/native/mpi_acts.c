@@ -35,7 +35,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    // each line in one piece: MPICH's launcher mixes the pieces of several ranks
+    static char line[BUFSIZ];
+    setvbuf(stdout, line, _IOLBF, sizeof line);
     say_files();
     MPI_Barrier(MPI_COMM_WORLD);
     if (0 == strcmp(act, "hello")) {

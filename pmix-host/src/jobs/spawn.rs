@@ -80,7 +80,8 @@ impl Jobs {
             start.on_failure = job.on_failure;
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
-        let job = self.start_unless(start, node, cx.cancelled()).await.map_err(refusal)?;
+        let job = self.start_unless(start, node, cx.cancelled()).await;
+        let job = job.map_err(|error| refusal(&nspace, error))?;
         if cx.is_cancelled() {
             // nobody learns its name
             job.terminate();
@@ -182,8 +183,11 @@ fn stdin_reader(directives: &Directives) -> HostResult<Option<Rank>> {
     }
 }
 
-fn refusal(error: StartError) -> HostError {
-    HostError::new(error.status(), error.to_string()).with_source(error)
+/// Who has requested a job that does not start has never heard of its name.
+fn refusal(nspace: &Nspace, error: StartError) -> HostError {
+    let text = error.to_string();
+    let rest = text.strip_prefix(nspace.as_str()).and_then(|rest| rest.strip_prefix(": "));
+    HostError::new(error.status(), rest.unwrap_or(&text).to_owned()).with_source(error)
 }
 
 #[cfg(test)]

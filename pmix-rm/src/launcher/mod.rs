@@ -29,6 +29,7 @@ use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
+use crate::limit;
 use crate::program::{self, Program, Refusal};
 use crate::supervise::supervise;
 
@@ -285,6 +286,9 @@ impl Launcher for LocalLauncher {
                 }
             };
             found.push(Arc::clone(program));
+        }
+        if let (Some(why), Some(first)) = (limit::lack(job.procs.len()), job.procs.first()) {
+            return Err(error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why)));
         }
         let _launching = Launching::new(self, &job.nspace);
         let mut started = Vec::with_capacity(job.procs.len());

@@ -55,6 +55,8 @@ async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
         err.contains("2 processes are to run on a, b, which have 1 slot left beside 3 processes"),
         "{err}"
     );
+    // a job that has not started has no name for whoever wanted it
+    assert!(!err.contains(".tool."), "{err}");
     let (code, _, err) = run(dvm.pmixrun(&["--host", "a", "sh", "-c", TELL]));
     assert_eq!(code, Some(1));
     assert!(err.contains("1 process is to run on a, which has 0 slots left beside 2 processes"), "{err}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pmix_tests::{Running, TestNode, pid_of, processes_of, program, rank_program, within};
+use pmix_tests::{Running, TestNode, pid_of, processes_of, program, rank_program, run, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
@@ -300,4 +300,21 @@ async fn the_ranks_end_when_pmixrun_is_killed() {
 
 fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_job_for_which_the_launcher_has_too_few_files_is_refused_before_any_process_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |ranks: &str| {
+        let job = pmix_tests::pmixrun(dir.path(), &["-n", ranks, "echo", "started"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n 500; exec \"$@\"", "sh"]).arg(job.get_program()).args(job.get_args());
+        command.envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(command)
+    };
+    let (code, out, err) = of("200");
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("for 200 processes the launcher needs 600 open files, but may have only 4"), "{err}");
+    let (code, out, err) = of("70");
+    assert_eq!((code, out.lines().count()), (Some(0), 70), "{err}");
 }
