@@ -314,7 +314,10 @@ fn a_job_for_which_the_launcher_has_too_few_files_is_refused_before_any_process_
     };
     let (code, out, err) = of("200");
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("for 200 processes the launcher needs 600 open files, but may have only 4"), "{err}");
+    assert!(
+        err.contains("for 200 processes the launcher needs 600 open files, but may have only 4"),
+        "{err}"
+    );
     let (code, out, err) = of("70");
     assert_eq!((code, out.lines().count()), (Some(0), 70), "{err}");
 }
