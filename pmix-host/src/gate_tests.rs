@@ -101,6 +101,7 @@ impl Scene {
                 owner,
                 connected_to: None,
                 ends_with: None,
+                is_of_daemons: false,
                 on_failure: OnFailure::Continue,
                 table: vec![row],
                 node_ranks: Default::default(),

@@ -24,6 +24,7 @@ pub(super) struct JobFacts {
     pub(super) owner: u32,
     pub(super) parent: Option<ProcId>,
     pub(super) is_independent: bool,
+    pub(super) is_of_daemons: bool,
     pub(super) ends_with: Option<Requester>,
     pub(super) on_failure: OnFailure,
     pub(super) plan: Plan,
@@ -80,6 +81,8 @@ struct JobRecord {
     ticket_node: String,
     #[prost(uint64, tag = "19")]
     ticket: u64,
+    #[prost(bool, tag = "20")]
+    is_of_daemons: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -101,6 +104,7 @@ impl JobFacts {
             owner: self.owner,
             parent: self.parent.as_ref().map(Into::into),
             is_independent: self.is_independent,
+            is_of_daemons: self.is_of_daemons,
             ends_with: self.ends_with.as_ref().map(|requester| (&requester.proc).into()),
             ends_with_node: self
                 .ends_with
@@ -157,6 +161,7 @@ impl JobRecord {
             owner: self.owner,
             parent: proc(self.parent)?,
             is_independent: self.is_independent,
+            is_of_daemons: self.is_of_daemons,
             ends_with: ends_with.map(|proc| Requester { proc, node: self.ends_with_node }),
             on_failure: match self.grace {
                 Some(grace) => OnFailure::End { grace: Duration::from_millis(grace) },

@@ -179,6 +179,7 @@ impl Jobs {
                 .filter(|_| !facts.is_independent)
                 .map(|parent| parent.nspace.clone()),
             ends_with: facts.ends_with.clone(),
+            is_of_daemons: facts.is_of_daemons,
             on_failure: facts.on_failure,
             table,
             node_ranks: facts.node_ranks.clone(),

@@ -99,6 +99,7 @@ fn facts(name: &str, number: u32) -> JobFacts {
         last_child: number,
         owner: crate::user::own_uid(),
         parent: None,
+        is_of_daemons: false,
         is_independent: false,
         ends_with: None,
         on_failure: OnFailure::End { grace: Duration::from_secs(2) },
@@ -288,6 +289,7 @@ fn a_job_is_read_as_it_was_kept_and_garbage_is_named() {
     let parent = ProcId::new(nspace("p"), Rank::from_raw(4));
     let facts = JobFacts {
         parent: Some(parent.clone()),
+        is_of_daemons: true,
         is_independent: true,
         ends_with: Some(Requester { proc: parent, node: "n1".into() }),
         on_failure: OnFailure::Continue,

@@ -78,8 +78,9 @@ impl Jobs {
         }
         let whose = user.as_ref();
         let owner = whose.map_or_else(own_uid, Account::uid);
-        if let Some(target) = daemons::target(&mut apps, &mut directives)? {
-            let table = self.target_table(&target, owner)?;
+        let target = daemons::target(&mut apps, &mut directives)?;
+        if let Some(target) = &target {
+            let table = self.target_table(target, owner)?;
             apps = daemons::beside(apps, &mut directives, &table)?;
         }
         let JobRequests {
@@ -104,7 +105,8 @@ impl Jobs {
             None => self.cluster.launcher.nodes(),
         };
         let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
-        let is_beside_others = by_tool.is_some() && allocation.is_none();
+        let is_of_daemons = target.is_some();
+        let is_beside_others = by_tool.is_some() && allocation.is_none() && !is_of_daemons;
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if nodes.know(&nspace).await {
             return Err(in_use(&nspace));
@@ -124,6 +126,7 @@ impl Jobs {
             owner,
             connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
             ends_with: ends_with.clone(),
+            is_of_daemons,
             on_failure,
             table: plan.table(&nspace),
             node_ranks: neighbours.ranks().clone(),
@@ -132,7 +135,11 @@ impl Jobs {
         };
         let how = (whose, binding.policy.deals_to_nodes());
         let (plan, place, neighbours) = loop {
-            let room = self.room(&names, is_beside_others);
+            let mut room = self.room(&names, is_beside_others);
+            if is_of_daemons {
+                // the nodes are full of the processes that they look at
+                room.iter_mut().for_each(|room| room.slots = None);
+            }
             let plan = Plan::new(&nspace, &wanted, &added, &room, how).await?;
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
             let place =
@@ -158,6 +165,7 @@ impl Jobs {
                     owner,
                     parent: parent.clone(),
                     is_independent,
+                    is_of_daemons,
                     ends_with: ends_with.clone(),
                     on_failure,
                     plan: plan.clone(),

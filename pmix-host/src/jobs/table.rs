@@ -27,6 +27,8 @@ pub(crate) struct JobEntry {
     pub(crate) connected_to: Option<Nspace>,
     /// The tool that has started it and with which it ends, if that is lost.
     pub(crate) ends_with: Option<Requester>,
+    /// Its processes are daemons of a debugger, which take no slots.
+    pub(crate) is_of_daemons: bool,
     /// What is done when it fails; holds for the jobs it starts too.
     pub(crate) on_failure: OnFailure,
     /// In rank order.
@@ -130,7 +132,7 @@ impl JobTable {
         }
     }
 
-    /// How many processes run on each node.
+    /// How many processes run on each node, without daemons of debuggers.
     pub(crate) fn running_on_nodes(&self) -> BTreeMap<String, u32> {
         on_nodes(&self.entries())
     }
@@ -221,10 +223,11 @@ impl JobTable {
     }
 }
 
-/// How many processes of these jobs run on each node, or are about to start there.
+/// How many processes of these jobs run on each node, or are about to start there, without daemons of debuggers.
 pub(super) fn on_nodes(jobs: &BTreeMap<Nspace, JobEntry>) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::<String, u32>::new();
-    for row in jobs.values().flat_map(|job| &job.table).filter(|row| row.state.is_alive()) {
+    let jobs = jobs.values().filter(|job| !job.is_of_daemons);
+    for row in jobs.flat_map(|job| &job.table).filter(|row| row.state.is_alive()) {
         let Some(node) = &row.hostname else { continue };
         match counts.get_mut(node) {
             Some(count) => *count += 1,

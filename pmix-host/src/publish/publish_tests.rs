@@ -341,6 +341,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         owner: 0,
         connected_to: None,
         ends_with: None,
+        is_of_daemons: false,
         on_failure: OnFailure::Continue,
         table: vec![row],
         node_ranks: Default::default(),

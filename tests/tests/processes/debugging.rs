@@ -282,7 +282,8 @@ async fn in_a_dvm_what_a_debugger_has_not_released_goes_on_or_ends_as_elsewhere(
 
 #[tokio::test]
 async fn dbg_01_in_a_dvm_a_daemon_on_each_node_finds_the_job_and_does_not_outlast_it() {
-    let dvm = dvm_of_two().await;
+    // daemons need no slots, of which the ranks have taken all
+    let dvm = TestDvm::here("a:1,b:1", "exec \"$@\"", &["--grace", "1"]).await;
     let daemon = format!("{} debug", rank_program().display());
     let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", &daemon]));
     assert_eq!((code, said(&err)), (Some(3), vec![]), "{out}{err}");
