@@ -99,6 +99,43 @@ fn programs_that_wait_for_no_debugger_are_named() {
     assert!(err.contains("the job has ended before all of its ranks waited in init"), "{err}");
 }
 
+#[tokio::test]
+async fn ini_09_the_debugger_does_not_start_before_the_last_rank_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (go, begun) = (dir.path().join("go"), dir.path().join("begun"));
+    let rank = rank_program();
+    let late = format!(
+        "test $PMIX_RANK = 0 || while ! test -e {}; do sleep 0.1; done; exec {} fence-then-exit 3",
+        go.display(),
+        rank.display()
+    );
+    let debugger = script(&format!("echo > {}; {RELEASE}", begun.display()));
+    let mut command =
+        pmixrun(dir.path(), &["--reaction", "50", "--debug", &debugger, "-n", "2", "sh", "-c", &late]);
+    let pmix = program("pmix-tool", "pmix");
+    command.env("PMIX", &pmix);
+    let job = Running::start(command);
+    let waits = || {
+        let mut why = Command::new(&pmix);
+        why.arg("why").env("PMIX_SERVER_TMPDIR", dir.path());
+        run(why).1.contains("for a debugger")
+    };
+    within(async {
+        while !waits() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // a debugger would have started, and released it
+    for _ in 0..20 {
+        assert!(waits() && !begun.exists());
+    }
+    std::fs::write(&go, "").unwrap();
+    let (status, out, err) = job.end().await;
+    assert_eq!((status.code(), said(&err)), (Some(3), vec![]), "{out}{err}");
+    assert!(begun.exists());
+}
+
 /// A job whose debugger has said its process id.
 async fn with_debugger(dir: &Path, text: &str) -> (Running, Pid) {
     let mut job = Running::start_with_input(debugged(dir, &["--debug", &script(text)]));
