@@ -353,13 +353,13 @@ impl StandardHost {
         HostStats::of(&self.0.table, &*self.0.launcher)
     }
 
-    /// What the server of each node has counted, by the names of the nodes, this one first. `None` of a node that is lost, or does not
-    /// answer within half a second. Empty before the server of this host has started.
+    /// What the server of this node, and those of the nodes on which this host starts jobs, have counted, by the names of the nodes, this one
+    /// first. `None` of a node that is lost, or does not answer within half a second. Empty before the server of this host has started.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn server_stats(&self) -> Vec<(String, Option<ServerStats>)> {
-        counts_of_all(&self.0.site).await
+        counts_of_all(&self.0.site, self.0.launcher.nodes()).await
     }
 
     /// Reports the end of a session: the one with this number or, with `None`, that of jobs without a session number.

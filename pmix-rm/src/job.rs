@@ -117,6 +117,10 @@ impl InDvm {
 
     /// What a rank runs: ranks are numbered application by application.
     fn program_of(&self, rank: Rank) -> String {
+        // one application alone may have become several, as daemons of a debugger do
+        if let [only] = self.apps.as_slice() {
+            return only.command.clone();
+        }
         let mut before = 0_u64;
         let is_of = |app: &&App| {
             before += u64::try_from(app.max_procs).unwrap_or_default();

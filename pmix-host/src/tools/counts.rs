@@ -5,7 +5,7 @@ use std::time::Duration;
 use pmix_server::{CollectiveStats, ServerStats};
 use pmix_types::{DataArray, DataType, Info, Key, Query, Value};
 
-use super::elsewhere::ask_others;
+use super::elsewhere::ask_nodes;
 use crate::internode::Site;
 use crate::user::{User, own_uid};
 
@@ -44,17 +44,21 @@ const COLLECTIVES: [Part<CollectiveStats>; 5] = [
     ("group_destruct", |stats| &mut stats.group_destruct),
 ];
 
-/// What the server of each node has counted; `None` of one that does not answer.
-pub(crate) async fn of_all(site: &Site) -> Vec<(String, Option<ServerStats>)> {
+/// A number is not more than this, so that sums of what other nodes tell have room.
+const MOST: u64 = 1 << 53;
+
+/// What the servers of this node and of these others have counted; `None` of one that does not answer.
+pub(crate) async fn of_all(site: &Site, mut nodes: Vec<String>) -> Vec<(String, Option<ServerStats>)> {
     let Ok(server) = site.server() else { return Vec::new() };
     let query = Query::new(&COUNTS);
     let caller = User::new(server.proc_id().clone(), own_uid(), None);
-    let (own, others) = tokio::join!(server.stats(), ask_others(site, &caller, &query));
+    nodes.retain(|node| node != site.node());
+    let (own, others) = tokio::join!(server.stats(), ask_nodes(site, nodes, &caller, &query));
     let others = others.into_iter().map(|(node, answer)| {
         let counted = answer.inspect_err(
             |error| tracing::debug!(node, %error, "a node does not say what its server has counted"),
         );
-        (node, counted.ok().map(|value| read(&value)))
+        (node, counted.ok().and_then(|value| read(&value)))
     });
     std::iter::once((site.node().to_owned(), Some(own))).chain(others).collect()
 }
@@ -74,27 +78,27 @@ pub(super) fn write(mut stats: ServerStats) -> Value {
     DataArray::Info(fields).into()
 }
 
-/// What another host tells. What it leaves out, as an older one may, is 0.
-fn read(value: &Value) -> ServerStats {
+/// What another host tells; `None` if it makes no sense. What is left out, as by an older one, is 0.
+fn read(value: &Value) -> Option<ServerStats> {
     let mut stats = ServerStats::default();
-    for info in value.as_infos().unwrap_or_default() {
+    for info in value.as_infos()? {
         let name = &*info.key;
         if let Some((_, number)) = NUMBERS.iter().find(|(known, _)| *known == name)
-            && let Ok(told) = info.get()
+            && let Ok(told) = info.get::<u64>()
         {
-            *number(&mut stats) = told;
+            *number(&mut stats) = told.min(MOST);
         }
         if let Some((_, of)) = COLLECTIVES.iter().find(|(known, _)| *known == name)
             && let Ok(DataArray::Uint64(row)) = info.get()
             && let [completed, failed, nanos, took @ ..] = row.as_slice()
         {
             let counted = of(&mut stats);
-            (counted.completed, counted.failed) = (*completed, *failed);
+            (counted.completed, counted.failed) = ((*completed).min(MOST), (*failed).min(MOST));
             counted.time = Duration::from_nanos(*nanos);
-            counted.took.iter_mut().zip(took).for_each(|(known, told)| *known = *told);
+            counted.took.iter_mut().zip(took).for_each(|(known, told)| *known = (*told).min(MOST));
         }
     }
-    stats
+    Some(stats)
 }
 
 #[cfg(test)]
@@ -116,27 +120,28 @@ mod tests {
             counted.time = Duration::new(number(), 7);
             counted.took.iter_mut().for_each(|took| *took = number());
         }
-        assert_eq!(read(&write(stats)), stats);
+        assert_eq!(read(&write(stats)), Some(stats));
         // each field is in the tables
         let text = format!("{stats:?}");
         assert!(!text.contains(": 0,") && !text.contains(": 0 "), "{text}");
     }
 
     #[test]
-    fn what_cannot_be_read_is_0() {
-        assert_eq!(read(&Value::Bool(true)), ServerStats::default());
+    fn what_cannot_be_read_is_0_and_sums_of_what_is_told_have_room() {
+        assert_eq!(read(&Value::Bool(true)), None);
         let odd = [
             Info::new(&Key::<String>::new("gets", DataType::STRING), "many"),
             Info::new(&Key::<u64>::new("fence", DataType::UINT64), 3_u64),
             Info::new(&Key::<DataArray>::new("connect", DataType::DATA_ARRAY), DataArray::Uint64(vec![1, 2])),
             Info::new(&Key::<u64>::new("commits", DataType::UINT64), 5_u64),
+            Info::new(&Key::<u64>::new("events", DataType::UINT64), u64::MAX),
             Info::new(
                 &Key::<DataArray>::new("disconnect", DataType::DATA_ARRAY),
                 DataArray::Uint64((1..100).collect()),
             ),
         ];
-        let told = read(&DataArray::Info(odd.into()).into());
-        assert_eq!((told.gets, told.commits, told.connect.completed), (0, 5, 0));
+        let told = read(&DataArray::Info(odd.into()).into()).unwrap();
+        assert_eq!((told.gets, told.commits, told.events, told.connect.completed), (0, 5, MOST, 0));
         assert_eq!((told.disconnect.failed, told.disconnect.took.last()), (2, Some(&17)));
     }
 }

@@ -20,7 +20,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::server::{Daemons, Events};
+use self::server::{Daemons, Events, Missed};
 use crate::cli::{CommandLine, DebugArgs};
 use crate::ending::until;
 use crate::job::Job;
@@ -81,7 +81,7 @@ struct Leaving {
     who: &'static str,
     failure: Option<String>,
     /// Whether a rank waits still.
-    held: JoinHandle<Result<bool, String>>,
+    held: JoinHandle<bool>,
 }
 
 impl Prepared {
@@ -125,7 +125,7 @@ impl Debugging {
     pub(crate) async fn next(&mut self, takes_output: bool) -> Option<News> {
         tokio::select! {
             biased;
-            Some(event) = self.ready.recv(), if !self.absent.is_empty() => self.on_ready(&event),
+            Some(event) = self.ready.recv(), if !self.absent.is_empty() => self.on_ready(event),
             started = join(&mut self.starting) => self.on_daemons(started),
             status = wait(&mut self.debugger) => self.on_end_of_debugger(status),
             held = answer(&mut self.leaving) => self.on_left(held),
@@ -154,6 +154,9 @@ impl Debugging {
     pub(crate) fn job_ended(&mut self) -> Option<&'static str> {
         let is_early = !std::mem::replace(&mut self.is_over, true) && !self.absent.is_empty();
         self.overdue_at = None;
+        if let Some(leaving) = self.leaving.take() {
+            leaving.held.abort();
+        }
         self.end_daemons();
         is_early.then_some(
             "the job has ended before all of its ranks waited in init, so no debugger was started; programs that do not use PMIx do not wait",
@@ -173,10 +176,18 @@ impl Debugging {
         if let Some(daemons) = &self.daemons {
             daemons.signal(signal.as_raw());
         }
+        // they are not waited for, and end with the connection to a DVM
+        if signal == Signal::KILL
+            && let Some(starting) = self.starting.take()
+        {
+            starting.abort();
+        }
     }
 
-    fn on_ready(&mut self, event: &Event) -> Option<News> {
-        if event.source.nspace == self.job {
+    fn on_ready(&mut self, event: Result<Event, Missed>) -> Option<News> {
+        if let Ok(event) = event
+            && event.source.nspace == self.job
+        {
             self.absent.remove(&event.source.rank);
         }
         // ranks whose news were too many to be kept are there, too
@@ -259,27 +270,19 @@ impl Debugging {
         None
     }
 
-    fn on_left(
-        &mut self,
-        (who, failure, held): (&str, Option<String>, Result<bool, String>),
-    ) -> Option<News> {
+    fn on_left(&mut self, (who, failure, held): (&str, Option<String>, bool)) -> Option<News> {
         if self.is_over {
             return None;
         }
         match (held, failure) {
-            (Ok(false), failure) => {
+            (false, failure) => {
                 tracing::debug!(who, ?failure, "the end after the release");
                 None
             }
-            // the job has just ended
-            (Err(error), failure) => {
-                tracing::debug!(%error, who, ?failure, "cannot ask whether the ranks wait still");
-                None
-            }
-            (Ok(true), Some(failure)) => {
+            (true, Some(failure)) => {
                 Some(News::GivenUp(format!("{who} failed ({failure}) before releasing the job")))
             }
-            (Ok(true), None) => {
+            (true, None) => {
                 let release = self.server.clone().release(self.job.clone());
                 tokio::spawn(async move {
                     if let Err(error) = release.await {
@@ -315,8 +318,11 @@ impl Debugging {
             }
             Err(why) => {
                 tracing::warn!(why, "daemons of the debugger");
-                self.daemons = None;
-                None
+                (self.daemons, self.end_at) = (None, None);
+                if self.wanted.debug.is_some() || self.is_over {
+                    return None;
+                }
+                self.left("the debugger's daemons", Some(why))
             }
         }
     }
@@ -339,9 +345,12 @@ async fn join(starting: &mut Option<JoinHandle<Result<Job, String>>>) -> Result<
 }
 
 /// Waits for the answer whether a rank waits still, or for ever.
-async fn answer(leaving: &mut Option<Leaving>) -> (&'static str, Option<String>, Result<bool, String>) {
+async fn answer(leaving: &mut Option<Leaving>) -> (&'static str, Option<String>, bool) {
     let Some(Leaving { held, .. }) = leaving else { return std::future::pending().await };
-    let held = held.await.unwrap_or_else(|error| Err(error.to_string()));
+    let held = held.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "which ranks wait");
+        false
+    });
     let (who, failure) = leaving.take().map_or(("", None), |left| (left.who, left.failure));
     (who, failure, held)
 }

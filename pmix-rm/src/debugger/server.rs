@@ -1,6 +1,7 @@
 //! The server of a job that is debugged: that of this process, or one of a DVM.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use pmix_host::{JobStart, OnFailure, StandardHost};
 use pmix_server::client::{self, ServerClient};
@@ -9,11 +10,18 @@ use pmix_tool::{EventError, EventStream, IofChannels, ServerInfo, Tool, discover
 use pmix_types::why::{WAITS, Wait};
 use pmix_types::{App, Directives, Event, Info, Nspace, ProcId, Query, Status, Value, keys};
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::causes::with_causes;
 use crate::job::{InDvm, Job};
 
 /// Unread events that are held; those of other jobs of a DVM come, too.
 const UNREAD: usize = 16_384;
+
+/// Time between two questions.
+const AGAIN: Duration = Duration::from_millis(500);
+/// After so many of them without an answer the user is told.
+const UNANSWERED: u32 = 4;
 
 /// A server. Cheap to clone.
 #[derive(Clone)]
@@ -27,6 +35,9 @@ pub(super) enum Events {
     Here(client::EventStream),
     InDvm { events: EventStream, missed: u64 },
 }
+
+/// Events were lost.
+pub(super) struct Missed;
 
 /// Daemons that are to start, a job of their own.
 pub(super) struct Daemons {
@@ -111,12 +122,33 @@ impl Server {
         }
     }
 
-    /// Whether a process of a job waits for its release, on any node.
-    ///
-    /// # Errors
-    /// What to log: nobody knows.
-    pub(super) async fn holds(self, job: Nspace) -> Result<bool, String> {
-        let query = Query::new(&WAITS).qualifier(&keys::NSPACE, &job);
+    /// Whether a process of a job waits for its release, on any node. Asks until all nodes have answered, and twice before the answer is yes: a
+    /// release may still be on its way to other nodes.
+    pub(super) async fn holds(self, job: Nspace) -> bool {
+        let (mut yes, mut unknown) = (0, 0);
+        loop {
+            match self.waits(&job).await {
+                Ok(Some(true)) if yes > 0 => return true,
+                Ok(Some(true)) => yes += 1,
+                Ok(Some(false)) => return false,
+                Ok(None) => unknown += 1,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot ask which ranks wait");
+                    unknown += 1;
+                }
+            }
+            if unknown == UNANSWERED {
+                tracing::warn!(
+                    "not all nodes say whether ranks of {job} still wait for a debugger: asking again"
+                );
+            }
+            sleep_until(Instant::now() + AGAIN).await;
+        }
+    }
+
+    /// Whether a process of a job waits for its release; `None` if that is not known of all nodes.
+    async fn waits(&self, job: &Nspace) -> Result<Option<bool>, String> {
+        let query = Query::new(&WAITS).qualifier(&keys::NSPACE, job);
         let waits = match self {
             Self::Here { client, .. } => {
                 let reply = client.query([query]).await.map_err(text)?;
@@ -127,24 +159,29 @@ impl Server {
             }
         };
         let waits = waits.ok_or("the server does not tell what waits")?;
-        Ok(waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[&job])))
+        if waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[job])) {
+            return Ok(Some(true));
+        }
+        // a node that does not answer is named by a wait of no process
+        let is_silent = |wait: &Wait| wait.error.is_some() && wait.nspaces().next().is_none();
+        Ok((!waits.iter().any(is_silent)).then_some(false))
     }
 }
 
 impl Events {
-    /// The next one; `None` once there can be no more. Cancel-safe.
-    pub(super) async fn recv(&mut self) -> Option<Event> {
+    /// The next one, or the news that some were [missed](Self::missed); `None` once there can be no more. Cancel-safe.
+    pub(super) async fn recv(&mut self) -> Option<Result<Event, Missed>> {
         match self {
-            Self::Here(events) => events.recv().await,
-            Self::InDvm { events, missed } => loop {
-                match events.recv().await? {
-                    Ok(event) => return Some(event),
-                    // an event that was not missed follows
-                    Err(EventError::Lagged { missed: more, .. }) => *missed += more,
-                    Err(error) => {
-                        tracing::debug!(%error, "no more events");
-                        return None;
-                    }
+            Self::Here(events) => events.recv().await.map(Ok),
+            Self::InDvm { events, missed } => match events.recv().await? {
+                Ok(event) => Some(Ok(event)),
+                Err(EventError::Lagged { missed: more, .. }) => {
+                    *missed += more;
+                    Some(Err(Missed))
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "no more events");
+                    None
                 }
             },
         }

@@ -25,15 +25,16 @@ const APART: Duration = Duration::from_millis(100);
 pub(crate) struct Source {
     started: Instant,
     host: StandardHost,
-    told: Arc<Mutex<Option<Told>>>,
+    told: Arc<Mutex<Told>>,
 }
 
 /// What the servers of all nodes have told.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Told {
-    /// They were asked then.
-    asked: Instant,
-    servers: Vec<(String, Option<ServerStats>)>,
+    /// When they were last asked, even if whoever had asked did not wait for the answer.
+    asked: Option<Instant>,
+    /// When they were asked, and what they have told.
+    last: Option<(Instant, Vec<(String, Option<ServerStats>)>)>,
 }
 
 /// Answers scrapes until it is dropped.
@@ -70,15 +71,18 @@ impl Source {
     async fn servers(&self) -> Vec<(String, Option<ServerStats>)> {
         let came = Instant::now();
         let mut told = self.told.lock().await;
-        if let Some(told) = &*told {
-            if told.asked >= came {
-                return told.servers.clone();
-            }
-            sleep_until(told.asked + APART).await;
+        if let Some((asked, servers)) = &told.last
+            && *asked >= came
+        {
+            return servers.clone();
+        }
+        if let Some(asked) = told.asked {
+            sleep_until(asked + APART).await;
         }
         let asked = Instant::now();
+        told.asked = Some(asked);
         let servers = self.host.server_stats().await;
-        *told = Some(Told { asked, servers: servers.clone() });
+        told.last = Some((asked, servers.clone()));
         servers
     }
 }

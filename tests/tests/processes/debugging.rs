@@ -332,6 +332,7 @@ async fn dbg_01_in_a_dvm_a_daemon_on_each_node_finds_the_job_and_does_not_outlas
 
     let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", "false"]));
     assert_eq!(code, Some(1), "{out}{err}");
+    assert!(said(&err)[0].contains(" of the debugger (false) on "), "{err}");
     assert!(err.contains("daemons failed (exit code 1) before releasing the job; ending the job"), "{err}");
 
     let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", "no-such-daemon", "--debug", "cat"]));

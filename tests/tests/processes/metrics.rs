@@ -290,5 +290,8 @@ async fn servers_of_all_nodes_are_counted_and_one_that_hangs_holds_nobody_up() {
     kill_process(daemon, Signal::KILL).unwrap();
     let scrape = Scrape::until(&place, |scrape| scrape.value("pmix_nodes{state=\"lost\"}") == 1.0);
     assert_eq!(up(&scrape), 0.0, "{}", scrape.text);
+    // one that has left is not missed
+    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])).0, Some(0));
+    Scrape::until(&place, |scrape| !scrape.values.contains_key("pmix_server_up{node=\"b\"}"));
     dvm.stop(|_, _| ()).await;
 }
