@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use pmix_types::why::{DEBUGGER_RELEASE, Wait};
+use pmix_types::why::{WAITS_FOR_DEBUGGER, Wait};
 
 use crate::ConnId;
 use crate::connections::{Conn, Kind};
@@ -54,7 +54,7 @@ impl Unreleased {
             let State::Waits(since) = state else { return None };
             let held = cx.conns.get(conn).filter(|held| would_hear(held))?;
             let proc = &held.proc;
-            let mut wait = cx.wait(conn.0, DEBUGGER_RELEASE, *since);
+            let mut wait = cx.wait(conn.0, WAITS_FOR_DEBUGGER, *since);
             wait.expected.insert(proc);
             wait.arrived.insert(proc);
             Some(wait)

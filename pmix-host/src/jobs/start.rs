@@ -322,7 +322,7 @@ impl Jobs {
     }
 
     /// The nodes on whose machines more processes are than these have processors for: those of all jobs that were started
-    /// here and run, on all nodes of the machine. Of the others nothing is said: Open MPI 5 takes any value for a yes.
+    /// here and run, on all nodes of the machine, without daemons of debuggers. Of the others nothing is said: Open MPI 5 takes any value for a yes.
     ///
     /// Running jobs are not told when another one crowds them, because MPI libraries look only when they start.
     fn crowded(&self, nodes: &[String]) -> Vec<String> {

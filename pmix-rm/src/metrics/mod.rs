@@ -28,13 +28,16 @@ pub(crate) struct Source {
     told: Arc<Mutex<Told>>,
 }
 
+/// What each server has counted, with the name of its node; `None` if it has not told it in time.
+type OfServers = Vec<(String, Option<ServerStats>)>;
+
 /// What the servers of all nodes have told.
 #[derive(Debug, Default)]
 struct Told {
     /// When they were last asked, even if whoever had asked did not wait for the answer.
     asked: Option<Instant>,
     /// When they were asked, and what they have told.
-    last: Option<(Instant, Vec<(String, Option<ServerStats>)>)>,
+    last: Option<(Instant, OfServers)>,
 }
 
 /// Answers scrapes until it is dropped.
@@ -68,7 +71,7 @@ impl Source {
 
     /// What the servers of all nodes tell. Those who come while they are being asked wait for the next question, which is one for all of
     /// them.
-    async fn servers(&self) -> Vec<(String, Option<ServerStats>)> {
+    async fn servers(&self) -> OfServers {
         let came = Instant::now();
         let mut told = self.told.lock().await;
         if let Some((asked, servers)) = &told.last

@@ -12,13 +12,14 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
 use prometheus_client::registry::Registry;
 
+use super::OfServers;
+
 /// What is told at one time.
 #[derive(Debug)]
 pub(super) struct Numbers {
     pub(super) uptime: Duration,
     pub(super) host: HostStats,
-    /// Of the server of each node, with the name of the node; `None` of one that has not told them in time.
-    pub(super) servers: Vec<(String, Option<ServerStats>)>,
+    pub(super) servers: OfServers,
 }
 
 /// States that are told also if no process is in them.

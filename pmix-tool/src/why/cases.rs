@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::ProcId;
-use pmix_types::why::{DEBUGGER_RELEASE, ProcSet, Wait};
+use pmix_types::why::{ProcSet, WAITS_FOR_DEBUGGER, Wait};
 
 use super::Why;
 use super::gather::is_unanswered;
@@ -88,7 +88,7 @@ impl Kind {
             "get" => Self::Get,
             "get of another node" => Self::HeldGet,
             "lookup" => Self::Lookup,
-            DEBUGGER_RELEASE => Self::Release,
+            WAITS_FOR_DEBUGGER => Self::Release,
             _ if requests > 0 => Self::Request,
             _ => Self::Collective,
         }

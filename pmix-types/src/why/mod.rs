@@ -13,7 +13,7 @@ use crate::{DataArray, DataType, Directives, Info, Key, Value, ValueType};
 
 pub use look::{Activity, ProcLook};
 pub use proc_set::ProcSet;
-pub use wait::{DEBUGGER_RELEASE, Wait};
+pub use wait::{WAITS_FOR_DEBUGGER, Wait};
 
 /// A query for the operations that are not complete on any node: an array with one array for each, which
 /// [`Wait::read_all`] reads. An empty array means that nothing waits. Qualified by `NSPACE`, as often as wanted, it names

@@ -22,7 +22,7 @@ const STATUS: Key<Status> = Key::new("rs.pmix.wait.status", DataType::STATUS);
 const ERROR: Key<String> = Key::new("rs.pmix.wait.error", DataType::STRING);
 
 /// The [`Wait::operation`] of a process that waits for a debugger to release it.
-pub const DEBUGGER_RELEASE: &str = "debugger release";
+pub const WAITS_FOR_DEBUGGER: &str = "debugger release";
 
 /// An operation that is not complete.
 ///
@@ -78,7 +78,7 @@ impl Wait {
     /// Whether a process waits for a debugger to release it: it is ready for one, in init or where it has said so itself.
     #[must_use]
     pub fn is_for_debugger(&self) -> bool {
-        self.operation == DEBUGGER_RELEASE
+        self.operation == WAITS_FOR_DEBUGGER
     }
 
     /// The waits in a value of [`WAITS`](super::WAITS); none in any other value. Fields that cannot be read are left

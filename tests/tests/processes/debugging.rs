@@ -367,3 +367,25 @@ async fn in_a_dvm_debuggers_of_the_c_library_find_the_server_too() {
     }
     dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
 }
+
+#[tokio::test]
+async fn in_a_dvm_a_node_that_hangs_while_a_debugger_ends_is_asked_until_it_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
+    let starts = format!("test $host != b || echo $$ > {}; exec \"$@\"", pid.display());
+    let dvm = TestDvm::here("a:1,b:1", &starts, &["--grace", "1"]).await;
+    let (rank, debugger) = (rank_program(), script(&format!("kill -STOP $(cat {})", pid.display())));
+    let options = ["--debug", &debugger, "--host", "b", rank.to_str().unwrap(), "fence-then-exit", "3"];
+    let debugged = dvm.pmixrun(&options);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(debugged.get_program()).args(debugged.get_args());
+    command.envs(debugged.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut job = Running::start(command);
+    job.line_with("not all nodes say whether ranks of").await;
+    let daemon = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::CONT).unwrap();
+    job.line_with("ended without releasing the job, which goes on now").await;
+    let (status, out, _) = job.end().await;
+    assert_eq!(status.code(), Some(3), "{out}");
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
+}
