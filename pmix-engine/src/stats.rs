@@ -36,7 +36,7 @@ pub struct ServerStats {
     pub events: u64,
     /// Events delivered, once for each receiver.
     pub events_delivered: u64,
-    /// Bytes of output dropped because nobody pulled them in time.
+    /// Bytes of output that were dropped because no tool pulled them in time.
     pub output_dropped: u64,
     /// Upcalls made.
     pub upcalls: u64,

@@ -20,7 +20,7 @@ const SPARE: u64 = 64;
 /// Held while the limit is lowered, as it applies to the whole process.
 static LOWERED: Mutex<()> = Mutex::new(());
 
-/// Why so many processes cannot be started, if that is known before the first of them is.
+/// Checks, before the first process is started, that this process may open enough files for all of them; returns the reason if it may not.
 pub(crate) fn lack(processes: usize) -> Option<String> {
     let limit = getrlimit(Resource::Nofile).current.filter(|_| processes >= MANY)?;
     let left = limit.saturating_sub(open_files()?);

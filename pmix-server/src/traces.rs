@@ -149,7 +149,7 @@ mod tests {
         let mut named = || own.enter(&traces.root, &all, &proc).unwrap().context;
         let [first, second, third, fourth] = [named(), named(), named(), named()];
         assert_eq!(begin(&mut traces, 1, Some(first)), Some(first.child("server").context));
-        // of another fence, of none, and one that nobody records
+        // a span of another fence, no span, and one that is not recorded
         assert_eq!(begin(&mut traces, 2, Some(first)), Some(second));
         assert_eq!(begin(&mut traces, 3, None), Some(third));
         let silent = format!("{}00", &fourth.to_string()[..53]).parse().unwrap();

@@ -170,8 +170,7 @@ fn absentees(signature: &Signature, round: &Round, found: &QueryResults, cx: &Co
         others.add_all(&wait.excused);
     }
     expected.remove_all(&others);
-    let is_silent = |wait: &&Wait| wait.error.is_some() && wait.nspaces().next().is_none();
-    let silent = waits.iter().filter(is_silent).map(|wait| wait.node.clone()).collect();
+    let silent = waits.iter().filter(|wait| wait.is_unanswered()).map(|wait| wait.node.clone()).collect();
     let procs = expected.iter().map(|(nspace, ranks)| (nspace.clone(), ranks.clone())).collect();
     Some(Absentees { procs, silent })
 }

@@ -12,7 +12,6 @@ use super::report::{JobReport, JobStart};
 use super::running::RunningJob;
 use super::start::Jobs;
 use super::store::TicketOf;
-use crate::OnFailure;
 use crate::user::is_trusted;
 
 impl Jobs {
@@ -81,10 +80,6 @@ impl Jobs {
             start.on_failure = job.on_failure;
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
-        // daemons of a debugger do not need each other
-        if start.directives.contains(&keys::DEBUG_TARGET) {
-            start.on_failure = OnFailure::Continue;
-        }
         let job = self.start_unless(start, node, cx.cancelled()).await;
         let job = job.map_err(|error| refusal(&nspace, error))?;
         if cx.is_cancelled() {

@@ -29,10 +29,10 @@ use super::store::JobStore;
 use super::supervise::{REPORTS, Supervisor};
 use super::table::{Forwarding, Hold, JobEntry, Requester, on_nodes};
 use super::watched::Watched;
-use crate::Machine;
 use crate::internode::Site;
 use crate::publish::Publishing;
 use crate::user::{is_trusted, own_uid};
+use crate::{Machine, OnFailure};
 
 /// Starts jobs, and has them watched.
 pub(crate) struct Jobs {
@@ -106,6 +106,8 @@ impl Jobs {
         };
         let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
         let is_of_daemons = target.is_some();
+        // daemons that were spawned do not need each other
+        let on_failure = if is_of_daemons && parent.is_some() { OnFailure::Continue } else { on_failure };
         let is_beside_others = by_tool.is_some() && allocation.is_none() && !is_of_daemons;
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if nodes.know(&nspace).await {

@@ -99,7 +99,7 @@ impl Prepared {
         Ok(Some(Self { wanted, grace, server, ready }))
     }
 
-    /// The job has started, with so many ranks.
+    /// Follows the job, which has started with this number of ranks.
     pub(crate) fn started(self, job: Nspace, ranks: usize) -> Debugging {
         let Self { wanted, grace, server, ready } = self;
         Debugging {

@@ -9,7 +9,6 @@ use pmix_tool::submit::Submitter;
 use pmix_tool::{EventError, EventStream, IofChannels, ServerInfo, Tool, discover};
 use pmix_types::why::{WAITS, Wait};
 use pmix_types::{App, Directives, Event, Info, Nspace, ProcId, Query, Status, Value, keys};
-
 use tokio::time::{Instant, sleep_until};
 
 use crate::causes::with_causes;
@@ -20,7 +19,7 @@ const UNREAD: usize = 16_384;
 
 /// Time between two questions.
 const AGAIN: Duration = Duration::from_millis(500);
-/// After so many of them without an answer the user is told.
+/// Questions without a complete answer after which the user is told.
 const UNANSWERED: u32 = 4;
 
 /// A server. Cheap to clone.
@@ -48,8 +47,8 @@ pub(super) struct Daemons {
 }
 
 impl Server {
-    /// Where debuggers attach: in the words of the C library, if they are understood, because all others find the server by its name in
-    /// there.
+    /// The address to which debuggers attach: that for the C library, if there is one. Tools of this family understand it too, because it
+    /// contains the name of the server.
     ///
     /// # Errors
     /// The tool is not attached any more.
@@ -162,9 +161,7 @@ impl Server {
         if waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[job])) {
             return Ok(Some(true));
         }
-        // a node that does not answer is named by a wait of no process
-        let is_silent = |wait: &Wait| wait.error.is_some() && wait.nspaces().next().is_none();
-        Ok((!waits.iter().any(is_silent)).then_some(false))
+        Ok((!waits.iter().any(Wait::is_unanswered)).then_some(false))
     }
 }
 

@@ -17,7 +17,7 @@ use super::door::Connection;
 use super::{Door, Source};
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE as FORMAT;
 
-/// Connections at a time. The oldest makes room for a new one: whoever does nothing with theirs keeps nobody from reading.
+/// Simultaneous connections. A further one closes the oldest, so that idle clients cannot keep others from reading.
 const MAX_CONNECTIONS: usize = 16;
 /// How long a connection may last.
 const WITHIN: Duration = Duration::from_secs(10);

@@ -133,7 +133,11 @@ impl Nodes for Service {
     }
 
     async fn summon(&self, _: Request<Summons>) -> Result<Response<Summoned>, Status> {
-        Err(self.visitor.refuse("?", Status::unimplemented, "this is the head, which nobody summons".into()))
+        Err(self.visitor.refuse(
+            "?",
+            Status::unimplemented,
+            "this is the head: only daemons can be summoned".into(),
+        ))
     }
 
     type JoinStream = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;

@@ -47,7 +47,7 @@ impl Succession {
         self.0.send_replace(Head::There);
     }
 
-    /// Nobody waits for another one any more.
+    /// No successor is awaited any more.
     pub(super) fn give_up(&self) {
         self.0.send_replace(Head::Gone);
     }

@@ -4,7 +4,6 @@ use pmix_types::ProcId;
 use pmix_types::why::{ProcSet, WAITS_FOR_DEBUGGER, Wait};
 
 use super::Why;
-use super::gather::is_unanswered;
 use super::phrase::Scene;
 
 /// A waiting collective, or waiting requests of any number of processes for the same thing.
@@ -82,7 +81,7 @@ impl Case {
 impl Kind {
     fn of(wait: &Wait, requests: usize) -> Self {
         match wait.operation.as_str() {
-            _ if is_unanswered(wait) => Self::Unanswered,
+            _ if wait.is_unanswered() => Self::Unanswered,
             "group invite" => Self::Invite,
             "group join" => Self::Join,
             "get" => Self::Get,

@@ -38,7 +38,7 @@ impl Tool {
         if jobs.is_empty() {
             named.clone_from(&running);
         } else {
-            waits.retain(|wait| is_unanswered(wait) || !named.is_empty() && wait.is_of(&named));
+            waits.retain(|wait| wait.is_unanswered() || !named.is_empty() && wait.is_of(&named));
         }
         named.sort();
         named.dedup();
@@ -66,11 +66,6 @@ impl Tool {
     fn unsupported(&self) -> Error {
         self.unsupported_key(WAITS.key_name())
     }
-}
-
-/// Whether this stands for a node that has not answered: what waits there is not known.
-pub(super) fn is_unanswered(wait: &Wait) -> bool {
-    wait.error.is_some() && wait.nspaces().next().is_none()
 }
 
 fn is_unknown(error: &Error) -> bool {

@@ -8,7 +8,6 @@ use pmix_types::{Nspace, ProcId, RankSet, escaped};
 
 use super::Why;
 use super::cases::{Case, Kind, Waiting};
-use super::gather::is_unanswered;
 use super::process::{Doing, Link, Process};
 
 /// Characters for a list of ranks.
@@ -77,7 +76,7 @@ impl<'a> Scene<'a> {
     /// What the processes of a job do in which nothing waits.
     pub(super) fn idle(&self, job: &Nspace) -> String {
         let procs: ProcSet = self.why.procs_of(job).map(|process| &process.proc).collect();
-        let known = if self.why.waits.iter().any(is_unanswered) {
+        let known = if self.why.waits.iter().any(Wait::is_unanswered) {
             "no process is known to wait"
         } else {
             "no process waits"

@@ -75,6 +75,12 @@ impl Wait {
         self.expected.len() > 1 || self.expected != self.arrived
     }
 
+    /// Whether this stands for a node that has not answered: what waits there is not known.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.error.is_some() && self.nspaces().next().is_none()
+    }
+
     /// Whether a process waits for a debugger to release it: it is ready for one, in init or where it has said so itself.
     #[must_use]
     pub fn is_for_debugger(&self) -> bool {

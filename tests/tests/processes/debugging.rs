@@ -348,6 +348,13 @@ async fn dbg_01_in_a_dvm_a_daemon_on_each_node_finds_the_job_and_does_not_outlas
     // more than one server of the DVM tells of them
     let daemons: BTreeSet<_> = out.lines().filter(|line| line.ends_with("sleep")).collect();
     assert_eq!(daemons.len(), 2, "{out}");
+    // one that fails does not end the others, which a job would have done after two seconds
+    let daemon = script("test $PMIX_RANK = 0 || exit 1; exec sleep 1000");
+    let look = script(&format!("sleep 3; $PMIX ps && {RELEASE}"));
+    let (code, out, err) = run(debugged_in(&dvm, &["--debug-daemons", &daemon, "--debug", &look]));
+    assert_eq!(code, Some(3), "{out}{err}");
+    let is_on_a = |line: &str| line.contains(" a ") && line.contains(" RUNNING ") && line.ends_with("/sh");
+    assert!(out.lines().any(is_on_a), "{out}");
     let (code, out, err) = run(dvm.pmix(&["ps"], &["--json"]));
     assert!(code == Some(0) && out.contains(r#""jobs": []"#), "{out}{err}");
     dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
