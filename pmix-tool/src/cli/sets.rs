@@ -1,5 +1,6 @@
 //! `pmix psets` and `pmix groups`: named sets of processes, and their members.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use pmix_tool::types::{DataArray, KeyName, Value};
@@ -65,54 +66,49 @@ struct Kind {
     names: KeyName,
     members: KeyName,
     of: KeyName,
+    /// The field of the JSON report.
+    field: &'static str,
     word: &'static str,
 }
 
 const COLUMNS: Columns = Columns { titles: &["NAME", "SIZE", "MEMBERS"], numbers: &[1], texts: &[0, 2] };
 
 pub(super) async fn psets(args: PsetArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    #[derive(Serialize)]
-    struct Report {
-        psets: Vec<Set>,
-    }
     let kind = Kind {
         names: keys::QUERY_PSET_NAMES.key_name(),
         members: keys::QUERY_PSET_MEMBERSHIP.key_name(),
         of: keys::PSET_NAME.key_name(),
+        field: "psets",
         word: "process set",
     };
-    let (psets, missing) = ask(&kind, &args.names, &args.selection).await?;
-    match args.json {
-        true => console.json(&Report { psets })?,
-        false => write(&psets, console)?,
-    }
-    Ok(verdict(&kind, &missing, console))
+    list(&kind, (&args.names, args.json, &args.selection), console).await
 }
 
 pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    #[derive(Serialize)]
-    struct Report {
-        groups: Vec<Set>,
-    }
     let kind = Kind {
         names: keys::QUERY_GROUP_NAMES.key_name(),
         members: keys::QUERY_GROUP_MEMBERSHIP.key_name(),
         of: keys::GROUP_ID.key_name(),
+        field: "groups",
         word: "group",
     };
-    let (groups, missing) = ask(&kind, &args.names, &args.selection).await?;
-    match args.json {
-        true => console.json(&Report { groups })?,
-        false => write(&groups, console)?,
-    }
-    Ok(verdict(&kind, &missing, console))
+    list(&kind, (&args.names, args.json, &args.selection), console).await
 }
 
-fn verdict(kind: &Kind, missing: &[String], console: &mut Console<'_>) -> ExitCode {
-    for name in missing {
+async fn list(
+    kind: &Kind,
+    (wanted, json, selection): (&[String], bool, &Selection),
+    console: &mut Console<'_>,
+) -> Result<ExitCode, Trouble> {
+    let (sets, missing) = ask(kind, wanted, selection).await?;
+    match json {
+        true => console.json(&BTreeMap::from([(kind.field, sets)]))?,
+        false => write(&sets, console)?,
+    }
+    for name in &missing {
         console.complain(&format!("there is no {} {name}", kind.word));
     }
-    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The sets, all or those that are wanted, and the names of those that are not there.

@@ -65,7 +65,7 @@ enum Act {
     Slander(Nspace),
     /// `keep-secret`: puts a secret, then waits for the event that a process has died, and says of which.
     KeepSecret,
-    /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, or this uid, none if that is `-`, waits for its end,
+    /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, uid or job, none if that is `-`, waits for its end,
     /// finalize.
     SpawnWith(String, String, Vec<String>),
     /// `rule`: starts a job, reads what it says, ends it, finalize.

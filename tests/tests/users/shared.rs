@@ -223,6 +223,12 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
         assert!(!bob.home().join("who").exists());
     }
 
+    // by daemons beside them, which need no slots and so could be many
+    let spawn = [his, "spawn-with", "debug-target", job, "sh", "-c", "id -u > who"];
+    let (_, out, err) = run(dvm.pmix_of(&bob, &["submit"], &spawn));
+    assert!(out.contains("refused Status::ERR_NOT_FOUND"), "{out}{err}");
+    assert!(!bob.home().join("who").exists());
+
     // by tools
     let attempts: [(&[&str], &[&str], &str); 8] = [
         (&["dvm", "stop"], &[], "uid 4002 cannot end the DVM of another user"),
@@ -346,4 +352,27 @@ async fn sec_01_spn_01_jobs_of_a_shared_dvm_run_as_their_users_on_all_hosts_and_
     let err = dvm.stop(|_, _| ()).await;
     secret.end().await;
     assert!(!err.contains("panicked"), "{err}");
+}
+
+#[tokio::test]
+async fn dbg_01_spn_01_debuggers_and_their_daemons_run_as_whoever_debugs_in_a_shared_dvm() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let [rank, pmix] = [rank_program(), program("pmix-tool", "pmix")].map(|path| alice.copy_of(&path));
+    let mut command = alice.command(alice.copy_of(&program("pmix-rm", "pmixrun")));
+    let daemon = "sh -c 'echo daemon of $(id -u); exec sleep 1000'";
+    let debugger = format!(
+        "sh -c 'echo debugger of $(id -u); exec {} release --uri {} \"$PMIXRUN_JOB\"'",
+        pmix.display(),
+        dvm.uri().replace(';', "\\;")
+    );
+    command.env_remove("RUST_LOG").args(["--dvm", dvm.uri(), "--grace", "0.1", "--debug-daemons", daemon]);
+    command.args(["--debug", &debugger]).arg(rank).args(["fence-then-exit", "3"]);
+    let (code, out, err) = run(command);
+    assert_eq!(code, Some(3), "{out}{err}");
+    for line in ["daemon of 4001", "debugger of 4001"] {
+        assert!(out.lines().any(|said| said == line), "{out}{err}");
+    }
+    assert_eq!(jobs(&dvm, None), Vec::<String>::new());
+    dvm.stop(|_, _| ()).await;
 }

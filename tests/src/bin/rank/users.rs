@@ -88,6 +88,10 @@ pub(crate) async fn spawn(
     let spawn = match file {
         None | Some(("user-of-app", _)) => spawn,
         Some(("user-of-job", user)) => spawn.directives(vec![uid(user)].into()),
+        Some(("debug-target", job)) => {
+            let target = ProcId::wildcard(job.parse()?);
+            spawn.directives(Directives::new().require(&keys::DEBUG_TARGET, target))
+        }
         Some(("hosts", file)) => spawn.hostfile(file),
         Some(("add-hosts", file)) => spawn.add_hostfile(file),
         Some(("wdir", dir)) => spawn.wdir(dir),
