@@ -111,7 +111,7 @@ impl ClientBuilder {
     }
 
     /// The release of the server at [`uri`](Self::uri), if that is one of OpenPMIx, such as `5.0.11`: the second line of its
-    /// rendezvous file. Without it, the client asks for nothing that servers of 4.2 do not serve.
+    /// rendezvous file. Without it, the client assumes release 4.2, and fails calls that 4.2 does not serve.
     ///
     /// Releases before 5.0 crash when a tool attaches, so init of a [`tool`](Self::tool) fails with `ERR_NOT_SUPPORTED`; without a
     /// release it does so if the namespace of the server is a number, as with Open MPI 4.
@@ -187,7 +187,8 @@ impl ClientBuilder {
     /// [`Error::NotLaunched`] if the environment names no server that this library can speak to, [`Error::Config`] if
     /// the environment or a setting is invalid, [`Error::Transport`] if the server cannot be reached,
     /// [`Error::Protocol`] if it supports no version of the protocol that this library supports, `ERR_NOT_SUPPORTED` for a
-    /// tool at a server that tools take down (see [`server_release`](Self::server_release)), `ERR_TIMEOUT` when the
+    /// tool, if the server is of a release that crashes when a tool attaches (see
+    /// [`server_release`](Self::server_release)), `ERR_TIMEOUT` when the
     /// limit has passed, `ERR_BAD_PARAM` for an invalid limit, [`Error::Lost`] if the connection is lost while the
     /// process waits for a debugger, and the server's error if it refuses the process.
     ///

@@ -485,8 +485,8 @@ impl Client {
     /// caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
     /// those that accepted form a group, as after [`Client::group_construct`]. The events `GROUP_INVITE_ACCEPTED`,
     /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` report the answers to the caller; `GROUP_CONSTRUCT_COMPLETE`
-    /// notifies all members that the group is complete. Processes linked with the C library answer in another way,
-    /// which is not supported.
+    /// notifies all members that the group is complete. Processes linked with the C library can be invited, and can
+    /// invite, in the same way.
     #[doc(alias = "PMIx_Group_invite")]
     #[doc(alias = "PMIx_Group_invite_nb")]
     pub fn group_invite(

@@ -108,8 +108,8 @@ fn not_launched(variable: &str, found: Option<&str>) -> String {
 pub struct NotLaunched {
     /// The first variable that is missing.
     pub variable: &'static str,
-    /// A variable that is set by another kind of server: the process belongs to a job, but not to one of this family's
-    /// servers.
+    /// A variable of a launcher to whose server this library cannot speak, such as one of PMI-1 or PMI-2; `None` if
+    /// there is no sign of a launcher.
     pub found: Option<&'static str>,
 }
 

@@ -65,7 +65,8 @@
 //! If both are set and name the same server, the client speaks our own wire to it. If they name different servers, a launcher of
 //! OpenPMIx was started by a process of ours, and its server is used. With a server of OpenPMIx:
 //! - Operations that its release does not serve fail with `ERR_NOT_SUPPORTED` and a message that names the release: groups need 4.0,
-//!   groups made by bootstrap 5.0. Invitations to a group are carried by events, which any server delivers.
+//!   and leaders of groups made by bootstrap 5.0; [`Client::group_added`] always fails. Invitations to a group are carried by
+//!   events, which any server delivers.
 //! - Failures have a status, but no processes responsible for it and little explanation.
 //! - A connected set has no namespace of its own ([`ConnectedSet::nspace`] is `None`), and neither has a group: this library replaces its
 //!   id by its members in requests, in the order of the caller's own list before release 5.

@@ -171,8 +171,9 @@ impl ToolBuilder {
     /// be reached (TOL-08). The default is one attempt. Requires a runtime with a timer.
     ///
     /// There is no further attempt after a refusal, nor without a selection. The limit of [`timeout`](Self::timeout) applies
-    /// to all attempts together; if it would pass during the next pause, the last error is returned at once. The two
-    /// attributes of the Standard mean the same: the total number of attempts, and the seconds between them.
+    /// to all attempts together; if it would pass during the next pause, the last error is returned at once. `attempts`
+    /// and `pause` correspond to `CONNECT_MAX_RETRIES`, here the total number of attempts, and `CONNECT_RETRY_DELAY`,
+    /// in seconds.
     #[doc(alias = "PMIX_CONNECT_MAX_RETRIES")]
     #[doc(alias = "PMIX_CONNECT_RETRY_DELAY")]
     pub fn retry(mut self, attempts: u32, pause: Duration) -> Self {

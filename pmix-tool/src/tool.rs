@@ -126,8 +126,8 @@ impl Tool {
         self.table(&keys::QUERY_PROC_TABLE, nspace.into()).await
     }
 
-    /// How a job has ended that the server's host has started; `None` while it runs, and if nothing is known of it. A host remembers the
-    /// last 1,000. A [submitter](Self::submitter) tells the end of each job that it follows.
+    /// How a job that the server's host started has ended; `None` while it runs, or if the host does not know it. Our hosts remember the
+    /// last 1,000 jobs. A [submitter](Self::submitter) tells the end of each job that it follows.
     ///
     /// # Errors
     /// Those of [`Tool::query`].

@@ -4,7 +4,7 @@ use pmix_types::{DeviceDistance, DeviceTypes};
 
 use crate::{Level, Processors, Topology};
 
-/// Selects devices by kind, or by name; all by default.
+/// Selects devices by kind and by name; all by default. If both are given, a device must match both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceFilter {

@@ -1,6 +1,7 @@
 //! Messages between a process and its server, as plain types.
 //!
-//! Both wires carry these messages: the gRPC stream of `pmix-proto` and the native wire of `pmix-native`. The server's
+//! All wires carry these messages: gRPC and the framed wire (`pmix-proto`), the native wire (`pmix-native`) and PMI-1
+//! (`pmix-pmi1`), which has only some of them. The server's
 //! engine and the client's operations use only these types, and do not depend on a transport. Each file has a request
 //! with its reply; [`Request`] and [`Reply`] list all of them.
 

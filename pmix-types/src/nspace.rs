@@ -71,8 +71,8 @@ impl Nspace {
         }
     }
 
-    /// The namespace of whatever publishes for a user outside of jobs, such as the command `pmix publish`, as rank 0. Servers of this family give
-    /// it to tools of this user only, besides those of the server's own user and of root.
+    /// The namespace, with rank 0, under which data is published for a user outside of any job, as by `pmix publish`. Servers of this family let
+    /// only tools of this user, of the server's own user and of root connect under it.
     ///
     /// # Examples
     /// ```
@@ -102,8 +102,8 @@ impl Nspace {
     /// The name of this namespace as seen from another cluster: `cluster:nspace` (IDN-05).
     ///
     /// # Errors
-    /// [`NspaceError::TooLong`] if the joined name would not be shorter than the limit minus two, and
-    /// [`NspaceError::Empty`] if the cluster has no name.
+    /// [`NspaceError::TooLong`] if the joined name would have more than 252 bytes, and [`NspaceError::Empty`] if the
+    /// cluster or this namespace is empty.
     pub fn qualified(&self, cluster: &str) -> Result<Self, NspaceError> {
         if cluster.is_empty() || self.is_empty() {
             return Err(NspaceError::Empty);

@@ -32,7 +32,7 @@ pub struct SessionNode {
     pub machine: Option<String>,
     /// The processors of that machine that may be used.
     pub processors: Option<u32>,
-    /// How many processes of a job it takes; `None` for any number.
+    /// How many processes of a job it takes; `None` if any number, or if not known.
     pub slots: Option<u32>,
     /// How many processes of all jobs run there.
     pub procs: Option<u32>,

@@ -131,7 +131,8 @@ impl Status {
         self.0 > 0 || self.0 < Self::EXTERNAL_ERR_BASE.0
     }
 
-    /// Whether the requested data, job or process does not exist.
+    /// Whether the requested data or process does not exist: `ERR_NOT_FOUND` or `ERR_DATA_VALUE_NOT_FOUND`. An unknown
+    /// namespace is `ERR_INVALID_NAMESPACE`, which is not included.
     #[must_use]
     pub const fn is_not_found(self) -> bool {
         matches!(self, Self::ERR_NOT_FOUND | Self::ERR_DATA_VALUE_NOT_FOUND)

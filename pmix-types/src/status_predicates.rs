@@ -6,7 +6,8 @@
 macro_rules! status_predicates {
     ($($Type:ty),+ $(,)?) => {$(
         impl $Type {
-            /// Whether the requested data, job or process does not exist.
+            /// Whether the requested data or process does not exist: `ERR_NOT_FOUND` or `ERR_DATA_VALUE_NOT_FOUND`. An
+            /// unknown namespace is `ERR_INVALID_NAMESPACE`, which is not included.
             pub fn is_not_found(&self) -> bool {
                 self.status().is_not_found()
             }

@@ -50,7 +50,7 @@ impl TraceContext {
     /// Somebody records the spans of this trace.
     const SAMPLED: u8 = 1;
 
-    /// The root of a run, from bytes that are drawn by chance. `None` if these are no valid ids, for they are all 0.
+    /// The root of a run, from random bytes. `None` if either id is all zeros, which is not valid.
     pub fn root(trace: [u8; 16], span: [u8; 8]) -> Option<Self> {
         Self { trace, span, flags: Self::SAMPLED }.checked()
     }
@@ -110,8 +110,8 @@ pub struct FenceCounts {
 }
 
 impl FenceCounts {
-    /// A process enters a fence of these participants; its span below this root. `None` if too many sets of participants are
-    /// counted for its namespace already.
+    /// Records that a process enters a fence of these participants, and returns its span below this root. `None` if too many
+    /// sets of participants are already counted for its namespace.
     pub fn enter(&mut self, root: &TraceContext, procs: &[ProcId], of: &ProcId) -> Option<TracedSpan> {
         let set = participants(procs);
         let key = proc(set, of).0;
@@ -127,13 +127,13 @@ impl FenceCounts {
         Some(root.of_fence((procs, set), *number, of))
     }
 
-    /// The processes of a namespace are gone.
+    /// Drops the counts of a namespace whose processes have ended.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.counts.remove(nspace);
     }
 }
 
-/// Participants for a span: how many there may be is not bounded, but what is told of them.
+/// Participants as a field of a span: the first eight, then the number of the others, so that the text stays short.
 pub fn listed(procs: &[ProcId]) -> impl fmt::Display {
     Listed(procs)
 }

@@ -1,8 +1,8 @@
 //! What processes use: processor time, memory, time in collectives, output.
 //!
 //! The Standard has keys for the resource use of one process (`PMIX_PROC_RESOURCE_USAGE`, provisional), but none for
-//! collectives and output, and its form is an array of infos for each process, which would name each key again. This is asked each second for all processes, so
-//! there is a key of our own, [`USAGE`], whose values are columns. Any PMIx library can ask for it with `PMIx_Query`.
+//! collectives and output, and its form is an array of infos for each process, which would name each key again. Monitors query all processes once a second, so
+//! there is a compact key of our own, [`USAGE`], whose values are columns. Any PMIx library can ask for it with `PMIx_Query`.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::why::{push, read, rows};
 use crate::{DataArray, DataType, Info, Key, Nspace, ProcId, Rank, Value, keys};
 
 /// A query for what the processes of jobs use, on all nodes: an array with one array for each job and node, which
-/// [`ProcUsage::read_all`] reads. Needs `NSPACE` or `PROCID`, takes `RANK`, all as often as wanted. Processes that have
+/// [`ProcUsage::read_all`] reads. Requires the qualifier `NSPACE` or `PROCID`, and accepts `RANK`; each may be
+/// repeated. Processes that have
 /// ended are left out.
 ///
 /// Each of these arrays has `NSPACE` and columns, which are arrays of one length with an element for each process: `rs.pmix.usage.ranks` (`uint32`), and all
@@ -29,7 +30,8 @@ const STOPPED: Key<DataArray> = Key::new("rs.pmix.usage.stopped", DataType::DATA
 
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a process has used since it started. The difference between two of these is what it used in between.
+/// What a process has used since it started; `None` in a field means unknown. The difference between two of these is
+/// what it used in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

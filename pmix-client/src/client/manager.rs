@@ -192,7 +192,8 @@ impl Client {
         ValidateCredentialBuilder::new(self.draft(ValidateCredential::new(credential.into())))
     }
 
-    /// Controls a session, as described by the directives; await the builder.
+    /// Controls the session with this id, or the caller's own for `u32::MAX`; the directives say what to do. Await the
+    /// builder.
     #[doc(alias = "PMIx_Session_control")]
     pub fn session_control(&self, session: u32) -> SessionControlBuilder {
         SessionControlBuilder::new(self.draft(SessionControl::new(session)))

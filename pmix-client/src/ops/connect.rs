@@ -170,8 +170,8 @@ impl ConnectBuilder {
         self.directive(keys::CONNECT_NOTIFY_REQ, true)
     }
 
-    /// Waits for all clones of the caller: for each of the processes that are connected under its rank when the others have
-    /// entered (IDN-07). By default, it is enough that one of them enters.
+    /// Waits for every clone of the caller, that is, for every process connected under its rank at the time when the other
+    /// participants have entered (IDN-07). By default, the entry of one of them is enough.
     #[doc(alias = "PMIX_ALL_CLONES_PARTICIPATE")]
     pub fn all_clones(self) -> Self {
         self.directive(keys::ALL_CLONES_PARTICIPATE, true)

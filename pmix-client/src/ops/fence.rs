@@ -25,8 +25,9 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for an empty set, `ERR_NOT_A_MEMBER` if the caller is not part of the set
-    /// (FEN-05), `ERR_TIMEOUT` with the missing participants in [`Error::procs`], an error with the dead ones if some
-    /// died before they entered (FEN-13), [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize, and
+    /// (FEN-05), `ERR_TIMEOUT` with the missing participants in [`Error::procs`], `ERR_PROC_TERM_WO_SYNC` if
+    /// participants ended before they entered, which [`Error::procs`] names (FEN-13), [`Error::Lost`] if the connection
+    /// is lost, `ERR_INIT` after finalize, and
     /// errors of the host.
     ///
     /// # Cancel safety
@@ -48,8 +49,8 @@ impl FenceBuilder {
         self.directive(keys::COLLECT_DATA, true)
     }
 
-    /// Waits for all clones of the caller: for each of the processes that are connected under its rank when the others have
-    /// entered (IDN-07). By default, it is enough that one of them enters.
+    /// Waits for every clone of the caller, that is, for every process connected under its rank at the time when the other
+    /// participants have entered (IDN-07). By default, the entry of one of them is enough.
     #[doc(alias = "PMIX_ALL_CLONES_PARTICIPATE")]
     pub fn all_clones(self) -> Self {
         self.directive(keys::ALL_CLONES_PARTICIPATE, true)

@@ -62,7 +62,8 @@ impl Destination {
         told.or_else(|| Self::of_otel(variable).map(|(_, to)| to))
     }
 
-    /// As the variables of OpenTelemetry say alone, which name no files; with the one that is set.
+    /// The destination from the variables of OpenTelemetry alone, which cannot name files, and the name of the variable
+    /// that was used.
     pub fn of_otel(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Option<(&'static str, Result<Self, ExportError>)> {

@@ -67,7 +67,7 @@ struct Inject {
     #[arg(long, value_name = "NAMESPACE[:RANK]", requires = "inject", conflicts_with = "range")]
     to: Vec<Target>,
 
-    /// Tell this with it; the value of a key that is not of the Standard is a text
+    /// Add this info to the event; the value of a key that is not in the Standard is a string
     #[arg(long, value_name = "KEY[=VALUE]", requires = "inject", value_parser = parse_qualifier)]
     info: Vec<Info>,
 

@@ -12,7 +12,7 @@ use super::{Console, Trouble};
 /// Has a server log a message
 ///
 /// By default the only live server of this user on this node writes it to the syslog. Which channels there are depends on the server's host: that of `pmixrun` and
-/// `pmixd` has the syslog, and mail; stdout and stderr are only for processes that log themselves, not for this command. A server of another family may have others.
+/// `pmixd` has the syslog, and mail; stdout and stderr are those of the job that logs, so this command cannot use them. A server of another family may have others.
 ///
 /// The JSON report is one object: {"schema", "server", "channels", "logged"}; "logged" is "fully", or "partially" if a channel has failed.
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,8 @@ pub(super) struct Selection {
     #[command(flatten)]
     which: Which,
 
-    /// Give up on a server after this many seconds; 0 for no limit [default: 30, for `why` 3]
+    /// Give up on a server after this many seconds; 0 for no limit [default: 30; `why`: 3; `nodes add`: 90; `events`:
+    /// none, and ends the command]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
 }

@@ -11,8 +11,8 @@ use crate::error::{Error, UnknownEnd};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobEnd {
-    /// 0 if all processes have succeeded; otherwise that of the first that failed, or 128 and the number of its signal. 1 if
-    /// the server does not tell the code of a job that has failed.
+    /// 0 if all processes succeeded; otherwise the exit code of the first process that failed, or 128 plus the number of the
+    /// signal that ended it. 1 if the job failed and the server does not report a code.
     pub exit_code: i32,
     /// `SUCCESS`, or what happened to the job, such as `ERR_JOB_NON_ZERO_TERM`.
     pub status: Status,

@@ -148,9 +148,10 @@ pub enum JobNews {
 impl Submitter {
     /// Starts a job; ready when all its processes have started.
     ///
-    /// `apps` and `directives` are those of [`Client::spawn`]. Of the channels in `output`, the output comes here instead of
-    /// where it would go otherwise; with [`IofChannels::NONE`], none is forwarded. `NOTIFY_COMPLETION`, `FWD_STDOUT` and
-    /// `FWD_STDERR` follow from that, and `EVENT_SILENT_TERMINATION` has no effect. Without the directive `TIMEOUT`, the limit
+    /// `apps` and `directives` are those of [`Client::spawn`]. Output on the channels in `output` is delivered to
+    /// [`SubmittedJob::next`] instead of its usual destination; with [`IofChannels::NONE`], none is forwarded. This method
+    /// sets `NOTIFY_COMPLETION`, `FWD_STDOUT` and `FWD_STDERR` accordingly, and `EVENT_SILENT_TERMINATION` has no effect.
+    /// Without the directive `TIMEOUT`, the limit
     /// of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout) is that of the start: the server ends a job that has not started
     /// by then.
     ///

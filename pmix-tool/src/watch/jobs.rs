@@ -31,7 +31,8 @@ pub struct Jobs {
     jobs: BTreeMap<Nspace, JobProcs>,
 }
 
-/// How the jobs of a server have changed. It is told empty only after [`Error::Timeout`](crate::Error::Timeout): the server answers again.
+/// How the jobs of a server have changed. An empty change comes only after [`Error::Timeout`](crate::Error::Timeout), and means that the
+/// server answers again.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct JobsChange {

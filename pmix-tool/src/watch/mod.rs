@@ -83,8 +83,8 @@ impl WatchBuilder<'_> {
         self
     }
 
-    /// Asks each time what the processes use, and tells it as [`JobsNews::Usage`]. Servers that do not know it, such as those of OpenPMIx, tell
-    /// nothing of it.
+    /// Also queries what the processes use each time, and reports it as [`JobsNews::Usage`]. Servers that do not support this, such as those of
+    /// OpenPMIx, report none.
     pub const fn usage(mut self) -> Self {
         self.has_usage = true;
         self

@@ -4,8 +4,9 @@ use super::error::JobErrorKind;
 use super::names;
 use crate::{DataArray, DataType, Info, Rank, Value, ValueError, keys};
 
-/// Refuses values of another type than that of their key, also those in arrays. Any number stands for any other (VAL-03), and
-/// what has no type for a value that is not known. Keys whose values vary take all, and so do keys that nobody has defined.
+/// Refuses values whose type is not that of their key, including values in arrays. All numeric types are interchangeable
+/// (VAL-03), and a value of type `UNDEF` is accepted for any key as not known. Keys whose type varies, and keys that are not
+/// in the Standard, accept any type.
 ///
 /// # Errors
 /// [`JobErrorKind::Value`] with the key, its type and that of the value.

@@ -90,7 +90,7 @@ impl Modex {
     }
 }
 
-/// What a server sends those of other nodes of the data that its processes have put.
+/// What a server sends to those of other nodes: a part of the data that its processes have committed.
 ///
 /// It is about the processes in `procs` and in `others`. A receiver that does not have all their data of generation `since`
 /// cannot build on it, and has to ask for everything.
@@ -101,7 +101,7 @@ pub struct Changes {
     pub server: u64,
     /// The generation after which the changes have been made; 0: this is all that the processes have put.
     pub since: u64,
-    /// Up to which generation the receiver has everything then.
+    /// The generation up to which the receiver has everything once it has applied these changes.
     pub generation: u64,
     /// Data by process.
     pub procs: Vec<ProcData>,

@@ -81,7 +81,7 @@ pub enum Collected {
 }
 
 /// A file with the data that a fence has collected. It cannot be changed, but the server empties it when it has written many
-/// newer ones; the data of a process can then still be had by a get.
+/// newer ones; a get still returns the data of each process then.
 #[derive(Clone, Debug)]
 pub struct CollectedFile {
     file: Option<Arc<File>>,

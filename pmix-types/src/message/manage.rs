@@ -30,7 +30,7 @@ directed_requests! {
     SessionControl {
         /// What to do with it.
         directives,
-        /// The session; the highest number means the caller's own.
+        /// The session; `u32::MAX` means the caller's own.
         session: u32,
     }
     /// A request for data about a fabric.

@@ -42,10 +42,10 @@ pub struct Wait {
     /// How long it has waited: since its first participant entered, or since it was requested.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds"))]
     pub waited: Duration,
-    /// When it times out; `None` if it waits for ever.
+    /// How long until it times out; `None` if it has no time limit.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds_left"))]
     pub left: Option<Duration>,
-    /// Whose entry is expected, those who have entered included. Of a request: the process that asked.
+    /// All participants, whether or not they have entered. For a request: the process that sent it.
     pub expected: ProcSet,
     /// Those who have entered.
     pub arrived: ProcSet,
@@ -57,7 +57,7 @@ pub struct Wait {
     pub fetching: ProcSet,
     /// Whether the server has asked its host to carry it out, and waits for the answer.
     pub at_host: bool,
-    /// What has failed, if it is kept only for those who have not heard of it.
+    /// The failure, if the operation has failed already and is kept only until all participants have heard of it.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::failure"))]
     pub error: Option<(Status, String)>,
 }

@@ -33,7 +33,7 @@ use super::{Console, Trouble};
 /// the whole job, "exit_code", "status"}], where the last two are null if they are unknown.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if the table was printed; 1 if no server is running or could be queried, \
+    after_help = "Exit code: 0 if the table was printed; 1 if no server is running or none could be queried, \
                         or if one of the given jobs is not running; 2 for an invalid command line."
 )]
 pub(super) struct Args {

@@ -23,8 +23,8 @@ use job::JobArgs;
 /// Runs a job, or many, in a server that starts jobs
 ///
 /// The server is that of a DVM (pmixd --head), of pmixrun, or of another resource manager that starts jobs for tools. Standard output
-/// and error of the job are written here in whole lines; its processes read nothing. They have the environment of
-/// the server, changed by -x.
+/// and error of the job are written here in whole lines; its processes read nothing. They inherit the environment of
+/// the server (in a DVM for several users only PATH, HOME, USER, LOGNAME and SHELL), plus what -x sets.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "pmix submit [OPTIONS] PROGRAM [ARGS]...\n       pmix submit [OPTIONS] --stage FILE",
