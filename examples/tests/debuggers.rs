@@ -134,7 +134,12 @@ fn tol_04_a_launcher_that_cannot_say_where_it_is_does_not_start() {
     launcher.env("PMIX_LAUNCHER_RNDZ_FILE", dir.path());
     let (code, out, err) = pmix_tests::run(launcher);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("cannot write the copy of the rendezvous file: what is there is no file"), "{err}");
+    assert!(
+        err.contains(
+            "cannot write the copy of the rendezvous file: something that is not a regular file is there"
+        ),
+        "{err}"
+    );
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
 

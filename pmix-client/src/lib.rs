@@ -7,8 +7,8 @@
 //!   your program                             server on the same node
 //!   +---------------------------+            +--------------------+
 //!   | Client --- what it holds: |            |                    |     other nodes,
-//!   |   |        job data,      |  one HTTP/2|  all processes of  |---- the resource
-//!   |   |        own puts,      |   stream   |  the node          |     manager
+//!   |   |        job data,      |    one     |  all processes of  |---- the resource
+//!   |   |        own puts,      | connection |  the node          |     manager
 //!   |   +------- data of peers  |------------|                    |
 //!   +---------------------------+   socket   +--------------------+
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! A check is a small parallel program. Every rank of a job runs it and compares the results with a rule of the Standard. The
 //! same checks run
-//! - for any [`HostModule`](pmix_server::HostModule): [`Conformance`] starts servers for it in this process, with a job that
-//!   spans all of them;
+//! - for any [`HostModule`](pmix_server::HostModule): [`Conformance`] starts a server for each host in this process, and
+//!   registers two jobs, each of which spans all nodes;
 //! - for a running resource manager, from outside: its launcher starts a program in which every rank makes its own [`Actor`]
 //!   and calls [`run_rank`]. For both wires, this program is `pmix-check` of the crate `pmix-rm`.
 //!

@@ -20,7 +20,8 @@ use super::upcall::{HostObject, UpcallRequest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {
-    /// One of these participants has ended here, or failed; perhaps an earlier one.
+    /// An operation of these participants has ended on this node, successfully or not. It may have been an earlier one
+    /// of theirs.
     Ended,
     /// No process here will enter it, and that is not an error.
     Excused,

@@ -143,8 +143,8 @@ pub struct Config {
     pub put_limit: usize,
     /// Encodes data for the servers of other nodes.
     pub codec: &'static dyn Codec,
-    /// A number that no other server of the same jobs has, nor a former one on the same node: draw it when the server starts. It
-    /// tells other servers whether changes of put data build on what they have.
+    /// A random number, to be drawn each time a server starts: no other server of the same jobs, and no earlier server of this
+    /// node, may have the same. By it, other servers recognize whether changes of put data build on the data that they hold.
     pub incarnation: u64,
 }
 

@@ -59,13 +59,13 @@ pub struct CollectiveStats {
     pub failed: u64,
     /// The time of all of them together.
     pub time: Duration,
-    /// How many took at most the [bound](Self::BOUNDS) of the same place, and more than the one before it; then those that took longer
-    /// than all bounds.
+    /// A histogram: `took[i]` counts the operations that took at most [`BOUNDS[i]`](Self::BOUNDS) and longer than `BOUNDS[i - 1]`; the
+    /// last element counts those that took longer than the last bound.
     pub took: [u64; Self::BOUNDS.len() + 1],
 }
 
 impl CollectiveStats {
-    /// Times by which operations are told apart, ascending.
+    /// The upper bounds of the buckets of [`took`](Self::took), inclusive and ascending: 100 µs to 100 s.
     pub const BOUNDS: [Duration; 13] = [
         Duration::from_micros(100),
         Duration::from_micros(300),

@@ -38,7 +38,9 @@ use crate::{Exchange, Launcher};
 /// (ALC-01). Jobs outside any allocation are not restricted. An allocation ends when its time is over, when it is released, or
 /// with the job of its holder; processes not started by this host must set a time. An event `ALLOC_TIMEOUT_WARNING` announces
 /// the end a tenth of its time before, a minute at most, or as set by `ALLOC_WARN_TIMEOUT`. Jobs still running at the end
-/// are terminated with status `ERR_TIMEOUT`. Allocations cover the nodes served by one process.
+/// are terminated with status `ERR_TIMEOUT`. Allocations cover the nodes that the launcher of this host names: those
+/// whose servers are in its process or, for a [`head`](StandardHost::head), all its members. Members pass requests for
+/// allocations on to the head.
 ///
 /// # Credentials
 /// Credentials of type `hmac`, the default, name the requester's user and group as reported by the kernel. Whoever gets the bytes can
@@ -324,9 +326,9 @@ impl StandardHost {
         self.0.jobs.start_unless(start, self.0.site.node(), std::future::pending()).await
     }
 
-    /// Waits until a tool of the server's user requests the end of the host, by job control with `JOB_CTRL_TERMINATE` for all processes of
-    /// the server's own namespace; returns the tool. Until this is called, such requests are refused: it is for the head of a DVM,
-    /// which then calls [`end_jobs`](Self::end_jobs) and stops its server.
+    /// Waits until a tool of the server's user asks this host to end, by job control with `JOB_CTRL_TERMINATE` for all processes of the
+    /// server's own namespace, and returns the identity of the tool. Such requests are refused until this is called. For the head of a
+    /// DVM, which then calls [`end_jobs`](Self::end_jobs) and stops its server.
     ///
     /// # Cancel safety
     /// Cancel-safe: a request stays known.

@@ -92,8 +92,7 @@ pub trait Launcher: Send + Sync + 'static {
     /// prepared for it. The host passes them to the server of each node before the first process starts there (SET-03). By
     /// default, returns an empty list.
     ///
-    /// # Errors
-    /// The job does not start.
+    /// # Errors Any error keeps the job from starting; its requester gets it.
     async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
         let _ = (nspace, nodes);
         Ok(Vec::new())
@@ -116,7 +115,7 @@ pub trait Launcher: Send + Sync + 'static {
     /// Ends processes: first by a request, and after the launcher's own grace period by force.
     async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError>;
 
-    /// Whether a process has ended or is about to, although its end is not reported yet. By default this is unknown.
+    /// Whether a process has ended or is about to, although its end has not been reported yet. By default, `false`.
     ///
     /// The host asks this when a process calls abort: if another process was dead by then, its death is the cause and
     /// the abort the effect, as with MPI libraries that abort when the connection to a peer breaks. The host may also
@@ -294,9 +293,9 @@ pub struct LaunchJob {
     /// [`Account::start_processes`]). `None` for the launcher's own user; always `None` unless the launcher [starts
     /// processes as other users](Launcher::starts_as_others).
     pub user: Option<Account>,
-    /// What the processes inherit in place of the launcher's own environment, except for variables that describe this node or a
-    /// session of the user here. It comes from the launcher of the head, if another node has that
-    /// ([`Launcher::inherited`]). Of no account for another [`user`](Self::user).
+    /// The environment that the processes inherit instead of the launcher's own, except for variables that describe this node
+    /// or the user's login here, which come from the launcher. It is that of the head ([`Launcher::inherited`]); `None` if the
+    /// head is on this node or gives none. Not used for processes of another [`user`](Self::user).
     pub inherited: Option<Vec<(OsString, OsString)>>,
 }
 

@@ -37,7 +37,10 @@ pub(crate) fn exec(launcher: &[OsString]) -> i32 {
 /// Becomes the launcher that ends with its starter, however that ends: its ranks would wait for ever.
 pub(crate) fn become_launcher(starter: &OsStr, launcher: &[OsString]) -> i32 {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
-        say(&format!("{} will not end with it: {error}", name(launcher)));
+        say(&format!(
+            "{} would outlive this program, because its end cannot be tied to it: {error}",
+            name(launcher)
+        ));
     }
     let is_starter = |parent: Pid| starter.to_str() == Some(&*parent.as_raw_nonzero().to_string());
     if !getppid().is_some_and(is_starter) {

@@ -35,8 +35,8 @@ struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Exit code: that of the launcher, or 128 plus the number of the signal that ended it; with --pid, that of the job, and 1 if the job is not found, or its end not \
-known; 2 for an invalid command line.";
+Exit code: that of the launcher, or 128 plus the number of the signal that ended it; 127 if the launcher does not exist, 126 if it cannot be started. With --pid: \
+that of the job, or 1 if the job is not found or its end is unknown. 2 for an invalid command line.";
 
 /// Why there is nothing to debug, or no longer.
 type Problem = Box<dyn std::error::Error>;

@@ -9,7 +9,8 @@
 //! | [`env`](mod@env) | environment variables that tell a launched process its server |
 //! | [`conn`] | addresses, rendezvous files, the handshake, frames |
 //! | [`msg`] | requests, replies and pushes as types |
-//! | [`codec`] | values in every [`Dialect`], with limits on the memory that a message can take |
+//! | [`codec`] | values in every [`Dialect`], with limits on the memory that a message can take | | [`client`] | the
+//! client's side of a connection, from requests to replies, events and output |
 //!
 //! # Life of a connection
 //! ```

@@ -37,7 +37,7 @@ pub enum ClientBody {
 pub enum ServerBody {
     /// The process is connected.
     Welcome {
-        /// The greeting itself.
+        /// The welcome itself.
         welcome: Welcome,
         /// Version of the protocol for this connection.
         version: u32,
@@ -135,8 +135,8 @@ impl EncodedBody {
         Self(Pieces::of(convert::get_reply(reply, job)))
     }
 
-    /// Encodes the answer to a Hello, with the version for the connection, and `job` instead of the greeting's own job
-    /// data.
+    /// Encodes the answer to a Hello, with the version for the connection. `job`, if given, takes the place of the
+    /// welcome's own job data.
     pub fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> Self {
         Self(Pieces::of(convert::welcome(welcome, version, job)))
     }

@@ -64,6 +64,6 @@ pub fn decode_changes(bytes: Bytes) -> Result<Vec<Changes>, ConvertError> {
 
 pub(crate) fn other_format(format: u32) -> String {
     format!(
-        "it is in format {format}, and this server reads format {FORMAT}: let the servers of all nodes be of one release"
+        "it is in format {format}, but this server reads format {FORMAT}: run the same release on all nodes"
     )
 }

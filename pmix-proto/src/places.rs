@@ -41,7 +41,8 @@ impl Places {
         Ok(Self { uid, root: std::path::absolute(root)?, is_given: true, runtime_dir: None })
     }
 
-    /// The places in the environment: only below `PMIX_SERVER_TMPDIR`, or else below `TMPDIR` or `/tmp`, and the other places.
+    /// The places that the environment gives: `PMIX_SERVER_TMPDIR` alone if it is set and not empty; otherwise the usual place
+    /// below `TMPDIR` or `/tmp`, followed by the other places.
     ///
     /// # Errors
     /// A path is relative and the current directory no longer exists.
@@ -99,8 +100,9 @@ impl Places {
         format!("{}-", self.name())
     }
 
-    /// Whether this path is not a directory of this user, so that this user's servers cannot use it: it belongs to another user,
-    /// or is not a directory, as anyone can create a hard link to a file of this user there, which this user cannot remove.
+    /// Whether something that this user's servers cannot use is at this path: an entry of another user, or one that is not a
+    /// directory. The latter may even belong to this user: in a directory such as `/tmp`, others can create a hard link to a
+    /// file of this user, and this user may be unable to remove it.
     pub fn is_taken(&self, path: &Path) -> bool {
         fs::symlink_metadata(path)
             .is_ok_and(|found| matches!(doubt(&found, self.uid), Some(Doubt::NoDirectory | Doubt::Owner(_))))

@@ -106,7 +106,7 @@ impl Claim {
         if let Some(succession) = self.succession()
             && let Err(error) = succession.clear().await
         {
-            tracing::warn!(%error, "the next head will look for the nodes of this one");
+            tracing::warn!(%error, "the state of this DVM could not be removed from etcd: the next head will look for its nodes");
         }
     }
 

@@ -301,7 +301,7 @@ async fn start_session(
         if !session.members().is_empty() {
             return Ok((Some(session), lost));
         }
-        console.tell("no node of the DVM is left: it begins anew");
+        console.tell("no node of the former DVM is left: starting a new one");
     }
     let hosts = setup.hosts.clone().unwrap_or_else(|| HostList::here(own));
     let session = Session::start((node, *epoch), &hosts, &how, console, interrupts).await?;

@@ -19,9 +19,10 @@
 //! - *Files*: `--output dir=DIR` and `file=NAME` write the output of each rank to its own files, in a separate thread.
 //!   If a file cannot be written, its output is printed instead, and the job continues.
 //! - *Standard input* goes to rank 0, or to the ranks that `--stdin` selects.
-//! - *Exit code*: 0, or that of the first rank that failed, which is 128 and the number for a signal; 124 after
-//!   `--timeout`, 141 when the reader of the output has gone away, 1 if the job could not be started, 2 for an invalid
-//!   command line.
+//! - *Exit code*: 0, or that of the first rank that failed: its exit code, or 128 plus the number of the signal that
+//!   ended it. 124 after `--timeout`, 130 or 143 if SIGINT or SIGTERM came before the job had started, 141 if the
+//!   reader of the output has gone away, 1 if the job could not be started for another reason, 2 for an invalid command
+//!   line.
 //! - *Signals*: SIGINT and SIGTERM are passed on (SIGHUP as SIGTERM), and the ranks are killed after the grace
 //!   period; a second SIGINT kills them at once. SIGUSR1 and SIGUSR2 are passed on.
 //! - *Failure* of a rank: the others are notified through PMIx and have the reaction time (`--reaction`, 0.3 seconds)

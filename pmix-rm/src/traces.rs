@@ -107,7 +107,7 @@ mod off {
         to: Option<&str>,
         _: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<(Option<&'static str>, String)>, NotTraced> {
-        let why = "this program was built without traces: cargo build -p pmix-rm --features otel";
+        let why = "this program was built without traces: build pmix-rm with --features otel";
         to.map_or(Ok(None), |_| Err(NotTraced { by: None, why: why.to_owned() }))
     }
 

@@ -24,7 +24,7 @@ impl ContactFile {
         let in_the_way = match fs::symlink_metadata(&path) {
             Ok(there) if there.is_file() && there.uid() == rustix::process::geteuid().as_raw() => None,
             Ok(there) if there.is_file() => Some("a file of another user is there"),
-            Ok(_) => Some("what is there is no file"),
+            Ok(_) => Some("something that is not a regular file is there"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };

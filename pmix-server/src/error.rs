@@ -32,7 +32,7 @@ pub enum ServerError {
     )]
     SockDiag(#[source] std::io::Error),
     /// The loopback port for PMI-1 cannot be opened, or the kernel does not report who connects to it.
-    #[error("the port for PMI-1 cannot be opened: {0}; leave it out, and processes inherit their sockets")]
+    #[error("cannot open the port for PMI-1: {0}; use Pmi1Wire::Inherited, for which no port is needed")]
     Pmi1(#[source] std::io::Error),
     /// There is no tokio runtime to run upcalls on.
     #[error("start the server from within a tokio runtime, on which its upcalls run")]

@@ -31,7 +31,7 @@ impl ServerBuilder {
         self = self.take_from(&mut given)?;
         given.deny_unprocessed()?;
         for info in given.iter() {
-            tracing::warn!(key = %info.key, "an attribute of server_init is left out: it is not known, or has no such value here");
+            tracing::warn!(key = %info.key, "an attribute of server_init is ignored: it is unknown, or its value is not supported");
         }
         Ok(self)
     }

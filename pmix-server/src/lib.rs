@@ -69,7 +69,8 @@
 //! - `inventory`: `ServerHandle::collect_inventory`, which reads a node's hardware from `/proc` and `/sys`.
 //!
 //! # Limits
-//! `COVERAGE.md` lists the requests that clients can make, and the entries of [`HostModule`] that no client can reach yet.
+//! `COVERAGE.md` in the repository lists the rules and functions of the Standard: what implements each and which test
+//! shows it, or why it does not apply.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 

@@ -8,9 +8,10 @@ use pmix_types::why::ProcLook;
 use crate::handle::ServerHandle;
 
 impl ServerHandle {
-    /// Returns the kernel's view of these processes, for those on this node whose pid is known, because they have
-    /// connected or the host has [reported](Self::client_started) it. A wildcard rank stands for all processes of its
-    /// namespace. In the order of namespaces and ranks; empty after the server has stopped.
+    /// Returns the kernel's view of these processes, sorted by namespace and rank. Leaves out processes that are not on
+    /// this node or whose process id is unknown: it is known of processes that have connected, and of those that the
+    /// host has [reported](Self::client_started). Rank `WILDCARD` stands for all processes of a namespace. Empty after
+    /// the server has stopped.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -21,8 +22,8 @@ impl ServerHandle {
         }
     }
 
-    /// Returns what these processes use, under the same conditions as [`looks`](Self::looks). It has nothing of their output, which
-    /// the server does not see.
+    /// Returns what these processes use, under the same conditions as [`looks`](Self::looks). The amount of output is not included,
+    /// because the server does not see output.
     ///
     /// # Cancel safety
     /// Cancel-safe.

@@ -105,8 +105,8 @@ impl ServerBuilder {
     /// Namespace of the server itself. Default: `server.<host>.<pid>`.
     ///
     /// `StandardHost` derives the namespaces of tools and connected sets from it, so it should not begin with `pmix`
-    /// (see [`ServerHandle::register_nspace`]). C tools of release 4.2.2 read a server's namespace up to its first dot only: a
-    /// server to which they attach beside others needs one without dots.
+    /// (see [`ServerHandle::register_nspace`]). C tools of release 4.2.2 cut the namespace of a server off at its first dot,
+    /// so a server that such tools attach to besides another server needs a namespace without dots, unlike the default.
     #[doc(alias = "PMIX_SERVER_NSPACE")]
     pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
         self.nspace = Some(nspace.into());
@@ -217,7 +217,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Limits of messages, in bytes.
+    /// Limits of what one connection may send: sizes in bytes, and the number of incomplete bodies. Default:
+    /// [`Limits::default`](pmix_proto::Limits).
     pub const fn limits(mut self, limits: pmix_proto::Limits) -> Self {
         self.limits = limits;
         self
@@ -241,10 +242,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Traces fences: each is one trace with spans of its processes, servers and hosts, below this root, which is the same for
-    /// all servers of a run and another one for each run. Off by default. A span is one of the crate `tracing`, with the target
-    /// [`pmix_types::trace::TARGET`], for whatever subscriber there is; `pmix_client::otel` (feature `otel`) has one that sends them to
-    /// OpenTelemetry.
+    /// Traces fences. Each fence is one trace, with spans of its processes, servers and hosts below `root`; draw one root for each run
+    /// and give it to all servers of the run. Off by default. The spans are spans of the crate `tracing` with the target
+    /// [`pmix_types::trace::TARGET`]; install a subscriber to receive them, such as the layer of `pmix_client::otel` (feature `otel`),
+    /// which sends them to OpenTelemetry.
     ///
     /// [`setup_fork`](ServerHandle::setup_fork) tells processes the root in `TRACEPARENT`, and in `PMIX_TRACE_TO` where spans
     /// are to go, unless that is empty.

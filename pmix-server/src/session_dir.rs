@@ -242,8 +242,8 @@ impl Drop for SessionDir {
     }
 }
 
-/// Removes the [directory of a server](crate::ServerHandle::session_dir) that has ended, as it does itself if it can: with all that is below, and, if it was the
-/// last one of its user, the directory of these.
+/// Removes the [session directory](crate::ServerHandle::session_dir) of a server that has ended, with its contents, as the server does when it stops in good
+/// order. If no other server of this user is left, also removes the directory above it, `pmix-<uid>`.
 ///
 /// # Errors
 /// As [`remove_tree`](crate::remove_tree). It is no error if the directory is not there.

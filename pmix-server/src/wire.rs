@@ -52,9 +52,9 @@ pub enum Pmi1Wire {
 }
 
 impl Pmi1Wire {
-    /// What the keys begin with that processes put by PMI-1, in the data of a job and of its processes. Directives of a spawn
-    /// that begin with it are values that the new job finds in its key-value space: a host that carries out spawns makes them
-    /// part of its job data, as `StandardHost` does.
+    /// Prefix of the keys that processes put by PMI-1, as they appear in the data of a job and of its processes. A directive
+    /// of a spawn whose key has this prefix is a value for the key-value space of the new job: a host that carries out spawns
+    /// must make it part of that job's data, as `StandardHost` does.
     pub const KEYS: &'static str = "pmi1.";
 
     #[cfg(feature = "pmi1")]

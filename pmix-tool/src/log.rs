@@ -16,7 +16,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 /// Writes the log of this process to standard error. `RUST_LOG` selects what is logged; `filter`, in the same syntax, applies
 /// if it is not set.
 ///
-/// Each event is one line: control characters in it are escaped, as its text may come from others. A subscriber that is
+/// Each event is one line: control characters in it are escaped, as the text may come from other processes. A
+/// subscriber that is
 /// already installed stays.
 pub fn to_stderr(filter: &str) {
     to_stderr_and(filter, nothing());

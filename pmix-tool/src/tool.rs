@@ -51,8 +51,8 @@ impl Tool {
         self.servers.primary().ok_or_else(|| Error::NotAttached(Box::new(NotAttached { server: None })))
     }
 
-    /// The client of the primary server, for operations that tools share with processes, such as events. Without primary
-    /// server it is a client whose calls fail with `ERR_UNREACH`, as far as they need one.
+    /// The client of the primary server, for operations that tools share with processes, such as events. Without a
+    /// primary server, calls of this client that need a server fail with `ERR_UNREACH`.
     ///
     /// It stays a client of that server when another becomes the primary one. The limit of [`ToolBuilder::timeout`] applies
     /// to its calls only if they are made [`within_limit`](Self::within_limit).

@@ -37,7 +37,7 @@ impl DeviceFilter {
 
 impl Topology {
     /// The distances from a process that runs on these processors to the network adapters, GPUs and accelerators of the
-    /// node, in the order of their PCI addresses. None are told for processors that are not here.
+    /// node, in the order of their PCI addresses. Empty if none of the processors is on this node.
     ///
     /// A distance counts the levels between the processor and what it has in common with the device, so that only
     /// comparisons of distances have a meaning: to a device near the same NUMA node it is smaller than to one near

@@ -32,7 +32,7 @@ const MAX: u32 = 0xffff;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Processors(RangeSetBlaze<u32>);
 
-/// Invalid text of a set of processors, or an unknown set of a process.
+/// The text of a set of processors is invalid, or the set of a process cannot be determined.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProcessorError {

@@ -85,12 +85,13 @@ impl Topology {
         Self::read_from(Path::new("/sys"))
     }
 
-    /// The same without devices, for who binds processes: where there are many, reading them takes most of the time.
+    /// Like [`read`](Self::read), but without devices, which is enough to bind processes: with many devices, reading
+    /// them takes most of the time.
     pub fn read_processors() -> Self {
         Self::objects_from(Path::new("/sys")).0
     }
 
-    /// The same as [`read`](Self::read) from a directory that has the form of `/sys`.
+    /// Like [`read`](Self::read), but from a directory with the layout of `/sys`.
     pub fn read_from(sys: &Path) -> Self {
         let (read, memories) = Self::objects_from(sys);
         let devices = devices::read(sys, &memories, &read.all);

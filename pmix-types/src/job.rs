@@ -148,7 +148,7 @@ impl JobData {
         self.session.get(names::SESSION_ID)?.get().ok()
     }
 
-    /// Numbers of the apps that something is known of, in order.
+    /// Numbers of the applications of which anything is known, in ascending order.
     pub fn app_numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.apps.keys().copied()
     }

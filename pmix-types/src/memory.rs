@@ -22,7 +22,7 @@ const RANGE: usize = 16;
 
 /// A type that can report its memory.
 ///
-/// Limits on what peers can make a process store use this measure. It is rather too large than too small: it includes
+/// Limits on what peers can make a process store use this measure. It errs on the large side: it includes
 /// allocated but unused memory, and shared text.
 ///
 /// # Examples

@@ -57,8 +57,8 @@ impl SpawnBuilder {
         self.directive(keys::WDIR, dir)
     }
 
-    /// The installation directory of programs that are named without a path: programs are searched in its `bin`, their
-    /// libraries in its `lib`.
+    /// The installation directory of programs that are named without a path: programs are searched for in its `bin`,
+    /// their libraries in its `lib`.
     #[doc(alias = "PMIX_PREFIX")]
     pub fn prefix(self, dir: impl Into<String>) -> Self {
         self.directive(keys::PREFIX, dir)
@@ -85,8 +85,8 @@ impl SpawnBuilder {
         self.directive(keys::HOSTFILE, file)
     }
 
-    /// The allocation in which it is to run, as [`Client::allocate`](crate::Client::allocate) has returned it (`ALLOC_ID`).
-    /// `ERR_JOB_ALLOC_FAILED` if too little of it is free.
+    /// Runs the job in this allocation, whose id [`Client::allocate`](crate::Client::allocate) returned as `ALLOC_ID`. The
+    /// spawn fails with `ERR_JOB_ALLOC_FAILED` if too few of its slots are free.
     #[doc(alias = "PMIX_ALLOC_ID")]
     pub fn allocation(self, id: impl Into<String>) -> Self {
         self.directive(keys::ALLOC_ID, id)
@@ -179,7 +179,8 @@ impl SpawnBuilder {
         self.directive(keys::NOTIFY_PROC_TERMINATION, true)
     }
 
-    /// Requests the same for each process that ends abnormally: killed, with an exit code other than 0, or without finalize.
+    /// Requests the same event for each process that ends abnormally: by a signal, with a non-zero exit code, or without
+    /// finalize.
     #[doc(alias = "PMIX_NOTIFY_PROC_ABNORMAL_TERMINATION")]
     pub fn notify_proc_abnormal_termination(self) -> Self {
         self.directive(keys::NOTIFY_PROC_ABNORMAL_TERMINATION, true)

@@ -62,8 +62,8 @@ pub struct Exporter {
 /// `OTEL_SERVICE_NAME` is set.
 ///
 /// # Errors
-/// [`ExportError`]: the file cannot be opened, or the address makes no sense. A collector that is not there is no error: it may
-/// come, and the log says how sending fails.
+/// [`ExportError`]: the file cannot be opened, or the address makes no sense. An unreachable collector is not an error: it may
+/// start later, and the log reports each failure to send.
 pub fn export<S>(to: &Destination, service: &str) -> Result<(impl Layer<S> + use<S>, Exporter), ExportError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

@@ -34,9 +34,10 @@ impl Capabilities {
         self
     }
 
-    /// Declares upcalls whose methods never block a thread: the server's own thread begins them, so that an answer for which
-    /// nothing is awaited takes no change of threads. What awaits something goes on in the embedder's runtime, where all other
-    /// methods run from the start. Upcalls that are not served are not declared by this.
+    /// Declares that the methods of these upcalls never block a thread. The server's own thread then polls each call once, so
+    /// that a method that returns without awaiting anything costs no change of threads. A method that has to wait goes on in
+    /// the embedder's runtime, where all other methods run from the start. This does not declare that an upcall is served: use
+    /// [`with`](Self::with) too.
     ///
     /// Until its first wait, such a method must not do what takes long, wait for another thread or call
     /// `tokio::task::block_in_place`: the server does nothing else meanwhile. `tokio::spawn`, timers and sockets belong to the

@@ -41,7 +41,9 @@ impl Allocator {
                 req.directives.deny_unprocessed()?;
                 if self.is_of_host(&user, &request) {
                     if request.time.is_some() {
-                        return Err(bad("nodes are added for no limited time".to_owned()));
+                        return Err(bad(
+                            "nodes cannot be added for a limited time: leave ALLOC_TIME out".to_owned()
+                        ));
                     }
                     let wanted = NodesWanted::Add(nodes::named(&request.wanted)?);
                     return self.change(&user, wanted).await;

@@ -110,8 +110,7 @@ impl BindingPolicy {
         let width = self.cpus_per_proc.map_or(1, |count| usize::try_from(count).unwrap_or(usize::MAX));
         let is_unit = matches!(level, Level::Core | Level::Thread);
         if width > 1 && !is_unit {
-            let message =
-                "several CPUs for each process mean cores: bind to core or hwthread, or to nothing else";
+            let message = "several CPUs per process (PE=N) are counted in cores or hardware threads: bind to core or hwthread, or leave the binding out";
             return Err(Unbindable(message.to_owned()));
         }
         let mut used = BTreeMap::<u32, usize>::new();

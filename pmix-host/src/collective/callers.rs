@@ -129,7 +129,11 @@ impl Callers {
         let Some(leaders) = numbers.first().copied() else { return };
         if numbers.len() > 1 {
             let named: Vec<_> = numbers.iter().map(ToString::to_string).collect();
-            let message = format!("group {}: its leaders say that they are {}", group.1, named.join(" and "));
+            let message = format!(
+                "group {}: its leaders give different numbers of leaders: {}",
+                group.1,
+                named.join(" and ")
+            );
             for call in calls.extract_if(.., |call| call.leads.is_some()) {
                 let _ = call.answer.send(Err(Failure::new(Status::ERR_BAD_PARAM, &*message)));
             }

@@ -353,8 +353,9 @@ pub(super) fn check_room(
     if is_trusted(uid) || own + new <= MAX_PROCS_OF_USER as u64 {
         return Ok(());
     }
-    let message =
-        format!("{nspace}: all jobs of uid {uid} have {MAX_PROCS_OF_USER} processes at most, {own} so far");
+    let message = format!(
+        "{nspace}: the jobs of uid {uid} may have at most {MAX_PROCS_OF_USER} processes together, and already have {own}"
+    );
     Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message).into())
 }
 

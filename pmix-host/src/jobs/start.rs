@@ -298,7 +298,9 @@ impl Jobs {
         let uid = whose.map_or_else(own_uid, Account::uid);
         let mut entries = self.cluster.table.entries();
         if self.cluster.is_closed() {
-            let message = format!("{nspace}: no jobs are started any more, because all are to end");
+            let message = format!(
+                "{nspace}: no further jobs are started, because this resource manager is shutting down"
+            );
             return Err(HostError::new(Status::ERR_JOB_CANCELED, message).into());
         }
         let running = entries.values().map(|job| (job.owner, job.table.len()));

@@ -556,7 +556,7 @@ impl Supervisor {
                 out.extend(files.into_iter().map(|(node, file)| JobReport::Recorded { node, file }));
             }
             Err(_) => {
-                tracing::warn!(nspace = %self.job.nspace, "the record of the job takes too long: nobody waits for it");
+                tracing::warn!(nspace = %self.job.nspace, "writing the flight record of the job takes too long; going on without waiting for it");
             }
         }
     }

@@ -101,8 +101,8 @@ impl StandardHost {
         }
     }
 
-    /// What tools of the server's user request of nodes from now on. Until this is called, and after the receiver is dropped, such
-    /// requests are refused.
+    /// Returns a channel with the requests of tools of the server's user to add or remove nodes. Such requests are refused until
+    /// this is called, and again once the receiver is dropped.
     ///
     /// A tool requests them as an allocation without name: `EXTEND` with `ALLOC_NODE_LIST`, and the slots of each in
     /// `ALLOC_NUM_CPU_LIST`, to add nodes; `RELEASE` with `ALLOC_NODE_LIST` to have nodes leave.
@@ -125,12 +125,13 @@ impl StandardHost {
         self
     }
 
-    /// Goes on with the jobs of a head that is gone, as its successor: with those that it has kept, and whose nodes are members of this one
-    /// and still have all of their processes. A job that was just being started is ended, as is all else that members have. `ended` is what the
-    /// head before has kept of jobs that have ended. Returns the members that have not told what they have, with reasons: they count as lost.
+    /// Takes over the jobs of a head that is gone, as its successor. `kept` is what the store of the former head holds of its running jobs, and
+    /// `ended` what it holds of jobs that have ended. A job continues if all its nodes are members of this head and still have all of its
+    /// processes. Jobs that were being started are ended, and so is everything else that runs on members. Returns the members that did not
+    /// report what they hold, with the reasons; they count as lost. Does nothing if this host is not a head.
     ///
-    /// Call this when the server has started, and all members that are left can be reached. What they report afterwards, and what
-    /// their processes request, must wait for this.
+    /// Call this once the server has started and all remaining members can be reached. Deliver later reports of members, and
+    /// requests of their processes, only after this has returned.
     ///
     /// What failed before is announced once more to the processes of its job, because it is not known whether they have heard of it.
     /// Allocations are not kept: jobs that were started in one go on without.
@@ -174,8 +175,9 @@ impl StandardHost {
         Ok(lost)
     }
 
-    /// Begins with what is published to last ([`Persistence::INDEF`](pmix_types::Persistence::INDEF)): what a
-    /// [store](Self::with_durable) has from an earlier host, whose processes and sessions are over, is removed.
+    /// Keeps, of the data that a [store](Self::with_durable) has from an earlier host, only what was published with
+    /// [`Persistence::INDEF`](pmix_types::Persistence::INDEF). All other data is removed, because the processes and
+    /// sessions that it was to last for are over.
     pub fn forget_earlier_sessions(&self) {
         self.0.published.forget_passing(|_| true);
     }

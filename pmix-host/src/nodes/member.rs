@@ -56,7 +56,9 @@ async fn account(services: &Services, uid: u32, gid: u32) -> Result<Account, Fai
     }
     // jobs of root come without a user
     if is_trusted(uid) {
-        return Err(refused(format!("uid {uid} is no other user here")));
+        return Err(refused(format!(
+            "uid {uid} is root or the user of this daemon, so its jobs need no other user"
+        )));
     }
     if !services.launcher.starts_as_others() {
         return Err(refused(format!("this daemon may not become uid {uid}: root must start it")));

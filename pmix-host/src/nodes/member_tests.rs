@@ -115,8 +115,8 @@ async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_m
     for (uid, is_root, serves_others, why) in [
         (4001, true, false, "its head was not started with --multi-user"),
         (4001, false, true, "this daemon may not become uid 4001"),
-        (0, true, true, "uid 0 is no other user here"),
-        (own_uid(), true, true, "is no other user here"),
+        (0, true, true, "uid 0 is root or the user of this daemon"),
+        (own_uid(), true, true, "is root or the user of this daemon"),
     ] {
         let failure = refusal_of(uid, is_root, serves_others).await;
         assert_eq!(failure.status, Status::ERR_NO_PERMISSIONS, "{failure}");

@@ -23,13 +23,15 @@ pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
     /// They are not kept: the publish fails with this status, and publishes nothing.
     async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()>;
 
-    /// Whether it keeps data of this persistence, beside [`Persistence::INDEF`], as long as it can: a successor of the host is to have
-    /// it. Such a publish does not fail if the store does; the data is kept as soon as the store can.
+    /// Whether the store also keeps data of this persistence, so that a successor of the host has it. Data with [`Persistence::INDEF`]
+    /// must be kept, or its publish fails; data of another persistence is kept as soon as the store can, and its publish does not fail
+    /// if the store does. By default, only `INDEF`.
     fn keeps(&self, persistence: Persistence) -> bool {
         persistence == Persistence::INDEF
     }
 
-    /// Whether it is known to keep nothing now, so that what need not be kept does not wait for it.
+    /// Whether the store is known to be out of reach at the moment. Publishes whose data need not be kept then do not
+    /// wait for it. By default, `false`.
     fn is_silent(&self) -> bool {
         false
     }

@@ -33,7 +33,8 @@ const AFTER_HELP: &str = "Examples:\n  pmix-check\n  pmix-check --wire native --
 #[derive(Debug, Parser)]
 #[command(name = "pmix-check", version, after_help = AFTER_HELP)]
 struct Args {
-    /// Protocol between processes and server: what the launcher has announced, ours if it can, or the C library's own
+    /// How ranks speak to their server. grpc: by our own protocol if the launcher announces it, otherwise by that of
+    /// the C library. native: always by that of the C library
     #[arg(long, value_enum, default_value = "grpc")]
     wire: Wire,
 

@@ -5,14 +5,14 @@ use clap::Args;
 /// What looks at the job from its beginning.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DebugArgs {
-    /// Start a debugger when all ranks wait in init: a command line in one word, of which a shell's quotes are understood. It has the
-    /// terminal, PMIXRUN_JOB names the job, and PMIX_LAUNCHER_RNDZ_URI the server to attach to. If it ends without having released the job, the
-    /// job goes on, or ends if the debugger has failed
+    /// Start this debugger when all ranks wait in init. COMMAND is one argument, split into words as by a shell. The debugger gets the terminal
+    /// and standard input, the job in PMIXRUN_JOB, and the address of the server to attach to in PMIX_LAUNCHER_RNDZ_URI. If it ends without
+    /// having released the job, the job goes on if the debugger has succeeded, and is ended if it has failed
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) debug: Option<CommandLine>,
 
-    /// Start a daemon of a debugger on each host of the job when all ranks wait in init: a command line in one word. It is a process of a job
-    /// of its own, whose DEBUG_TARGET is this one
+    /// Start this debugger daemon on each host of the job when all ranks wait in init. COMMAND is one argument, split into words as by a
+    /// shell. The daemons form a separate job, whose DEBUG_TARGET is the job of this pmixrun
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) debug_daemons: Option<CommandLine>,
 }

@@ -22,8 +22,8 @@ pub(crate) struct EtcdPlace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "etcd")]
 pub(super) struct EtcdArgs {
-    /// Keep nodes, jobs and published data in etcd, and let one head at a time be that of the DVM: this one waits until no other is, and takes the
-    /// place of one that is gone. https://HOST:PORT of each member, separated by commas
+    /// Keep nodes, jobs and published data in etcd, and have etcd choose one head of the DVM at a time: this one waits while another is the head,
+    /// and takes over its nodes and jobs when it is gone. URLS are https://HOST:PORT of each member of etcd, separated by commas
     #[arg(long, value_name = "URLS", value_delimiter = ',', conflicts_with_all = ["store", "vnodes"])]
     etcd: Vec<String>,
 

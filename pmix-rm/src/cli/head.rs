@@ -38,9 +38,10 @@ pub(crate) struct HeadPlan {
     pub(crate) talk: Talk,
 }
 
-/// The daemon of a node. pmixrun, or the head of a DVM, starts it; `pmixd --head` is such a head.
+/// The daemon of a node. It is started by pmixrun or by the head of a DVM, not by hand; `pmixd --head` is such a head.
 ///
-/// It reads one line from standard input, or from a file: where its head is, and how to prove its identity.
+/// It reads one line, from standard input or from the file of --join, which says where its head is and how to prove its
+/// own identity to it.
 #[derive(Debug, Parser)]
 #[command(
     name = "pmixd",
@@ -48,7 +49,8 @@ pub(crate) struct HeadPlan {
     after_help = "`pmixd --head --help` lists the options of the head of a DVM; `pmixd --man` prints the manual page."
 )]
 pub(super) struct Daemon {
-    /// The variable of the environment with the name of this node, which a start line for several nodes does not have
+    /// Name of the environment variable that holds the name of this node, such as SLURMD_NODENAME; needed if the start
+    /// line is for several nodes, because it then names none
     #[arg(long, value_name = "VARIABLE")]
     node_from: Option<String>,
 
@@ -90,12 +92,13 @@ pub(super) struct Head {
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 
-    /// Write the address of the server to standard output (-), standard error (+) or a file as soon as jobs can be submitted. The file
-    /// appears whole, and is removed at the end
+    /// Write the address of the server to standard output (-), standard error (+) or a file as soon as jobs can be submitted. A file
+    /// that did not exist before appears with its whole content, and is removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
     report_uri: Option<String>,
 
-    /// Write the process id to standard output (-), standard error (+) or a file, which is removed at the end
+    /// Write the process id to standard output (-), standard error (+) or a file. A file that did not exist before is
+    /// removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
     report_pid: Option<String>,
 
@@ -109,8 +112,8 @@ pub(super) struct Head {
 }
 
 const AFTER_HELP: &str = "\
-When it is ready, it says so on standard error, and to systemd (Type=notify). A node that is lost ends the jobs that run there; \
-others go on, and the node takes no more.
+When the head is ready, it says so on standard error, and to systemd (Type=notify). When a node is lost, the jobs that run there \
+are ended; other jobs go on, and that node gets no further jobs.
 
 Exit code: 0 if it was told to end; 1 if it could not start, or cannot go on; 2 for an invalid command line.
 

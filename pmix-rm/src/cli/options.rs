@@ -111,7 +111,8 @@ pub(super) struct Streams {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Write pmixrun's process id to standard output (-), standard error (+) or a file, which is removed at the end
+    /// Write pmixrun's process id to standard output (-), standard error (+) or a file. A file that did not exist
+    /// before is removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
     pub(super) report_pid: Option<String>,
 
@@ -157,8 +158,9 @@ pub(super) struct Setting {
     #[arg(long, value_name = "FILE")]
     pub(super) app: Option<PathBuf>,
 
-    /// Run the job in a DVM (pmixd --head) on this host, which `pmixd` has reported as URI: uri:URI or the URI itself, file:FILE for a
-    /// rendezvous file, pid:PID, ns:NAMESPACE, system, or `only` for the only server there is. Nodes, daemons and servers are those of the DVM; --host selects some of its nodes
+    /// Run the job in a DVM whose server (pmixd --head) is on this host. WHERE is the URI that pmixd --report-uri has written, or uri:URI; file:FILE for a rendezvous file;
+    /// pid:PID or ns:NAMESPACE of the server; system for the system-level server; only for the only server of this user. The nodes, daemons and servers are those of the DVM;
+    /// --host selects some of its nodes
     #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = DvmPlace::parse)]
     pub(super) dvm: Option<DvmPlace>,
 
@@ -201,9 +203,9 @@ pub(super) struct NodeArgs {
     #[arg(long, value_name = "K", value_parser = parse_vnodes)]
     pub(super) vnodes: Option<u16>,
 
-    /// Run on these hosts, filled in the given order, each with its number of slots after a colon (1 if not given): a:4,b. Without -n,
-    /// all slots are used. A daemon, pmixd, is started on each host except this one. Inside an allocation of Slurm or PBS the hosts must be in
-    /// it, and are all its nodes, with its slots, if none are named
+    /// Run on these hosts, filled in the given order, each with its number of slots after a colon (1 if not given): a:4,b. A job without -n
+    /// uses all slots. A daemon, pmixd, is started on each host except this one. Inside a Slurm or PBS allocation, the hosts must belong to
+    /// the allocation; if none are named, all its nodes are used, with the slots that it has there
     #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with = "vnodes")]
     pub(super) host: Option<HostList>,
 
@@ -221,12 +223,12 @@ pub(super) struct NodeArgs {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "launcher")]
     pub(super) launch_agent: Option<OsString>,
 
-    /// Wait for daemons that somebody else starts, on each host with `pmixd --join DIR/HOST.join`. These files, which only this user may
-    /// read, are there while pmixrun runs
+    /// Do not start daemons: wait until somebody else has started `pmixd --join DIR/HOST.join` on each host. The files, which only this
+    /// user may read, exist while this program runs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["launcher", "launch_agent", "daemon"])]
     pub(super) await_daemons: Option<PathBuf>,
 
-    /// Path of the daemon on all hosts; that of pmixd beside this pmixrun if not given
+    /// Path of pmixd on all hosts; by default, the path of the pmixd in the directory of this program
     #[arg(long, value_name = "PROGRAM")]
     pub(super) daemon: Option<PathBuf>,
 
@@ -236,7 +238,8 @@ pub(super) struct NodeArgs {
     )]
     pub(super) start_timeout: Duration,
 
-    /// Seconds after which a daemon ends its ranks if it hears nothing from pmixrun. It does so at once if pmixrun has ended
+    /// Seconds after which a daemon ends its ranks if it hears nothing from its head (pmixrun, or pmixd --head). It ends
+    /// them at once if the head has ended, unless the DVM uses --etcd: then the daemon waits this long for the next head
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "30", value_parser = parse_timeout
     )]
@@ -286,8 +289,9 @@ pub(super) struct Serving {
     #[arg(long, value_name = "WHERE", value_parser = MetricsPlace::parse)]
     pub(super) metrics: Option<MetricsPlace>,
 
-    /// Trace fences: send their spans to a collector of OpenTelemetry (http://HOST:4317, OTLP over gRPC), or append them to a file of
-    /// each host, as lines of JSON. Otherwise as OTEL_EXPORTER_OTLP_ENDPOINT says, if it is set
+    /// Trace fences. WHERE is an OpenTelemetry collector that gets the spans (http://HOST:4317, OTLP over gRPC), or the path of a
+    /// file to which each host appends them as lines of JSON. Default: OTEL_EXPORTER_OTLP_ENDPOINT if that is set; otherwise fences
+    /// are not traced
     #[arg(long, value_name = "WHERE")]
     pub(super) trace_to: Option<String>,
 }
@@ -409,7 +413,7 @@ impl NodeArgs {
             }
             (Launcher::Auto | Launcher::Slurm, Some(nodes)) => Ok(By::Slurm(nodes)),
             (Launcher::Slurm, None) => {
-                Err("'--launcher slurm': this is no allocation of Slurm: run pmixrun in salloc or sbatch"
+                Err("'--launcher slurm': not inside a Slurm allocation: start this with salloc or sbatch"
                     .into())
             }
         }
@@ -497,8 +501,9 @@ pub(super) const USAGE: &str = "pmixrun [OPTIONS] [-n N] PROGRAM [ARGS]... [: [-
 const AFTER_HELP: &str = "\
 Long options may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE, -tag-output.
 
-Rank 0 reads pmixrun's standard input unless --stdin selects another rank; the others read nothing. SIGINT, SIGTERM and \
-SIGHUP are passed on to the ranks, which have the grace period to end; a second SIGINT kills them at once. SIGUSR1 and \
+Rank 0 reads pmixrun's standard input unless --stdin selects another rank; the others read nothing. SIGINT and SIGTERM \
+are passed on to the ranks, and SIGHUP as SIGTERM; the ranks then have the grace period to end. A second SIGINT \
+kills them at once. SIGUSR1 and \
 SIGUSR2 are only passed on.
 
 When a rank fails, the others are notified through PMIx and have the reaction time to end by themselves. Then they get \
@@ -507,7 +512,8 @@ SIGTERM, and after the grace period SIGKILL.
 `pmixrun --man` prints the manual page.
 
 Exit code: 0 if all ranks succeeded; otherwise that of the first rank that failed, or 128 plus the number of the signal \
-that ended it; 124 after --timeout; 141 if the reader of the output has gone away; 1 if the job could not be started; \
+that ended it; 124 after --timeout; 130 or 143 if SIGINT or SIGTERM ended pmixrun before the job had started; 141 if the reader of the \
+output has gone away; 1 if the job could not be started for another reason; \
 2 for an invalid command line.
 
 RUST_LOG=debug logs what pmixrun does to standard error.";

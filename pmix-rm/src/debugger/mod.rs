@@ -159,7 +159,7 @@ impl Debugging {
         }
         self.end_daemons();
         is_early.then_some(
-            "the job has ended before all of its ranks waited in init, so no debugger was started; programs that do not use PMIx do not wait",
+            "the job has ended before all of its ranks waited in init, so nothing was started to debug it; programs that do not use PMIx do not wait",
         )
     }
 
@@ -245,7 +245,7 @@ impl Debugging {
         self.overdue_at = None;
         let (count, first) = (self.absent.len(), self.absent.first()?);
         Some(News::Said(format!(
-            "waiting for {count} ranks that are not in init yet, the first of them rank {first}: the debugger starts when all are"
+            "waiting for ranks that are not in init yet: {count}, the first of them rank {first}; the debugger starts when all are"
         )))
     }
 

@@ -57,7 +57,7 @@ pub(crate) enum EtcdError {
     Refused(Status),
     #[error("etcd does not know this head as that of the DVM")]
     Superseded,
-    #[error("the key {0} in etcd is none of a DVM: remove it, or choose another --etcd-prefix")]
+    #[error("the key {0} in etcd was not written by a DVM: remove it, or choose another --etcd-prefix")]
     Foreign(String),
 }
 
@@ -266,7 +266,7 @@ impl Member {
             Some("http") => {
                 return Err(wrong("it is not protected: use https, or allow this with --etcd-insecure"));
             }
-            _ => return Err(wrong("it begins with https://")),
+            _ => return Err(wrong("it must begin with https://")),
         };
         if !matches!(origin.path(), "" | "/") {
             return Err(wrong("it has a path"));
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(member("http://n0", true).unwrap().port, 2379);
         for (text, words) in [
             ("http://n0:2379", "it is not protected: use https"),
-            ("n0:2379", "it begins with https://"),
+            ("n0:2379", "it must begin with https://"),
             ("https://n0/v3", "it has a path"),
             ("https://me:secret@n0", "it has a user"),
             ("https://", "it is no URL"),

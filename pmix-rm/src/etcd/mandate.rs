@@ -262,7 +262,7 @@ impl Term {
                 Err(error) => {
                     self.note_silent(true);
                     if !std::mem::replace(&mut is_told, true) {
-                        tracing::warn!(%error, "what is published to last is refused until etcd answers");
+                        tracing::warn!(%error, "publishes with persistence INDEF are refused until etcd answers");
                     }
                     continue;
                 }

@@ -49,7 +49,9 @@ impl EtcdStore {
                 },
                 _ => Status::ERR_UNREACH,
             };
-            let message = format!("what is to last (INDEF) cannot be published or taken back now: {error}");
+            let message = format!(
+                "data with persistence INDEF cannot be published or unpublished at the moment: {error}"
+            );
             HostError::new(status, message)
         })
     }
@@ -61,7 +63,7 @@ impl DurableStore for EtcdStore {
         let bytes: usize = records.iter().map(|record| record.data.len()).sum();
         if records.len() > MAX_RECORDS || bytes > MAX_BYTES {
             let message = format!(
-                "{} values of {bytes} bytes in all are published at a time: etcd keeps at most {MAX_RECORDS}, of {MAX_BYTES} bytes",
+                "one publish has {} values with {bytes} bytes in all; with etcd, the limits are {MAX_RECORDS} values and {MAX_BYTES} bytes",
                 records.len()
             );
             return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));

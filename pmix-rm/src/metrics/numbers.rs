@@ -49,7 +49,7 @@ impl Collector for Numbers {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut out = Out(encoder);
         out.info("pmix", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
-        out.gauge("pmix_uptime_seconds", "Time since the servers are up", self.uptime.as_secs_f64())?;
+        out.gauge("pmix_uptime_seconds", "Time since the servers started", self.uptime.as_secs_f64())?;
         of_host(self, &mut out)?;
         let up = self.servers.iter().map(|(node, told)| (node, u64::from(told.is_some())));
         let help = "Whether the server of a node has told its numbers in time: 1 or 0";

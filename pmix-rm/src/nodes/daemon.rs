@@ -420,7 +420,7 @@ async fn port(
         Ok(port) => Some(port),
         Err(error) => {
             tracing::warn!(
-                "there is no port for other daemons, which ask through the head, and slower: {error}"
+                "cannot open a port for other daemons: {error}; they reach this one through the head, which is slower"
             );
             None
         }
@@ -454,9 +454,7 @@ impl Attached {
         let peers = Peers::new(net, own);
         peers.net().gather(line.tree_degree, Arc::new(peers.clone()));
         if line.awaits_successor && port.is_none() {
-            return Err(
-                "there is no port at which a successor of the head could reach this daemon".to_owned()
-            );
+            return Err("cannot open the port at which the next head would reach this daemon".to_owned());
         }
         if line.awaits_successor {
             peers.net().await_successors();

@@ -55,7 +55,8 @@ impl EventsBuilder {
 
 /// The events of a registration, in the order in which they came to the server. Dropping the stream ends the registration.
 ///
-/// It holds up to 512 unread events of 8 MiB; further ones are lost, and [counted](Self::missed). It ends when the server
+/// It holds up to 512 unread events, and 8 MiB of memory for all of them together; further events are lost, and
+/// [counted](Self::missed). It ends when the server
 /// stops.
 #[derive(Debug)]
 #[must_use = "dropping a stream ends its registration"]

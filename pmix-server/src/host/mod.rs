@@ -191,7 +191,8 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Disconnect)
     }
 
-    /// Requests events that only the host can see. Called once per code (HST-06).
+    /// Asks the host to notify the server of events with these codes, which only the host can see. Called for a code
+    /// when the first process registers for it (HST-06).
     #[doc(alias = "pmix_server_register_events_fn_t")]
     async fn register_events(&self, cx: &UpcallContext, req: RegisterEvents) -> HostResult<()> {
         not_served(Upcall::RegisterEvents)
@@ -344,13 +345,15 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Fabric)
     }
 
-    /// Acts on a session.
+    /// Controls a session as the directives say. `req.session` is its number; `u32::MAX` means the session of the
+    /// caller. The answer may hold results, or be empty. Refuse required directives that you do not know.
     #[doc(alias = "pmix_server_session_control_fn_t")]
     async fn session_control(&self, cx: &UpcallContext, req: SessionControl) -> HostResult<Infos> {
         not_served(Upcall::SessionControl)
     }
 
-    /// Defines or changes a block of resources.
+    /// Defines, changes or deletes the block of resources named `req.block`, as `req.directive` says. `req.units` are
+    /// the resources; empty to delete the whole block.
     #[doc(alias = "pmix_server_resource_block_fn_t")]
     async fn resource_block(&self, cx: &UpcallContext, req: ResourceBlock) -> HostResult<()> {
         not_served(Upcall::ResourceBlock)

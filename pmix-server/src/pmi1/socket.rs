@@ -31,9 +31,9 @@ impl Pmi1Socket {
         Self { front, proc }
     }
 
-    /// Makes a pair of sockets, one end of which is the server's from now on. Returns the end of the process, which is closed on
-    /// `exec` so far. Close it when the process is started: the server learns from the end of the connection that the process is
-    /// lost.
+    /// Makes a pair of sockets and gives one end to the server. Returns the other end, for the process, with `FD_CLOEXEC` still
+    /// set. Close your copy once the process has started: the server notices that the process is lost only when all copies of
+    /// this end are closed.
     ///
     /// Whoever has this end speaks for the process.
     ///
@@ -72,11 +72,12 @@ pub fn inherit_pmi_fd(command: &mut Command, descriptor: OwnedFd) -> io::Result<
     Ok(())
 }
 
-/// The first half of [`inherit_pmi_fd`]: gives the descriptor a number of 10 or more, sets `PMI_FD` to it, and returns the
-/// descriptor, which is closed on `exec` so far.
+/// The first half of [`inherit_pmi_fd`]: moves the descriptor to a number of 10 or more, sets `PMI_FD` to that number, and
+/// returns the descriptor with `FD_CLOEXEC` still set.
 ///
-/// The other half runs code in the new process between fork and exec, and a fork takes longer the larger this process is. Whoever
-/// starts no other process at the same time can clear `FD_CLOEXEC` itself instead, and drop the descriptor after the start.
+/// The other half runs code in the new process between fork and exec, for which the whole of this process must be forked; that
+/// takes longer the larger this process is. A caller that starts no other process at the same time can instead clear `FD_CLOEXEC`
+/// itself, start the process, and drop the descriptor.
 ///
 /// # Errors
 /// Too many files are open.

@@ -62,7 +62,9 @@ pub(super) fn get_all(own: &ProcId, rank: Rank) -> Request {
 
 /// A value that has been got.
 pub(super) fn value(found: &GetReply) -> Result<Token, Token> {
-    found.value.as_ref().and_then(token).ok_or_else(|| Token::of_text("not a text of PMI-1"))
+    found.value.as_ref().and_then(token).ok_or_else(|| {
+        Token::of_text("the value cannot be sent by PMI-1, which carries only text without spaces")
+    })
 }
 
 /// A value that a line can have. Those put by other wires may be anything.

@@ -18,7 +18,8 @@ use super::{Console, Trouble};
 /// Follows the events of a server, one line for each, or notifies one
 ///
 /// A line has the name of the event, its source (- for the server's host), and what is told about it. It ends when the server does, and with --timeout
-/// after that time. This command may be slower than events come: then some are lost, and a line says how many. It never slows the server.
+/// after that time. If events arrive faster than this command can print them, some are lost, and a line says how many. It never slows the
+/// server down.
 ///
 /// With --json, each line is an object: {"schema", "code", "number", "source": {"nspace", "rank"} or null, "range", "info": [{"key", "value"}, ...]}, or
 /// {"schema", "missed": COUNT} where events were lost.

@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[arg(value_name = "KEY", value_parser = parse_key)]
     keys: Vec<KeyName>,
 
-    /// Wait until the process has put the keys, on whichever node it is, no longer than --timeout for each
+    /// Wait until the process, on any node, has committed the keys, at most --timeout for each key
     #[arg(long, requires = "keys")]
     wait: bool,
 

@@ -72,7 +72,7 @@ enum Channel {
     Stdout,
     /// Standard error
     Stderr,
-    /// The syslog of the system, or of the server's node if that is not to be reached
+    /// The system-wide syslog, or that of the server's node if the former is not available
     Syslog,
     /// The syslog of the server's node
     LocalSyslog,

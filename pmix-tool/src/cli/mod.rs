@@ -106,7 +106,7 @@ XDG_RUNTIME_DIR. Servers of Open MPI 5 and PRRTE (mpirun, prte) are found in the
 does not work with them, and mpirun of Open MPI 5.0 may not exit by itself after several tools have attached. pmix does not attach \
 to mpirun of Open MPI 4, which would crash.
 
-Exit code: 0 on success; 1 on failure, or if no server could be queried; 2 for an invalid command line. `pmix submit`
+Exit code: 0 on success; 1 on failure, or if no server could be queried; 2 for an invalid command line. `pmix submit` \
 and `pmix wait` exit with the code of the job. The help of each command has the details.
 
 RUST_LOG=debug logs what pmix does to standard error.";

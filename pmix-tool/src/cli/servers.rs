@@ -11,7 +11,7 @@ use super::{Console, Trouble};
 
 /// Lists the servers of this user on this node
 ///
-/// They are found by their files, and none is asked. STATE is up, or dead for a server that has left its files behind; the next
+/// They are found by their files; none is contacted. STATE is up, or dead for a server that has left its files behind; the next
 /// server that starts removes them. LEVEL is session for servers that commands find by themselves, and system for the one of
 /// the node.
 ///

@@ -21,8 +21,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits for the end of a job, and exits with its exit code
 ///
-/// The job may have been submitted by somebody else, or with --detach, and may have ended: a server remembers the ends of its last 1,000 jobs, and with
-/// etcd the next head of a DVM does, too. If a server that knows the job is lost, another one is looked for on this node, for up to 60 seconds.
+/// The job may have been submitted by another command, or with --detach, and may already have ended: a server remembers how its last 1,000 jobs ended.
+/// With etcd, so does the next head of a DVM. If a server that knows the job is lost, another one is looked for on this node, for up to 60 seconds.
 ///
 /// The wait itself has no limit: --timeout is for servers that do not answer. `timeout 60 pmix wait NSPACE` waits a minute.
 ///

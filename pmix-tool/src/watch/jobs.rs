@@ -36,7 +36,7 @@ pub struct Jobs {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct JobsChange {
-    /// Jobs that are new, and those of whose processes something has changed.
+    /// Jobs that are new, and jobs whose processes have changed.
     pub jobs: BTreeMap<Nspace, JobChange>,
     /// Jobs that are gone, and how they have ended, as far as an event of the server has told it.
     pub gone: BTreeMap<Nspace, Option<JobEnd>>,

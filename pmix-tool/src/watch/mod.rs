@@ -71,7 +71,8 @@ pub struct WatchBuilder<'a> {
 }
 
 impl WatchBuilder<'_> {
-    /// How often the server is asked, beside each time that a job starts or ends; 1 second by default, 0.1 seconds at least.
+    /// The interval at which the server is queried, in addition to each start and end of a job: 1 second by default, at
+    /// least 0.1 seconds; a shorter one counts as 0.1 seconds.
     pub const fn period(mut self, period: Duration) -> Self {
         self.period = if period.as_millis() < SHORTEST.as_millis() { SHORTEST } else { period };
         self

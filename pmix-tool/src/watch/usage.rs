@@ -32,7 +32,7 @@ pub struct Rate {
 const MATTERS: f64 = 0.01;
 
 impl Usage {
-    /// What these have used up to a moment. Of a process that is there twice the last counts.
+    /// The usage of these processes up to this moment. If a process occurs twice, the last entry counts.
     pub fn at(at: Instant, all: impl IntoIterator<Item = ProcUsage>) -> Self {
         let mut jobs = BTreeMap::<Nspace, BTreeMap<Rank, ProcUsage>>::new();
         for one in all {

@@ -51,7 +51,8 @@ pub use proc_map::ProcMap;
 
 use cursor::Cursor;
 
-/// Most nodes that a map may have: far more than any machine has. It limits the expansion of a few bytes from a peer.
+/// Maximum number of nodes in a map: far more than any cluster has. The limit keeps a few bytes of a peer from
+/// expanding without bound.
 pub const MAX_NODES: u32 = 1 << 24;
 
 /// The encoded form of a map, named by its tag.

@@ -4,8 +4,8 @@ use std::time::Duration;
 use crate::{KeyName, KeyNameError, ProcId, Status, ValueError, escaped};
 
 /// How much later than its limit a request with participants on several nodes may fail: the server first asks the other nodes which
-/// participants are missing and what they are doing, and waits no longer than this for their answers. A process that gives up a silent
-/// server waits for longer than this, so that it gets the server's own answer where there is one.
+/// participants are missing and what they are doing, and waits no longer than this for their answers. A process waits longer than this
+/// before it gives up on a silent server, so that it gets the server's own answer where there is one.
 pub const LATENESS: Duration = Duration::from_secs(2);
 
 /// Why a request failed: the status, a message for people, and the processes responsible.

@@ -18,7 +18,7 @@ pub struct Fence {
     /// What the caller has already: the [`generation`](Fenced::generation) of the last reply to a fence of these
     /// participants; 0 if it is to receive everything.
     pub since: u64,
-    /// The span of the caller, if it is traced. A peer may leave it out, and what is no valid one counts as none.
+    /// The span of the caller, if it is traced. A peer may leave it out; an invalid one is ignored.
     pub trace: Option<TraceContext>,
     /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
     pub directives: Directives,

@@ -89,7 +89,7 @@ pub struct ProcLook {
     pub wait_channel: Option<String>,
     /// Memory that is resident, in bytes.
     pub rss: u64,
-    /// Processor time that all its threads have used, theirs in the kernel included. Two looks tell a process that spins
+    /// Processor time used by all its threads, in user and kernel mode. Two looks tell a process that spins
     /// from one that sleeps.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::seconds"))]
     pub cpu_time: Duration,

@@ -23,7 +23,7 @@ use super::{Console, Trouble};
 /// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be queried.
 ///
 /// With --hosts there is a row for each host of a job: how many processes of a job the host takes (-: any number, or unknown), the
-/// ranks there, and their states. A host that is lost is said to be so; `pmix nodes` has the reason. In the JSON report "hosts" takes the place
+/// ranks there, and their states. Lost hosts are marked; `pmix nodes` shows the reason. In the JSON report "hosts" takes the place
 /// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
 ///
 /// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is asked each second, and as

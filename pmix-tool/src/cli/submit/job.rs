@@ -28,7 +28,7 @@ pub(super) struct JobArgs {
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
 
-    /// Set a variable, or pass on one of this command
+    /// Set an environment variable, or pass on one from the environment of this command
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = variable)]
     env: Vec<String>,
 

@@ -59,7 +59,7 @@ struct OneArgs {
     #[arg(long, conflicts_with_all = ["stage", "tag_output"])]
     detach: bool,
 
-    /// Seconds that processes have to end after a signal that ends them before they are killed
+    /// Seconds between SIGINT, SIGTERM or SIGHUP and killing the processes that still run
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds,
         conflicts_with_all = ["stage", "detach"]
@@ -76,7 +76,8 @@ struct StageArgs {
     #[arg(long, value_name = "FILE")]
     stage: Option<PathBuf>,
 
-    /// Run no more jobs than this at a time [default: as many as have room in the slots, or else processors, of the server's nodes]
+    /// Run at most this many jobs at a time [default: the slots of the server's nodes or, if slots are not limited, their
+    /// processors]
     #[arg(long, value_name = "N", conflicts_with = "program")]
     jobs: Option<NonZeroUsize>,
 
@@ -90,7 +91,7 @@ SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the job. After one
 a second SIGINT kills them at once. With --stage, SIGINT, SIGTERM and \
 SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them.
 
-A job that finds no room in the server is refused. With --stage it is tried again when another of these jobs has ended.
+A job is refused if too few slots are free. With --stage, it is tried again when another job of the file has ended.
 
 If this command is killed, its jobs end, except for one with --detach.
 

@@ -45,7 +45,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 after q, or when the selected server has ended; 1 if standard output is no terminal (`pmix ps --watch` needs none), or if the selected server \
-                        could not be asked; 2 for an invalid command line; 128 and its number after a signal."
+                        could not be asked; 2 for an invalid command line; 128 plus the number of a signal that ended it."
 )]
 pub(super) struct Args {
     /// Show only these jobs

@@ -19,8 +19,8 @@ use super::{Console, Trouble};
 
 /// Shows jobs, ranks by state, what waits and events in a browser, as they change
 ///
-/// It prints an address for a browser on this host, which works as long as this command runs. Whoever has the address sees what you see: it has a token, and
-/// the page tells nothing without it. The page loads nothing from elsewhere. This command ends with its server, and on SIGINT.
+/// It prints an address for a browser on this host, which works as long as this command runs. Whoever has the address sees what you see: it contains a
+/// token, without which the page shows nothing. The page loads nothing from elsewhere. This command ends with its server, and on SIGINT.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
