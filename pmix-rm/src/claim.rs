@@ -94,10 +94,13 @@ impl Claim {
     ///
     /// # Errors
     /// Why it is not, or is not known to be.
-    pub(crate) async fn confirm(&self, within: Duration) -> Result<(), Doubt> {
-        match self.succession() {
-            Some(succession) => succession.confirm(within).await,
-            None => Ok(()),
+    pub(crate) fn confirm(&self, within: Duration) -> impl Future<Output = Result<(), Doubt>> + Send + use<> {
+        let succession = self.succession();
+        async move {
+            match succession {
+                Some(succession) => succession.confirm(within).await,
+                None => Ok(()),
+            }
         }
     }
 
@@ -154,8 +157,8 @@ impl Claim {
 
     pub(crate) async fn keep_node(&self, _: &KeptNode) {}
 
-    pub(crate) async fn confirm(&self, _: Duration) -> Result<(), Doubt> {
-        Ok(())
+    pub(crate) fn confirm(&self, _: Duration) -> impl Future<Output = Result<(), Doubt>> + Send + use<> {
+        std::future::ready(Ok(()))
     }
 
     pub(crate) async fn clear(&self) {}

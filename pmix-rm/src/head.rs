@@ -2,7 +2,9 @@
 
 use std::io;
 
-use pmix_host::{Records, StandardHost};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pmix_host::Records;
 use rustix::process::Signal;
 
 use crate::claim::{Claim, Doubt};
@@ -116,14 +118,10 @@ async fn serve_as_head(
     };
     let result = match &told {
         Ok(_) => {
-            let end = until_told(plan, &mut dvm, claim, console, interrupts).await;
+            let end = until_over(plan, &mut dvm, claim, console, interrupts).await;
             notify(&[sd_notify::NotifyState::Stopping]);
             match end {
-                End::Told(why) => {
-                    console.tell(format_args!("ending: {why}"));
-                    end_jobs(&dvm.host, console, interrupts).await;
-                    Ok(0)
-                }
+                End::Told => Ok(0),
                 End::Superseded(why) => {
                     console.tell(format_args!("ending: {why}"));
                     dvm.leave_to_successor().await;
@@ -145,7 +143,8 @@ async fn serve_as_head(
 
 /// Why a head ends.
 enum End {
-    Told(String),
+    /// It was told to, and jobs have ended or are to be killed.
+    Told,
     /// Another one goes on with its jobs.
     Superseded(String),
     /// Another one may go on with the jobs of nodes that it can reach, which are not those that this one can.
@@ -174,8 +173,9 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Acts on what becomes known of nodes, until it is told to end, or cannot go on.
-async fn until_told(
+/// Acts on what becomes known of nodes, until it cannot go on, or is told to end and all jobs have ended. A second signal leaves
+/// their ends to that of servers and guardian.
+async fn until_over(
     plan: &HeadPlan,
     dvm: &mut Dvm,
     claim: &mut Claim,
@@ -186,42 +186,87 @@ async fn until_told(
     let mut told = std::pin::pin!(host.told_to_end());
     let mut requests = host.node_requests();
     let mut pool = Pool::new(dvm);
+    // nodes can be lost while jobs end: their ends must not be waited for
+    let mut jobs_end: Option<BoxFuture<'_, ()>> = None;
+    // a loss of a node; nothing else is done with nodes until it is confirmed
+    let mut doubtful: Option<(Change, BoxFuture<'static, Result<(), Doubt>>)> = None;
     loop {
-        tokio::select! {
+        let why = tokio::select! {
             signal = interrupts.signals.next() => match signal {
-                Received::End(Signal::INT) => return End::Told("interrupted".to_owned()),
-                Received::End(_) => return End::Told("a signal".to_owned()),
                 // it has no processes of its own to pass it on to
-                Received::PassOn(_) => {}
+                Received::PassOn(_) => continue,
+                Received::End(_) if jobs_end.is_some() => {
+                    console.tell("killing what is left of jobs");
+                    return End::Told;
+                }
+                Received::End(Signal::INT) => "interrupted".to_owned(),
+                Received::End(_) => "a signal".to_owned(),
             },
-            why = claim.lost() => return End::Superseded(why),
-            tool = &mut told => return End::Told(format!("{tool} has requested it")),
+            why = claim.lost(), if doubtful.is_none() => return End::Superseded(why),
+            tool = &mut told, if jobs_end.is_none() => format!("{tool} has requested it"),
+            () = of(&mut jobs_end) => return End::Told,
             Some(request) = requests.recv() => {
                 pool.take(request, console);
                 for node in pool.take_changed() {
                     claim.keep_node(&node).await;
                 }
+                continue;
             }
-            change = pool.next() => {
+            change = pool.next(), if doubtful.is_none() => {
+                if let Change::Event(Event::Lost { .. }) = &change {
+                    doubtful = Some((change, claim.confirm(plan.setup.start.head_grace).boxed()));
+                } else {
+                    happen(change, &mut pool, claim, console).await;
+                }
+                continue;
+            }
+            (change, confirmed) = confirmation(&mut doubtful) => {
                 if let Change::Event(Event::Lost { node, reason }) = &change {
-                    tokio::select! {
-                        confirmed = claim.confirm(plan.setup.start.head_grace) => if let Err(doubt) = confirmed {
-                            return in_doubt(doubt, node, reason);
-                        },
-                        signal = interrupts.signals.next() => if let Received::End(_) = signal {
-                            return End::Told("a signal".to_owned());
-                        },
+                    if let Err(doubt) = confirmed {
+                        return in_doubt(doubt, node, reason);
                     }
                     pool.declare_lost(node, reason);
                 }
-                if let Some(node) = pool.to_keep(&change) {
-                    claim.keep_node(&node).await;
-                }
-                pool.act(change, console);
+                happen(change, &mut pool, claim, console).await;
+                continue;
             }
-            _ = console.advance() => {}
-        }
+            _ = console.advance() => continue,
+        };
+        console.tell(format_args!("ending: {why}"));
+        notify(&[sd_notify::NotifyState::Stopping]);
+        requests.close();
+        jobs_end = Some(host.end_jobs().boxed());
     }
+}
+
+/// Waits for a future if there is one. Cancel-safe.
+async fn of(future: &mut Option<BoxFuture<'_, ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until it is known whether this head may say what is in doubt. Cancel-safe.
+async fn confirmation(
+    doubtful: &mut Option<(Change, BoxFuture<'static, Result<(), Doubt>>)>,
+) -> (Change, Result<(), Doubt>) {
+    let confirmed = match doubtful {
+        Some((_, confirming)) => confirming.await,
+        None => std::future::pending().await,
+    };
+    match doubtful.take() {
+        Some((change, _)) => (change, confirmed),
+        None => std::future::pending().await,
+    }
+}
+
+/// Acts on what has happened to nodes, and keeps what a successor has to know of it.
+async fn happen(change: Change, pool: &mut Pool<'_>, claim: &Claim, console: &mut Console) {
+    if let Some(node) = pool.to_keep(&change) {
+        claim.keep_node(&node).await;
+    }
+    pool.act(change, console);
 }
 
 /// What becomes of a head that may not say that a node is lost.
@@ -229,13 +274,5 @@ fn in_doubt(doubt: Doubt, node: &str, reason: &str) -> End {
     match doubt {
         Doubt::Superseded(why) => End::Superseded(format!("node {node}: {reason}; {why}")),
         Doubt::CutOff(why) => End::CutOff(format!("node {node}: {reason}; {why}")),
-    }
-}
-
-/// Ends all jobs. A second signal leaves that to the end of servers and guardian.
-async fn end_jobs(host: &StandardHost, console: &mut Console, interrupts: &mut Interrupts) {
-    tokio::select! {
-        () = host.end_jobs() => {}
-        () = interrupts.again() => console.tell("killing what is left of jobs"),
     }
 }

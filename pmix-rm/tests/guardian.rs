@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::{Running, Site, children_of, eventually, exit_of, group_of, launch, launcher, pid_from, runs};
 use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
+use pmix_rm::LocalLauncher;
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use tokio::sync::mpsc;
@@ -312,4 +313,79 @@ async fn a_job_that_does_not_start_leaves_nothing_in_its_cgroup_which_goes_with_
     eventually("its cgroup is empty", || its_own().all(is_empty));
     guardian.finish().unwrap();
     assert_eq!(its_own().next(), None);
+}
+
+/// A job of many ranks, the first of which writes its pid and that of a child into a fifo, and is still being launched then.
+fn large_job(fifo: &Path) -> LaunchJob {
+    let script = format!("setsid sleep 1000 & echo $$ $! > {}; wait", fifo.display());
+    let apps = vec![App::new("sh", 1).args(["-c", &script]), App::new("sleep", 400).args(["1000"])];
+    let mut job = LaunchJob::new(Nspace::new("large").unwrap(), apps);
+    for rank in 0..401u32 {
+        let app = usize::from(rank > 0);
+        job.procs.push(LaunchProc::new(Rank::new(rank).unwrap(), "here".into(), app, Vec::new()));
+    }
+    job
+}
+
+/// Makes a fifo; returns its path, and the end from which to read.
+fn fifo(dir: &Path) -> (PathBuf, tokio::net::unix::pipe::Receiver) {
+    let path = dir.join("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let receiver = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&path).unwrap();
+    (path, receiver)
+}
+
+async fn pids_from(receiver: tokio::net::unix::pipe::Receiver) -> Vec<Pid> {
+    use tokio::io::AsyncBufReadExt;
+    let mut line = String::new();
+    tokio::io::BufReader::new(receiver).read_line(&mut line).await.unwrap();
+    line.split_whitespace().map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn jct_01c_a_signal_for_one_job_does_not_reach_one_that_is_being_launched() {
+    let (launcher, guardian) = launcher();
+    let home = tempfile::tempdir().unwrap();
+    let (path, receiver) = fifo(home.path());
+    let mut first = launch(&launcher, "echo $$; exec sleep 1000").await;
+    pid_from(&mut first).await;
+    let (reports, second) = mpsc::channel(1000);
+    let mut launching = std::pin::pin!(launcher.launch(large_job(&path), reports));
+    tokio::select! {
+        _ = &mut launching => panic!("it takes longer to start 401 processes"),
+        pids = pids_from(receiver) => assert_eq!(pids.len(), 2),
+    }
+    let id = |job: &str| ProcId::new(Nspace::new(job).unwrap(), Rank::new(0).unwrap());
+    launcher.signal(&[id("job")], Signal::TERM.as_raw()).await.unwrap();
+    assert_eq!(exit_of(first).await, ProcExit::Signal(15));
+    launching.await.unwrap();
+    launcher.signal(&[id("large")], Signal::KILL.as_raw()).await.unwrap();
+    assert_eq!(exit_of(second).await, ProcExit::Signal(9));
+    guardian.finish().unwrap();
+}
+
+#[tokio::test]
+async fn a_launch_that_is_called_off_leaves_no_process() {
+    let (launcher, guardian) = launcher();
+    call_off(&launcher).await;
+    let none_left = || children_of(guardian.group().as_raw_nonzero().get().cast_unsigned()).is_empty();
+    eventually("all others end", none_left);
+    assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5));
+    guardian.finish().unwrap();
+    call_off(&LocalLauncher::new("here")).await;
+}
+
+/// Drops a launch of which the first process has a child; both end.
+async fn call_off(launcher: &LocalLauncher) {
+    let home = tempfile::tempdir().unwrap();
+    let (path, receiver) = fifo(home.path());
+    let (reports, _received) = mpsc::channel(1000);
+    let pids = {
+        let mut launching = std::pin::pin!(launcher.launch(large_job(&path), reports));
+        tokio::select! {
+            _ = &mut launching => panic!("it takes longer to start 401 processes"),
+            pids = pids_from(receiver) => pids,
+        }
+    };
+    eventually("the rank and its child end", || pids.iter().all(|&pid| !runs(pid)));
 }

@@ -1,7 +1,7 @@
 //! A cgroup for each job, where cgroup v2 is delegated to this user: processes cannot leave it, and one write kills all of
 //! them, however fast they fork.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub(super) struct Cgroups {
     jobs: BTreeMap<String, PathBuf>,
     /// The cgroup that the guardian is in while it starts processes.
     visited: Option<PathBuf>,
+    /// Jobs that have ended, but left something in their cgroups.
+    left: BTreeSet<String>,
     /// Cgroups without processes, for the next jobs.
     spare: Vec<PathBuf>,
     /// The cgroup that the launcher removes if the guardian is still in it at a regular end.
@@ -127,9 +129,19 @@ impl Cgroups {
         }
     }
 
-    /// Keeps the cgroup of a job for a later one, or removes it, unless it still has processes: then it can be killed, and stays
-    /// until the end.
+    /// Keeps the cgroup of a job for a later one, or removes it. While it still has processes, it stays, so that it can be killed; it
+    /// is looked at again when another job ends.
     pub(super) fn ended(&mut self, job: &str) {
+        self.left.insert(job.to_owned());
+        let mut left = std::mem::take(&mut self.left);
+        left.retain(|job| {
+            self.give_back(job);
+            self.jobs.contains_key(job)
+        });
+        self.left = left;
+    }
+
+    fn give_back(&mut self, job: &str) {
         let Some(dir) = self.jobs.get(job) else { return };
         if self.spare.len() < SPARE && is_alone(dir) {
             self.spare.extend(self.jobs.remove(job));
@@ -284,6 +296,20 @@ mod tests {
         assert_eq!(cgroups.jobs.get("4"), Some(second));
         assert_eq!(cgroups.visited.as_ref(), Some(second));
         assert!(cgroups.spare.is_empty());
+    }
+
+    #[test]
+    fn what_a_job_has_left_in_its_cgroup_is_looked_at_again_when_the_next_job_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("job");
+        fs::create_dir_all(dir.join("of a process that still ends")).unwrap();
+        let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
+        let mut cgroups = Cgroups { jobs, ..Cgroups::default() };
+        cgroups.ended("job");
+        assert!(cgroups.jobs.contains_key("job"), "it can still be killed");
+        fs::remove_dir(dir.join("of a process that still ends")).unwrap();
+        cgroups.ended("without a cgroup");
+        assert!(!dir.exists() && cgroups.jobs.is_empty() && cgroups.left.is_empty());
     }
 
     #[test]

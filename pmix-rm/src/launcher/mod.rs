@@ -24,7 +24,7 @@ use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use self::start::{Started, end_all, find};
+use self::start::{Started, ended, find, kill_all};
 use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
@@ -219,21 +219,40 @@ impl LocalLauncher {
     }
 }
 
-/// Marks a job as being launched until dropped.
+/// Marks a job as being launched until dropped. Whatever is started by then is killed with its descendants.
 struct Launching<'a> {
     launcher: &'a LocalLauncher,
     nspace: &'a Nspace,
+    started: Vec<Started>,
+    is_whole: bool,
 }
 
 impl<'a> Launching<'a> {
-    fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace) -> Self {
+    fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace, count: usize) -> Self {
         launcher.launching().insert(nspace.clone());
-        Self { launcher, nspace }
+        Self { launcher, nspace, started: Vec::with_capacity(count), is_whole: false }
+    }
+
+    /// All processes have been started.
+    fn finish(mut self, reports: &mpsc::Sender<LaunchReport>) {
+        self.is_whole = true;
+        // locked until all are added: the end of one must not look like the end of the job
+        let mut running = self.launcher.running();
+        for process in std::mem::take(&mut self.started) {
+            self.launcher.look_after(&mut running, self.nspace, process, reports.clone());
+        }
     }
 }
 
 impl Drop for Launching<'_> {
     fn drop(&mut self) {
+        if !self.is_whole {
+            kill_all(&self.started);
+            if let Some(guardian) = &self.launcher.guardian {
+                guardian.kill(self.nspace.as_str());
+                guardian.ended(self.nspace.as_str());
+            }
+        }
         self.launcher.launching().remove(self.nspace);
     }
 }
@@ -290,8 +309,7 @@ impl Launcher for LocalLauncher {
         if let (Some(why), Some(first)) = (limit::lack(job.procs.len()), job.procs.first()) {
             return Err(error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why)));
         }
-        let _launching = Launching::new(self, &job.nspace);
-        let mut started = Vec::with_capacity(job.procs.len());
+        let mut launching = Launching::new(self, &job.nspace, job.procs.len());
         // while the guardian starts one, those after it are prepared
         let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());
         // starts as another user can take long, and a user has few of them at a time
@@ -301,15 +319,12 @@ impl Launcher for LocalLauncher {
                 starts.push_back(self.start(&job.nspace, program, proc, user));
             }
             match starts.next().await {
-                Some(Ok(process)) => started.push(process),
+                Some(Ok(process)) => launching.started.push(process),
                 Some(Err(refusal)) => {
                     // what starts nevertheless is killed
                     drop(starts);
-                    end_all(started).await;
-                    if let Some(guardian) = &self.guardian {
-                        guardian.kill(job.nspace.as_str());
-                        guardian.ended(job.nspace.as_str());
-                    }
+                    kill_all(&launching.started);
+                    ended(&mut launching.started).await;
                     return Err(error(proc, refusal));
                 }
                 None => break,
@@ -320,12 +335,7 @@ impl Launcher for LocalLauncher {
         if let Some(guardian) = &self.guardian {
             guardian.started();
         }
-        // locked until all are added: the end of one must not look like the end of the job
-        let mut running = self.running();
-        for process in started {
-            self.look_after(&mut running, &job.nspace, process, reports.clone());
-        }
-        drop(running);
+        launching.finish(&reports);
         Ok(())
     }
 

@@ -162,15 +162,22 @@ pub(super) async fn find(job: &LaunchJob, app: &App, cwd: Option<&str>) -> Resul
     })
 }
 
-/// Ends the processes of a job that failed to start completely.
-pub(super) async fn end_all(started: Vec<Started>) {
+/// Kills the processes of a job that was not started completely, and their descendants.
+pub(super) fn kill_all(started: &[Started]) {
+    if started.is_empty() {
+        return;
+    }
     let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
     let below = tree::descendants(&roots);
-    for process in &started {
+    for process in started {
         process.child.handle().signal(Signal::KILL);
     }
     tree::signal_all(&below, Signal::KILL);
-    for mut process in started {
+}
+
+/// Waits until they have ended.
+pub(super) async fn ended(started: &mut [Started]) {
+    for process in started {
         if let Err(error) = process.child.wait().await {
             tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
         }

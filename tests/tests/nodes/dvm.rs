@@ -307,10 +307,14 @@ async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
 /// Starts daemons, and keeps their numbers in files.
 const NUMBERS: &str = "echo $$ > \"$TMPDIR/daemon.$host\"; exec \"$@\"";
 
-/// Kills the daemon of a node, and waits until the head knows.
-async fn lose(dvm: &TestDvm, node: &str) {
+fn kill_daemon(dvm: &TestDvm, node: &str) {
     let pid = std::fs::read_to_string(dvm.dir().join(format!("daemon.{node}"))).unwrap();
     kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Kills the daemon of a node, and waits until the head knows.
+async fn lose(dvm: &TestDvm, node: &str) {
+    kill_daemon(dvm, node);
     let is_lost = |line: &String| line.starts_with(&format!("{node} ")) && line.ends_with(" lost");
     dvm.until_nodes(|nodes| nodes.iter().any(is_lost)).await;
 }
@@ -346,6 +350,23 @@ async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
     dvm.until_nodes(|nodes| nodes.len() == 2).await;
     let err = stop(dvm).await;
     assert_eq!(err.matches("node b has left").count(), 1, "{err}");
+}
+
+#[tokio::test]
+async fn a_node_that_is_lost_while_the_dvm_ends_does_not_hold_up_the_end() {
+    let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "600"]).await;
+    let stubborn = "trap 'echo told' TERM; echo ready; while :; do sleep 600 & wait; done";
+    let submit = dvm.submit(&["--host", "b", "--grace", "600", "sh", "-c", stubborn]);
+    let mut job = Running::start(submit);
+    assert_eq!(job.line().await, Some("ready".to_owned()));
+    // it waits for the end
+    let stop = Running::start(dvm.pmix(&["dvm", "stop"], &[]));
+    assert_eq!(job.line().await, Some("told".to_owned()), "the end has begun");
+    kill_daemon(&dvm, "b");
+    let err = dvm.ended(|dir, _| dir.into_iter().for_each(nothing_is_left)).await;
+    assert!(err.contains("node b is lost: "), "{err}");
+    job.end().await;
+    assert!(stop.end().await.0.success());
 }
 
 #[tokio::test]
