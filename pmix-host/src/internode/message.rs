@@ -91,6 +91,11 @@ impl PeerRequest {
         matches!(self, Self::DirectModex { .. })
     }
 
+    /// Whether a process has requested it, and it does not wait for other processes for long. So it waits for its turn.
+    pub(crate) const fn is_of_process(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Ticketed { .. } | Self::Published { .. })
+    }
+
     /// Whether it may be carried out by a head, and once more by its successor, as if that had been once.
     pub(crate) const fn may_be_repeated(&self) -> bool {
         match self {

@@ -6,6 +6,7 @@ mod message;
 mod operation;
 mod order;
 mod site;
+mod turns;
 
 pub(crate) use self::held::{HeldJob, HeldProc, HeldPull};
 #[cfg(test)]

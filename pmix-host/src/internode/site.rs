@@ -12,8 +12,10 @@ use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::trace::TraceContext;
 use pmix_types::{Nspace, Status};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::message::{PeerReply, PeerRequest, decode_reply, encode_request};
+use super::turns::Turns;
 use crate::{Exchange, ExchangeError, Responder};
 
 /// One node as its host sees it.
@@ -24,6 +26,7 @@ pub(crate) struct Site {
     head: OnceLock<String>,
     /// What keeps what is kept once for all, where there is no other head.
     keeper: OnceLock<String>,
+    turns: Turns,
 }
 
 impl fmt::Debug for Site {
@@ -34,7 +37,13 @@ impl fmt::Debug for Site {
 
 impl Site {
     pub(crate) fn new(exchange: Arc<dyn Exchange>) -> Self {
-        Self { exchange, server: OnceLock::new(), head: OnceLock::new(), keeper: OnceLock::new() }
+        Self {
+            exchange,
+            server: OnceLock::new(),
+            head: OnceLock::new(),
+            keeper: OnceLock::new(),
+            turns: Turns::default(),
+        }
     }
 
     /// The name of this node.
@@ -122,12 +131,22 @@ impl Site {
         node: &str,
         request: &PeerRequest,
     ) -> Result<PeerReply, Failure> {
+        let told = async {
+            let _turn = match request.is_of_process() {
+                true => self.turn(cx.uid).await,
+                false => None,
+            };
+            self.tell(node, request).await
+        };
         tokio::select! {
-            reply = self.tell(node, request) => {
-                decode_reply(reply.map_err(|error| unanswered(&error))?)
-            }
+            reply = told => decode_reply(reply.map_err(|error| unanswered(&error))?),
             () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
         }
+    }
+
+    /// Waits until a user may have another request at other hosts, until the turn is dropped. Cancel-safe.
+    pub(crate) async fn turn(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        self.turns.take(uid).await
     }
 
     /// Asks the host of another node, and waits no longer than this for its reply.

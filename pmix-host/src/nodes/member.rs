@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pmix_server::Account;
 use pmix_types::job::JobSpec;
@@ -9,6 +10,7 @@ use pmix_types::message::{Failure, Reply};
 use pmix_types::{Nspace, ProcId, Status};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::binding::BindRequest;
 use crate::internode::{News, Order, PeerReply, PeerRequest, ProcToLaunch, Site, Told, decode_reply};
@@ -18,6 +20,8 @@ use crate::services::Services;
 use crate::user::{is_trusted, own_uid};
 use crate::{ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 
+/// How long reports wait that the head does not take.
+const AGAIN: Duration = Duration::from_millis(100);
 /// Reports of a job that may wait for the head, and how many go to it at a time.
 const REPORTS: usize = 256;
 const AT_A_TIME: usize = 64;
@@ -262,6 +266,15 @@ async fn report(
                     PeerRequest::News(News::Reports { reports: all, .. }),
                 ) => {
                     reports = part.without_output(all);
+                }
+                // it has too many requests of this node at the moment; ends must not be lost
+                (
+                    Err(ExchangeError::Other(why)),
+                    PeerRequest::News(News::Reports { reports: all, .. }),
+                ) => {
+                    tracing::warn!(nspace = %part.nspace, why, "the head takes no reports of a job now; they are sent again");
+                    reports = all;
+                    tokio::time::sleep_until(Instant::now() + AGAIN).await;
                 }
                 (told, _) => break told,
             }

@@ -1,4 +1,5 @@
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,6 +47,16 @@ impl Launcher for Noting {
 /// A head that answers every report alike.
 struct Answering(Result<PeerReply, Failure>);
 
+impl Answering {
+    /// The exchange of the one other node of this head.
+    fn head_of(self, node: &str) -> MemoryExchange {
+        let exchanges: [_; 2] = MemoryExchange::cluster(["n0", node]).try_into().unwrap();
+        let [head, own] = exchanges;
+        head.serve(Arc::new(self));
+        own
+    }
+}
+
 #[async_trait]
 impl Responder for Answering {
     async fn respond(&self, _: &str, _: Bytes) -> Bytes {
@@ -53,11 +64,43 @@ impl Responder for Answering {
     }
 }
 
+/// An exchange by which so many requests cannot be sent now.
+struct Busy(MemoryExchange, AtomicUsize);
+
+#[async_trait]
+impl Exchange for Busy {
+    fn node(&self) -> &str {
+        self.0.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.nodes()
+    }
+
+    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
+        Err(ExchangeError::Other("not here".into()))
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        let is_busy = |left: usize| left.checked_sub(1);
+        match self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_busy) {
+            Ok(_) => Err(ExchangeError::Other("too many requests".into())),
+            Err(_) => self.0.fetch(node, request).await,
+        }
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.0.serve(responder);
+    }
+}
+
 /// What has been sent to the processes of a job whose head answers so to two batches of reports.
 async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)> {
-    let exchanges: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
-    let [head, own] = exchanges;
-    head.serve(Arc::new(Answering(answer)));
+    sent_by(Busy(Answering(answer).head_of("n1"), AtomicUsize::new(0))).await
+}
+
+/// The same for a node with this exchange.
+async fn sent_by(own: Busy) -> Vec<(Vec<ProcId>, i32)> {
     let site = Arc::new(Site::new(Arc::new(own)));
     let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
     let node = Arc::new(LocalNode::new(site.clone(), published, Arc::<RecordFiles>::default()));
@@ -95,6 +138,14 @@ async fn reports_that_the_head_takes_or_cannot_take_now_kill_nothing() {
     for answer in [Ok(PeerReply::Reply(Reply::Done)), Err(Failure::from(Status::ERR_OUT_OF_RESOURCE))] {
         assert_eq!(sent_when(answer).await, []);
     }
+}
+
+/// The head knows nothing of the job: if it has heard that, the processes are killed.
+#[tokio::test(start_paused = true)]
+async fn reports_that_the_head_does_not_take_are_sent_again() {
+    let unknown = Err(Failure::new(Status::ERR_NOT_FOUND, "job does not run on node n1"));
+    let sent = sent_by(Busy(Answering(unknown).head_of("n1"), AtomicUsize::new(5))).await;
+    assert_eq!(sent.len(), 1, "{sent:?}");
 }
 
 /// What a node says to the order to start a job of this user.

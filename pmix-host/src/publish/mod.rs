@@ -184,8 +184,12 @@ impl Publishing {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed);
         let mut peer_request = PeerRequest::Published { requester, request, ticket, is_again: false };
         loop {
+            let asked = async {
+                let _turn = self.site.turn(cx.uid).await;
+                tokio::time::timeout(ANSWER, self.site.tell(keeper, &peer_request)).await
+            };
             let told = tokio::select! {
-                told = tokio::time::timeout(ANSWER, self.site.tell(keeper, &peer_request)) => told,
+                told = asked => told,
                 () = cx.cancelled() => {
                     if waits {
                         let _ = self.tell_keeper(&PeerRequest::GiveUp(ticket)).await;

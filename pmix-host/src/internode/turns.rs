@@ -1,0 +1,57 @@
+//! Turns: how many requests of one user other hosts work on at a time.
+//!
+//! A node answers a limited number of requests of another. Without turns, the processes of one user could take up all of
+//! them, so that others, and the reports of this host itself, would be refused.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Requests of a user on this node that other hosts work on; further ones wait.
+const MAX_TURNS: usize = 4_096;
+
+/// The turns of all users.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<HashMap<u32, Weak<Semaphore>>>);
+
+impl Turns {
+    /// Waits until the user may have another request under way, until the turn is dropped. Cancel-safe.
+    pub(super) async fn take(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        // never closed
+        self.of(uid).acquire_owned().await.ok()
+    }
+
+    fn of(&self, uid: u32) -> Arc<Semaphore> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turns) = all.get(&uid).and_then(Weak::upgrade) {
+            return turns;
+        }
+        // of users who have nothing under way nothing is kept
+        all.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::new(Semaphore::new(MAX_TURNS));
+        all.insert(uid, Arc::downgrade(&turns));
+        turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_limited_number_of_requests_at_other_hosts_and_leaves_room_for_others() {
+        let turns = Turns::default();
+        let take = |uid| turns.take(uid).now_or_never().flatten();
+        let mut taken: Vec<_> = (0..MAX_TURNS).map(|_| take(1000).expect("there is room")).collect();
+        assert!(take(1000).is_none(), "it waits");
+        assert!(take(1001).is_some());
+        taken.pop();
+        assert!(take(1000).is_some());
+        drop(taken);
+        drop(take(1002));
+        assert_eq!(turns.0.lock().unwrap().len(), 1, "nothing is kept of users without requests");
+    }
+}
