@@ -98,6 +98,7 @@ impl Scene {
             let entry = JobEntry {
                 control,
                 reports: mpsc::channel(1).0,
+                from_procs: mpsc::channel(1).0.downgrade(),
                 owner,
                 connected_to: None,
                 ends_with: None,

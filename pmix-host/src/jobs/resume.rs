@@ -22,9 +22,9 @@ use super::supervise::{REPORTS, Supervisor};
 use super::table::{Forwarding, Hold, JobEntry, Requester};
 use super::watched::Watched;
 use super::{Control, EndedJob};
-use crate::Launcher;
 use crate::internode::{HeldJob, HeldProc};
 use crate::nodes::NodesLauncher;
+use crate::{LaunchReport, Launcher};
 
 /// What each node has told of jobs. Nodes that are lost are not here.
 pub(crate) type HeldBy = BTreeMap<String, BTreeMap<Nspace, HeldJob>>;
@@ -39,6 +39,9 @@ struct Resumed {
     controls: mpsc::UnboundedReceiver<Control>,
     reports_out: mpsc::Sender<JobReport>,
     reports: mpsc::Receiver<JobReport>,
+    /// What its processes report.
+    launch_reports: mpsc::Sender<LaunchReport>,
+    reports_in: mpsc::Receiver<LaunchReport>,
 }
 
 impl Jobs {
@@ -160,6 +163,7 @@ impl Jobs {
     fn enter_again(&self, facts: JobFacts, held: &HeldBy) -> Resumed {
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
+        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let nspace = &facts.nspace;
         let abort_status = of_job(held, nspace).find_map(|(_, job)| job.abort_status);
         let held: Vec<HeldProc> =
@@ -172,6 +176,7 @@ impl Jobs {
         let entry = JobEntry {
             control: control.clone(),
             reports: reports_out.clone(),
+            from_procs: launch_reports.downgrade(),
             owner: facts.owner,
             connected_to: facts
                 .parent
@@ -195,7 +200,17 @@ impl Jobs {
         if let Some(ticket) = facts.ticket.clone() {
             self.cluster.settle(ticket, Ok(nspace.clone()));
         }
-        Resumed { facts, held, abort_status, control, controls, reports_out, reports }
+        Resumed {
+            facts,
+            held,
+            abort_status,
+            control,
+            controls,
+            reports_out,
+            reports,
+            launch_reports,
+            reports_in,
+        }
     }
 
     /// Watches a job again.
@@ -206,14 +221,14 @@ impl Jobs {
         job: Resumed,
         children: BTreeMap<Nspace, Child>,
     ) {
-        let Resumed { facts, held, abort_status, control, controls, reports_out, reports } = job;
+        let Resumed { facts, held, abort_status, control, controls, reports_out, reports, .. } = job;
+        let (launch_reports, reports_in) = (job.launch_reports, job.reports_in);
         // of a requester that is gone with its node, no loss is told
         let is_gone =
             |requester: &Requester| requester.node != self.site.node() && !there.contains(&requester.node);
         if facts.ends_with.as_ref().is_some_and(is_gone) {
             let _ = control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
         }
-        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let over: BTreeSet<Rank> =
             held.iter().filter(|proc| proc.exit.is_some()).map(|proc| proc.rank).collect();
         let nspace = facts.nspace.clone();

@@ -122,9 +122,11 @@ impl Jobs {
             .map(|tool| Requester { proc: tool.clone(), node: node.to_owned() });
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
+        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let entry = |plan: &Plan, neighbours: &Neighbours| JobEntry {
             control: control.clone(),
             reports: reports_out.clone(),
+            from_procs: launch_reports.downgrade(),
             owner,
             connected_to: parent.as_ref().filter(|_| !is_independent).map(|parent| parent.nspace.clone()),
             ends_with: ends_with.clone(),
@@ -156,7 +158,6 @@ impl Jobs {
         let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         let number = self.cluster.next_job();
-        let (launch_reports, reports_in) = mpsc::channel(REPORTS);
         let programs: Vec<_> = apps.iter().map(|app| app.command.clone()).collect();
         let started = async {
             if let Some(store) = self.cluster.store() {

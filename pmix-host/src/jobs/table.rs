@@ -12,6 +12,7 @@ use super::endings::{Endings, JobEnding};
 use super::neighbours::NodeRanks;
 use super::notices::{for_procs, of_lost_proc};
 use super::report::{JobReport, OnFailure};
+use crate::LaunchReport;
 use crate::stats::Counters;
 use crate::user::lock;
 
@@ -21,6 +22,8 @@ pub(crate) struct JobEntry {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// To its owner.
     pub(crate) reports: mpsc::Sender<JobReport>,
+    /// To its supervisor, as long as any of its processes runs.
+    pub(crate) from_procs: mpsc::WeakSender<LaunchReport>,
     /// The user as whom it runs, and to whom it belongs.
     pub(crate) owner: u32,
     /// The job of its parent, if they are notified of each other's errors (CON-18).

@@ -268,10 +268,7 @@ async fn report(
                     reports = part.without_output(all);
                 }
                 // it has too many requests of this node at the moment; ends must not be lost
-                (
-                    Err(ExchangeError::Other(why)),
-                    PeerRequest::News(News::Reports { reports: all, .. }),
-                ) => {
+                (Err(ExchangeError::Other(why)), PeerRequest::News(News::Reports { reports: all, .. })) => {
                     tracing::warn!(nspace = %part.nspace, why, "the head takes no reports of a job now; they are sent again");
                     reports = all;
                     tokio::time::sleep_until(Instant::now() + AGAIN).await;

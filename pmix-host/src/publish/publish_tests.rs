@@ -338,6 +338,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
     let entry = JobEntry {
         control,
         reports,
+        from_procs: tokio::sync::mpsc::channel(1).0.downgrade(),
         owner: 0,
         connected_to: None,
         ends_with: None,

@@ -9,13 +9,12 @@ use pmix_types::message::{Failure, Log, Reply, Request};
 use pmix_types::{Directives, Info, Key, ProcId, Status, Time, Value, escaped, keys};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::mpsc;
 
 use super::mail::{Mail, Mailer, text_of};
 use super::syslog::{Priority, Syslog};
 use crate::attributes::LOG_STYLE;
 use crate::internode::{News, PeerReply, PeerRequest, Site};
-use crate::jobs::{JobReport, JobTable};
+use crate::jobs::JobTable;
 use crate::user::{User, take_identity};
 use crate::{LaunchReport, OutputChannel};
 
@@ -205,9 +204,12 @@ impl Logger {
             text.push('\n');
         }
         let output = LaunchReport::Output { proc: caller.clone(), channel, data: text.into() };
-        if let Some(reports) = self.reports_of(caller) {
-            // an owner that is gone reads nothing
-            let _ = reports.send(JobReport::Proc(output)).await;
+        let from_procs = self.jobs.entries().get(&caller.nspace).map(|job| job.from_procs.clone());
+        if let Some(from_procs) = from_procs {
+            // a job whose processes have all ended writes nothing
+            if let Some(supervisor) = from_procs.upgrade() {
+                let _ = supervisor.send(output).await;
+            }
             return Ok(());
         }
         let unknown =
@@ -219,10 +221,6 @@ impl Logger {
             Err(failure) if failure.status == Status::ERR_NOT_FOUND => Err(unknown()),
             Err(failure) => Err(failure.into()),
         }
-    }
-
-    fn reports_of(&self, caller: &ProcId) -> Option<mpsc::Sender<JobReport>> {
-        self.jobs.entries().get(&caller.nspace).map(|job| job.reports.clone())
     }
 
     async fn write_syslog(&self, caller: &User, text: String, priority: Priority) -> HostResult<()> {

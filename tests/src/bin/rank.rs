@@ -78,6 +78,8 @@ enum Act {
     Credential(String),
     /// `mail ADDRESS`: logs a mail to this address, says how that went, finalize.
     Mail(String),
+    /// `log TEXT`: logs this text to its standard output and standard error, finalize.
+    Log(String),
     /// `ask KEY`: queries a key, says how that went, finalize.
     Ask(String),
     /// `tool URI [NSPACE]`: connects to this server as a tool and not as a process of a job, by a name in this namespace if it is
@@ -181,6 +183,9 @@ async fn run(act: Act) -> Result<u8, Error> {
             Ok(logged) => println!("mailed {logged:?}"),
             Err(error) => println!("not mailed: {error}"),
         },
+        Act::Log(ref text) => {
+            client.log().stdout(text).stderr(text).await?;
+        }
         Act::LookUp(ref key) => {
             let found = client.lookup([key]).await?;
             let publisher = found.publisher(key).map(ToString::to_string).unwrap_or_default();
@@ -460,6 +465,7 @@ impl Act {
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
             "credential" => Self::Credential(args.get(1)?.clone()),
+            "log" => Self::Log(args.get(1)?.clone()),
             "mail" => Self::Mail(args.get(1)?.clone()),
             "ask" => Self::Ask(args.get(1)?.clone()),
             "tool" => Self::Tool(args.get(1)?.clone(), args.get(2).and_then(|nspace| nspace.parse().ok())),

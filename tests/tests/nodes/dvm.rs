@@ -153,6 +153,20 @@ async fn what_ranks_publish_lasts_from_one_job_to_the_next_and_is_kept_by_the_he
 }
 
 #[tokio::test]
+async fn log_01_what_ranks_log_to_their_output_is_read_by_who_has_submitted_the_job() {
+    let rank = pmix_tests::rank_program();
+    let log = ["-n", "2", rank.to_str().unwrap(), "log", "logged"];
+    for dvm in [TestDvm::alone().await, TestDvm::here("a,b", STARTS, &[]).await] {
+        for command in [dvm.submit(&log), dvm.pmixrun(&log)] {
+            let (code, out, err) = run(command);
+            let logged = |text: &str| text.lines().filter(|line| *line == "logged").count();
+            assert_eq!((code, logged(&out), logged(&err)), (Some(0), 2, 2), "{out}{err}");
+        }
+        stop(dvm).await;
+    }
+}
+
+#[tokio::test]
 async fn a_submitter_that_is_killed_takes_its_job_along_unless_it_is_detached() {
     let dvm = TestDvm::here("a,b", STARTS, &[]).await;
     let (code, detached, err) = run(dvm.submit(&["--detach", "sleep", "600"]));
