@@ -63,6 +63,10 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
             services.collectives.give_up_bootstrap((from, ticket));
             Reply::Done
         }
+        PeerRequest::SpawnGivenUp(ticket) => {
+            services.jobs.call_off(&(from.to_owned(), ticket));
+            Reply::Done
+        }
         PeerRequest::Awaited(awaited) => {
             services.collectives.stand_in(awaited);
             Reply::Done

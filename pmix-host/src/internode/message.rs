@@ -38,6 +38,8 @@ pub(crate) enum PeerRequest {
     Bootstrap { caller: User, call: BootstrapRequest, ticket: u64 },
     /// Nobody waits any more for the reply to the bootstrap with this ticket.
     BootstrapGivenUp(u64),
+    /// Nobody waits any more for the reply to the spawn with this ticket.
+    SpawnGivenUp(u64),
     /// From the head of several nodes.
     Order(Order),
     /// To the head of several nodes.
@@ -168,6 +170,7 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
             (Some(caller), Content::Bootstrap(v1::Bootstrap { request, ticket: *ticket }))
         }
         PeerRequest::BootstrapGivenUp(ticket) => (None, Content::BootstrapGivenUp(*ticket)),
+        PeerRequest::SpawnGivenUp(ticket) => (None, Content::SpawnGivenUp(*ticket)),
         PeerRequest::Order(order) => (None, Content::Order(order.form())),
         PeerRequest::News(news) => (news.caller(), Content::News(news.form())),
     };
@@ -221,6 +224,7 @@ fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
             PeerRequest::Bootstrap { caller: user()?, call: bootstrap_in(request_in(request)?)?, ticket }
         }
         Content::BootstrapGivenUp(ticket) => PeerRequest::BootstrapGivenUp(ticket),
+        Content::SpawnGivenUp(ticket) => PeerRequest::SpawnGivenUp(ticket),
         Content::Order(order) => PeerRequest::Order(Order::read(order)?),
         Content::News(news) => PeerRequest::News(News::read(news, user)?),
     })

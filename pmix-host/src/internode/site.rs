@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::message::{PeerReply, PeerRequest, decode_reply, encode_request};
 use super::turns::Turns;
+use crate::user::User;
 use crate::{Exchange, ExchangeError, Responder};
 
 /// One node as its host sees it.
@@ -131,17 +132,25 @@ impl Site {
         node: &str,
         request: &PeerRequest,
     ) -> Result<PeerReply, Failure> {
-        let told = async {
-            let _turn = match request.is_of_process() {
-                true => self.turn(cx.uid).await,
-                false => None,
-            };
-            self.tell(node, request).await
-        };
+        let caller = User::of(cx);
         tokio::select! {
-            reply = told => decode_reply(reply.map_err(|error| unanswered(&error))?),
+            reply = self.ask_for(&caller, node, request) => reply,
             () = cx.cancelled() => Err(Status::ERR_TIMEOUT.into()),
         }
+    }
+
+    /// Asks the host of another node for a process.
+    pub(crate) async fn ask_for(
+        &self,
+        caller: &User,
+        node: &str,
+        request: &PeerRequest,
+    ) -> Result<PeerReply, Failure> {
+        let _turn = match request.is_of_process() {
+            true => self.turn(caller.uid).await,
+            false => None,
+        };
+        decode_reply(self.tell(node, request).await.map_err(|error| unanswered(&error))?)
     }
 
     /// Waits until a user may have another request at other hosts, until the turn is dropped. Cancel-safe.

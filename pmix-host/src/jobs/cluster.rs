@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use pmix_server::host::HostResult;
+use pmix_server::host::{HostResult, UpcallContext};
 use pmix_types::Nspace;
 
 use super::node::{Node, Nodes};
@@ -30,6 +30,8 @@ pub(crate) struct Cluster {
     store: OnceLock<Arc<dyn JobStore>>,
     /// What has become of spawns that were requested of the head before this one.
     settled: Mutex<HashMap<TicketOf, Result<Nspace, Nspace>>>,
+    /// Spawns of processes of other nodes that are under way.
+    spawns_afar: Mutex<HashMap<TicketOf, UpcallContext>>,
 }
 
 impl Cluster {
@@ -44,6 +46,7 @@ impl Cluster {
             is_closed: AtomicBool::new(false),
             store: OnceLock::new(),
             settled: Mutex::default(),
+            spawns_afar: Mutex::default(),
         }
     }
 
@@ -68,6 +71,10 @@ impl Cluster {
     }
 
     /// What has become of a spawn that was requested of the head before: a job, or one that did not start.
+    pub(super) fn spawns_afar(&self) -> MutexGuard<'_, HashMap<TicketOf, UpcallContext>> {
+        lock(&self.spawns_afar)
+    }
+
     pub(super) fn settle(&self, ticket: TicketOf, job: Result<Nspace, Nspace>) {
         lock(&self.settled).insert(ticket, job);
     }

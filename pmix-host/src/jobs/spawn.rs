@@ -5,6 +5,7 @@ use pmix_server::host::{HostError, HostResult, Spawn, UpcallContext};
 use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, Rank, Status, Value, keys};
 use tokio::sync::mpsc;
 
+use super::cluster::Cluster;
 use super::control::{Act, Child, Control, Reach};
 use super::daemons::{self, Parts};
 use super::error::StartError;
@@ -24,10 +25,35 @@ impl Jobs {
         self.spawn_from(self.site.node(), cx, req, None).await
     }
 
+    /// The same for a process of another node, unless that node [calls it off](Self::call_off). The request may come again, to a
+    /// successor of this host: it says then what has become of the first one.
+    pub(crate) async fn spawn_for(
+        &self,
+        ticket: TicketOf,
+        cx: UpcallContext,
+        req: Spawn,
+    ) -> HostResult<Nspace> {
+        let under_way = UnderWay::new(&self.cluster, &ticket, &cx);
+        let spawned = self.spawn_from(&ticket.0, &cx, req, Some(ticket.1)).await;
+        drop(under_way);
+        spawned
+    }
+
+    /// Nobody waits any more for the reply to a spawn of another node: what has been started of it ends.
+    pub(crate) fn call_off(&self, ticket: &TicketOf) {
+        if let Some(cx) = self.cluster.spawns_afar().get(ticket) {
+            cx.cancel();
+        }
+    }
+
+    /// Whether no spawn of another node is under way.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.cluster.spawns_afar().is_empty()
+    }
+
     /// The same for a process whose server is on this node.
-    ///
-    /// With a ticket, the request may come again, to a successor of this host: it says then what has become of the first one.
-    pub(crate) async fn spawn_from(
+    async fn spawn_from(
         &self,
         node: &str,
         cx: &UpcallContext,
@@ -131,6 +157,25 @@ impl Jobs {
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
         };
         Account::look_up_async(uid, gid).await.map(Some).map_err(failed)
+    }
+}
+
+/// Marks a spawn of another node as under way until dropped.
+struct UnderWay<'a> {
+    cluster: &'a Cluster,
+    ticket: &'a TicketOf,
+}
+
+impl<'a> UnderWay<'a> {
+    fn new(cluster: &'a Cluster, ticket: &'a TicketOf, cx: &UpcallContext) -> Self {
+        cluster.spawns_afar().insert(ticket.clone(), cx.clone());
+        Self { cluster, ticket }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.cluster.spawns_afar().remove(self.ticket);
     }
 }
 

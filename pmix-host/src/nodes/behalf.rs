@@ -67,7 +67,8 @@ pub(crate) async fn carry_out_once(
 ) -> Result<Reply, Failure> {
     match (&services.head, request) {
         (Some(_), Request::Spawn(spawn)) => {
-            let spawned = services.jobs.spawn_from(from, &context(caller), spawn, Some(ticket.get())).await;
+            let ticket = (from.to_owned(), ticket.get());
+            let spawned = services.jobs.spawn_for(ticket, context(caller), spawn).await;
             spawned.map(|nspace| Reply::Spawn(SpawnReply::new(nspace))).map_err(Failure::from)
         }
         (_, request) => {

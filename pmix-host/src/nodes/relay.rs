@@ -9,8 +9,8 @@ use pmix_server::host::{
     Abort, Allocate, HostError, HostResult, Infos, IofPullRequest, IofPush, JobControl, QueryRequest,
     QueryResults, Spawn, UpcallContext,
 };
-use pmix_types::message::{QueryReply, Reply, Request, SpawnReply};
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::message::{Failure, QueryReply, Reply, Request, SpawnReply};
+use pmix_types::{Directives, Nspace, ProcId, Status, keys};
 
 use super::Holdings;
 use crate::internode::{News, PeerReply, PeerRequest, Site};
@@ -70,15 +70,34 @@ impl Relay {
         self.ask(cx, Request::Abort(req)).await.map(drop)
     }
 
-    /// A head that is lost meanwhile may have started the job: its successor is asked what has become of it.
+    /// A head that is lost meanwhile may have started the job: its successor is asked what has become of it. If the caller stops
+    /// waiting, the head calls the spawn off, and a job that it had started by then is ended: nobody has learnt its name.
     pub(crate) async fn spawn(&self, cx: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let ticket = NonZeroU64::new(ticket).unwrap_or(NonZeroU64::MIN);
-        let request = PeerRequest::Ticketed { caller: User::of(cx), request: Request::Spawn(req), ticket };
-        match self.site.ask(cx, &self.head, &request).await.and_then(PeerReply::into_reply)? {
-            Reply::Spawn(SpawnReply { nspace, .. }) => Ok(nspace),
-            _ => Err(unreadable()),
-        }
+        let caller = User::of(cx);
+        let request = PeerRequest::Ticketed { caller: caller.clone(), request: Request::Spawn(req), ticket };
+        let (site, head) = (self.site.clone(), self.head.clone());
+        let mut asked = Box::pin(async move { site.ask_for(&caller, &head, &request).await });
+        let answered = tokio::select! {
+            answered = &mut asked => answered,
+            () = cx.cancelled() => {
+                let (site, head, caller) = (self.site.clone(), self.head.clone(), User::of(cx));
+                tokio::spawn(async move {
+                    let given_up = PeerRequest::SpawnGivenUp(ticket.get());
+                    let (_, answered) = tokio::join!(site.tell(&head, &given_up), asked);
+                    let Ok(nspace) = spawned(answered) else { return };
+                    let end = JobControl::new(vec![ProcId::wildcard(nspace)])
+                        .with_directives(Directives::new().with(&keys::JOB_CTRL_TERMINATE, true));
+                    let end = PeerRequest::Request { caller: caller.clone(), request: Request::JobControl(end) };
+                    if let Err(failure) = site.ask_for(&caller, &head, &end).await {
+                        tracing::warn!(%failure, "a job goes on whose requester has stopped waiting for its start");
+                    }
+                });
+                return Err(Status::ERR_TIMEOUT.into());
+            }
+        };
+        Ok(spawned(answered)?)
     }
 
     pub(crate) async fn control(&self, cx: &UpcallContext, req: JobControl) -> HostResult<Infos> {
@@ -118,6 +137,13 @@ impl Relay {
     }
 }
 
+fn spawned(answered: Result<PeerReply, Failure>) -> Result<Nspace, Failure> {
+    match answered?.into_reply()? {
+        Reply::Spawn(SpawnReply { nspace, .. }) => Ok(nspace),
+        _ => Err(Failure::new(Status::ERR_UNPACK_FAILURE, UNREADABLE)),
+    }
+}
+
 fn infos(reply: Reply) -> HostResult<Infos> {
     match reply {
         Reply::Info(infos) => Ok(infos),
@@ -125,6 +151,12 @@ fn infos(reply: Reply) -> HostResult<Infos> {
     }
 }
 
+const UNREADABLE: &str = "the head has sent an unexpected reply";
+
 fn unreadable() -> HostError {
-    HostError::new(Status::ERR_UNPACK_FAILURE, "the head has sent an unexpected reply")
+    HostError::new(Status::ERR_UNPACK_FAILURE, UNREADABLE)
 }
+
+#[cfg(test)]
+#[path = "relay_tests.rs"]
+mod tests;

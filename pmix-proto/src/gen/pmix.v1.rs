@@ -2126,7 +2126,7 @@ pub struct HostRequest {
     pub ticket: u64,
     #[prost(
         oneof = "host_request::Content",
-        tags = "4, 5, 20, 21, 22, 23, 25, 26, 27, 28"
+        tags = "4, 5, 20, 21, 22, 23, 25, 26, 27, 28, 30"
     )]
     pub content: ::core::option::Option<host_request::Content>,
 }
@@ -2163,6 +2163,9 @@ pub mod host_request {
         /// From a node to its head; answered by Done.
         #[prost(message, tag = "28")]
         News(super::News),
+        /// The spawn with this ticket was cancelled; answered by Done.
+        #[prost(uint64, tag = "30")]
+        SpawnGivenUp(u64),
     }
 }
 /// What the head of several nodes, which starts all jobs, has a node do. Answered by Done unless something else is said.

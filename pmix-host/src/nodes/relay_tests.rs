@@ -1,0 +1,170 @@
+use std::sync::atomic::AtomicUsize;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pmix_server::Server;
+use pmix_server::host::HostModule;
+use pmix_types::{App, Rank};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::*;
+use crate::{
+    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange,
+    Responder, StandardHost,
+};
+
+/// Launches with a permit, and counts the launches that have begun and those that are over, and who is to end.
+#[derive(Debug)]
+struct Slow {
+    node: &'static str,
+    permits: Semaphore,
+    begun: watch::Sender<usize>,
+    over: AtomicUsize,
+    ended: watch::Sender<Vec<ProcId>>,
+}
+
+impl Slow {
+    fn new(node: &'static str, permits: usize) -> Arc<Self> {
+        let (begun, ended) = (watch::Sender::new(0), watch::Sender::default());
+        Arc::new(Self { node, permits: Semaphore::new(permits), begun, over: AtomicUsize::new(0), ended })
+    }
+}
+
+struct Over<'a>(&'a AtomicUsize);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Launcher for Slow {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node.to_owned()]
+    }
+
+    async fn launch(&self, _: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        let _over = Over(&self.over);
+        self.begun.send_modify(|begun| *begun += 1);
+        self.permits.acquire().await.unwrap().forget();
+        // processes run until they are told to end
+        let mut ended = self.ended.subscribe();
+        tokio::spawn(async move {
+            let _ = ended.wait_for(|ended| !ended.is_empty()).await;
+            drop(reports);
+        });
+        Ok(())
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn terminate(&self, procs: &[ProcId]) -> Result<(), LaunchError> {
+        self.ended.send_modify(|ended| ended.extend(procs.iter().cloned()));
+        Ok(())
+    }
+}
+
+/// An exchange whose replies come with a permit.
+struct Late(MemoryExchange, Arc<Semaphore>);
+
+#[async_trait]
+impl Exchange for Late {
+    fn node(&self) -> &str {
+        self.0.node()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.0.nodes()
+    }
+
+    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
+        Err(ExchangeError::Other("not here".into()))
+    }
+
+    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        let reply = self.0.fetch(node, request).await;
+        self.1.acquire().await.unwrap().forget();
+        reply
+    }
+
+    fn serve(&self, responder: Arc<dyn Responder>) {
+        self.0.serve(responder);
+    }
+}
+
+struct Fixture {
+    head: StandardHost,
+    member: StandardHost,
+    launcher: Arc<Slow>,
+    replies: Arc<Semaphore>,
+    _servers: Vec<Server>,
+    _dir: tempfile::TempDir,
+}
+
+/// A head on n0 that may launch so many jobs, and a member on n1 that gets so many replies.
+async fn start(launches: usize, replies: usize) -> Fixture {
+    let [own, other]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
+    let launcher = Slow::new("n0", launches);
+    let head = StandardHost::head(
+        launcher.clone(),
+        own,
+        ["n0", "n1"].map(|name| Member::new(name, Machine::this())),
+    );
+    let replies = Arc::new(Semaphore::new(replies));
+    let member = StandardHost::member(Slow::new("n1", 0), Late(other, replies.clone()), "n0");
+    let dir = tempfile::tempdir().unwrap();
+    let mut servers = Vec::new();
+    for (host, node) in [(&head, "n0"), (&member, "n1")] {
+        let server = Server::builder().host(host.clone()).hostname(node).session_root(dir.path());
+        servers.push(server.start().await.unwrap());
+    }
+    Fixture { head, member, launcher, replies, _servers: servers, _dir: dir }
+}
+
+/// A spawn of a tool on the member, which may stop waiting for it.
+fn spawn(t: &Fixture) -> (UpcallContext, impl Future<Output = HostResult<Nspace>> + use<>) {
+    let cx =
+        UpcallContext::new(ProcId::new("tool".parse().unwrap(), Rank::from_raw(0)), crate::user::own_uid());
+    let app = App::new("true", 1).directive(&keys::HOST, "n0");
+    let (member, asker) = (t.member.clone(), cx.clone());
+    let spawn = async move { member.spawn(&asker, Spawn::new(vec![app])).await };
+    (cx, spawn)
+}
+
+#[tokio::test]
+async fn a_spawn_whose_caller_stops_waiting_is_called_off_at_the_head() {
+    let t = start(0, 100).await;
+    let (cx, spawn) = spawn(&t);
+    let mut spawn = tokio::spawn(spawn);
+    let mut begun = t.launcher.begun.subscribe();
+    tokio::select! {
+        _ = begun.wait_for(|begun| *begun == 1) => {}
+        spawned = &mut spawn => panic!("{spawned:?}"),
+    }
+    assert_eq!(t.head.0.table.entries().len(), 1);
+    cx.cancel();
+    assert_eq!(spawn.await.unwrap().unwrap_err().status(), Status::ERR_TIMEOUT);
+    let is_over = || t.launcher.over.load(Ordering::Relaxed) == 1 && t.head.0.jobs.is_idle();
+    while !is_over() || !t.head.0.table.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_has_started_when_its_requester_stops_waiting_is_ended() {
+    let t = start(1, 0).await;
+    let (cx, spawn) = spawn(&t);
+    let spawn = tokio::spawn(spawn);
+    // the reply is on its way
+    while t.launcher.over.load(Ordering::Relaxed) == 0 || !t.head.0.jobs.is_idle() {
+        tokio::task::yield_now().await;
+    }
+    cx.cancel();
+    assert_eq!(spawn.await.unwrap().unwrap_err().status(), Status::ERR_TIMEOUT);
+    t.replies.add_permits(100);
+    let mut ended = t.launcher.ended.subscribe();
+    ended.wait_for(|ended| ended.len() == 1).await.unwrap();
+}
