@@ -142,7 +142,7 @@ fn data_of_servers_in_another_format_is_refused() {
     let newer = v1::ServerData { changes: vec![changes(1), changes(7)], ..Default::default() };
     assert_eq!(
         refused(newer),
-        "[1].format: it is in format 7, and this server reads format 1: let the servers of all nodes be of one release"
+        "[1].format: it is in format 7, but this server reads format 1: run the same release on all nodes"
     );
     // what servers sent before there were formats, also between others'
     let former = modex::encode(&Modex::new(vec![ProcData::new(

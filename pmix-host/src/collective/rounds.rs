@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pmix_types::{Nspace, ProcId};
@@ -9,11 +10,16 @@ use pmix_types::{Nspace, ProcId};
 use crate::internode::{Participants, Site};
 use crate::user::lock;
 
+/// Counts that may be there before those of ended namespaces are looked for.
+const FEW: usize = 64;
+
 /// How many operations of each kind and participants have begun, and which namespaces belong together.
 #[derive(Debug)]
 pub(super) struct Rounds {
     site: Arc<Site>,
     counts: Mutex<BTreeMap<Participants, Count>>,
+    /// How many counts there are when those of ended namespaces are looked for again.
+    full: AtomicUsize,
     /// Names of connected sets with the namespaces of their members.
     sets: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
 }
@@ -28,7 +34,7 @@ struct Count {
 
 impl Rounds {
     pub(super) fn new(site: Arc<Site>) -> Self {
-        Self { site, counts: Mutex::default(), sets: Mutex::default() }
+        Self { site, counts: Mutex::default(), full: AtomicUsize::new(FEW), sets: Mutex::default() }
     }
 
     /// The number of an operation that begins, from 1.
@@ -60,8 +66,11 @@ impl Rounds {
     /// Counts the operations of these participants from now on.
     async fn count(&self, participants: &Participants, procs: &[ProcId]) {
         if !lock(&self.counts).contains_key(participants) {
-            // now and then is enough
-            self.forget_ended().await;
+            // now and then is enough: looking takes as long as there are counts
+            if lock(&self.counts).len() >= self.full.load(Ordering::Relaxed) {
+                self.forget_ended().await;
+                self.full.store(2 * lock(&self.counts).len().max(FEW), Ordering::Relaxed);
+            }
             // what is not known here cannot end here
             let mut nspaces = self.owners(procs);
             if self.site.server().is_ok() {

@@ -48,7 +48,7 @@ impl Munge {
     pub(super) async fn issue(&self, user: &User, own: u32) -> HostResult<Bytes> {
         let account = match user.uid {
             uid if uid == own => None,
-            uid => Some(self.account(uid, user.gid)?),
+            uid => Some(self.account(uid, user.gid).await?),
         };
         let mut command = self.command("munge");
         command.arg("--no-input");
@@ -105,7 +105,7 @@ impl Munge {
     }
 
     /// Another user, for whom a program is to be run.
-    fn account(&self, uid: u32, gid: Option<u32>) -> HostResult<Account> {
+    async fn account(&self, uid: u32, gid: Option<u32>) -> HostResult<Account> {
         let cannot = |reason: &dyn Display| {
             let message = format!("no credential of type munge for uid {uid}: {reason}");
             HostError::new(Status::ERR_NOT_SUPPORTED, message)
@@ -114,7 +114,7 @@ impl Munge {
             return Err(cannot(&"this server may not run programs of other users"));
         }
         let gid = gid.ok_or_else(|| cannot(&"its group is not known"))?;
-        Account::look_up(uid, gid).map_err(|error| cannot(&error))
+        Account::look_up_async(uid, gid).await.map_err(|error| cannot(&error))
     }
 }
 

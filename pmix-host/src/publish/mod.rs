@@ -45,22 +45,14 @@ pub(crate) struct Publishing {
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
     last_ticket: AtomicU64,
-    /// Jobs and tools of this node that have requested something.
-    publishers: Mutex<BTreeMap<Nspace, Publisher>>,
+    /// Jobs whose processes on this node have requested something, with their sessions. Of tools nothing is kept.
+    publishers: Mutex<BTreeMap<Nspace, Option<u32>>>,
     /// What the keeper is still to be told of.
     outbox: Mutex<Outbox>,
 }
 
 /// A request of another node.
 type Ticket = (String, u64);
-
-/// What is known of a namespace whose processes have requested something.
-#[derive(Clone, Copy, Debug)]
-struct Publisher {
-    session: Option<u32>,
-    /// Whether the server knew it as a job; tools have none.
-    is_job: bool,
-}
 
 impl Publishing {
     pub(crate) fn new(site: Arc<Site>, jobs: Arc<JobTable>) -> Self {
@@ -81,21 +73,26 @@ impl Publishing {
     }
 
     pub(crate) async fn publish(self: &Arc<Self>, cx: &UpcallContext, req: Publish) -> HostResult<()> {
-        self.ask_keeper(cx, Request::Publish(req)).await?;
-        self.forget_late(&cx.caller).await;
+        let session = self.session_of(&cx.caller.nspace).await;
+        self.ask_keeper(cx, session.flatten(), Request::Publish(req)).await?;
+        // a tool has no job with which its data ends
+        if session.is_some() {
+            self.forget_late(&cx.caller).await;
+        }
         Ok(())
     }
 
     pub(crate) async fn look_up(self: &Arc<Self>, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
-        match self.ask_keeper(cx, Request::Lookup(req)).await? {
+        let session = self.session_of(&cx.caller.nspace).await.flatten();
+        match self.ask_keeper(cx, session, Request::Lookup(req)).await? {
             Reply::Lookup(reply) => Ok(reply.found),
             _ => Err(unreadable("reply").into()),
         }
     }
 
     pub(crate) async fn unpublish(self: &Arc<Self>, cx: &UpcallContext, req: Unpublish) -> HostResult<()> {
-        self.ask_keeper(cx, Request::Unpublish(req)).await?;
-        Ok(())
+        let session = self.session_of(&cx.caller.nspace).await.flatten();
+        self.ask_keeper(cx, session, Request::Unpublish(req)).await.map(drop)
     }
 
     /// Carries out what a process of another node requests, perhaps again.
@@ -172,8 +169,13 @@ impl Publishing {
     }
 
     /// Has the node that keeps the data carry out a request.
-    async fn ask_keeper(self: &Arc<Self>, cx: &UpcallContext, request: Request) -> HostResult<Reply> {
-        let requester = self.requester(cx).await;
+    async fn ask_keeper(
+        self: &Arc<Self>,
+        cx: &UpcallContext,
+        session: Option<u32>,
+        request: Request,
+    ) -> HostResult<Reply> {
+        let requester = Requester { user: User::of(cx), node: self.site.node().to_owned(), session };
         if self.is_keeper() {
             return tokio::select! {
                 reply = self.serve(requester, request, None, false) => reply,
@@ -393,37 +395,27 @@ impl Publishing {
         self.durable.get().cloned()
     }
 
-    /// The caller, with all that decides what it can find.
-    async fn requester(self: &Arc<Self>, cx: &UpcallContext) -> Requester {
-        let nspace = &cx.caller.nspace;
+    /// The session of a job, if it has one; `None` if this is no job that the server knows.
+    async fn session_of(self: &Arc<Self>, nspace: &Nspace) -> Option<Option<u32>> {
         let known = lock(&self.publishers).get(nspace).copied();
-        let publisher = match known {
-            Some(publisher) => publisher,
-            None => self.get_to_know(nspace).await,
+        if known.is_some() {
+            return known;
+        }
+        let session = match self.site.job(nspace).await {
+            Some(job) => job.session_id(),
+            // it has just been deregistered
+            None if self.jobs.contains(nspace) => None,
+            None => return None,
         };
-        Requester { user: User::of(cx), node: self.site.node().to_owned(), session: publisher.session }
-    }
-
-    async fn get_to_know(self: &Arc<Self>, nspace: &Nspace) -> Publisher {
         // now and then is enough
         self.forget_deregistered().await;
-        let job = self.site.job(nspace).await;
-        let publisher =
-            Publisher { session: job.as_ref().and_then(|job| job.session_id()), is_job: job.is_some() };
-        lock(&self.publishers).insert(nspace.clone(), publisher);
-        publisher
+        lock(&self.publishers).insert(nspace.clone(), session);
+        Some(session)
     }
 
     /// Forgets jobs that others have started and deregistered.
     async fn forget_deregistered(self: &Arc<Self>) {
-        let jobs: Vec<_> = {
-            let publishers = lock(&self.publishers);
-            publishers
-                .iter()
-                .filter(|(_, publisher)| publisher.is_job)
-                .map(|(nspace, _)| nspace.clone())
-                .collect()
-        };
+        let jobs: Vec<_> = lock(&self.publishers).keys().cloned().collect();
         for nspace in jobs {
             self.forget_if_deregistered(&nspace).await;
         }
@@ -449,12 +441,11 @@ impl Publishing {
             Some(true) => self.forget(Ended::of_proc(proc)),
             Some(false) => {}
             None => {
-                let publisher = lock(&self.publishers).get(&proc.nspace).copied();
-                match publisher {
+                let is_known = lock(&self.publishers).contains_key(&proc.nspace);
+                match is_known {
                     // it was known before its data was sent: its end has come in between
-                    None => self.forget_all_of(&proc.nspace),
-                    Some(Publisher { is_job: true, .. }) => self.forget_if_deregistered(&proc.nspace).await,
-                    Some(Publisher { is_job: false, .. }) => {}
+                    false => self.forget_all_of(&proc.nspace),
+                    true => self.forget_if_deregistered(&proc.nspace).await,
                 }
             }
         }

@@ -45,7 +45,7 @@ impl Mailer {
         let Some(program) = self.program.get() else {
             return Err(HostError::not_supported("logging by mail: no mail program is configured"));
         };
-        let account = if is_trusted(caller.uid) { None } else { Some(account_of(caller)?) };
+        let account = if is_trusted(caller.uid) { None } else { Some(account_of(caller).await?) };
         let mut command = Command::new(program);
         // a dot alone does not end the text, and no address is an option
         command.args(["-i", "--"]).args(&mail.to);
@@ -171,7 +171,7 @@ fn is_address(address: &str) -> bool {
 }
 
 /// The user in whose name the program runs.
-fn account_of(caller: &User) -> HostResult<Account> {
+async fn account_of(caller: &User) -> HostResult<Account> {
     let refused = |reason: &dyn std::fmt::Display| {
         let message = format!("no mail for uid {}: {reason}", caller.uid);
         HostError::new(Status::ERR_NO_PERMISSIONS, message)
@@ -180,7 +180,7 @@ fn account_of(caller: &User) -> HostResult<Account> {
         return Err(refused(&"this server may not run programs of other users"));
     }
     let gid = caller.gid.ok_or_else(|| refused(&"its group is not known"))?;
-    Account::look_up(caller.uid, gid).map_err(|error| refused(&error))
+    Account::look_up_async(caller.uid, gid).await.map_err(|error| refused(&error))
 }
 
 #[cfg(test)]

@@ -278,10 +278,17 @@ async fn reg_09_reg_20_a_c_client_is_told_what_follows_from_the_maps_and_what_ca
     let spec =
         spec.session(42).info(&keys::NPROC_OFFSET, Rank::from_raw(10)).node_info("n1", &keys::NODEID, 7u32);
     let spec = spec.session_info(&keys::NODE_MAP_RAW, "n0,n1,n2");
+    // libpmix 4.2 refuses reserved keys that it does not know
+    let (unknown, own): (pmix_client::types::KeyName, pmix_client::types::KeyName) =
+        ("pmix.not.there".parse().unwrap(), "acme.own".parse().unwrap());
+    let spec = [&unknown, &own]
+        .into_iter()
+        .fold(spec, |spec, key| spec.raw(Info::dynamic(key.clone(), Value::Uint32(1))));
     let node = TestNode::builder(0).job(spec, [0, 2]).server(|server| server.native_wire(NativeWire::On));
     let node = node.start().await;
     let job = job_data(&node).await;
     let whole = of_job(&job);
+    assert!(whole.iter().any(|pair| pair.key == own) && whole.iter().all(|pair| pair.key != unknown));
     assert_eq!(value(&whole, &keys::JOB_SIZE), Some(Value::Uint32(3)));
     assert_eq!(value(&whole, &keys::MAX_PROCS), Some(Value::Uint32(3)));
     assert_eq!(value(&whole, &keys::NUM_NODES), Some(Value::Uint32(2)));
