@@ -190,8 +190,11 @@ pub(crate) enum Owner {
         number: u64,
         to: ReplyTo,
     },
-    /// Input for processes.
-    Input(ReplyTo),
+    /// Input for processes, which takes so many bytes.
+    Input {
+        to: ReplyTo,
+        bytes: usize,
+    },
     /// The host has an event of this process.
     EventUp(ProcId),
     /// The host is to begin or end watching codes.
@@ -205,7 +208,7 @@ impl Owner {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
             Self::Finalize(to) | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
             // what has begun at the host must be ended there
-            Self::Pull { .. } | Self::Input(_) => false,
+            Self::Pull { .. } | Self::Input { .. } => false,
             Self::Answer(_)
             | Self::Notice
             | Self::Forward

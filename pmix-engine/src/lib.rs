@@ -375,7 +375,10 @@ impl Engine {
             Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
             Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
-            Request::IofPush(input) => self.iof.on_push(asked, input, &mut self.cx),
+            Request::IofPush(input) => match self.forwards.check_left(&asked) {
+                Ok(()) => self.iof.on_push(asked, input, &mut self.cx),
+                Err(failure) => self.cx.reply(asked.to, Err(failure)),
+            },
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
                     self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
@@ -425,7 +428,7 @@ impl Engine {
                 bootstraps.on_answer(upcall, result, below, cx);
             }),
             Owner::Pull { number, to } => self.iof.on_pulled(number, to, result.map(|_| ()), &mut self.cx),
-            Owner::Input(to) => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
+            Owner::Input { to, .. } => self.iof.on_input_taken(to, result.map(|_| ()), &mut self.cx),
             Owner::Fetch => self.data.on_fetched(upcall, result, &self.psets, &mut self.cx),
             Owner::EventUp(source) => self.events.on_handed_up(&source, &mut self.cx),
             Owner::Watch => self.events.on_watch_answer(upcall, result.is_ok(), &mut self.cx),

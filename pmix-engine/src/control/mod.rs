@@ -116,6 +116,12 @@ impl Forwards {
         }
     }
 
+    /// # Errors
+    /// The user of a request has left too much at the host.
+    pub(crate) fn check_left(&self, asked: &Asked) -> Result<(), Failure> {
+        self.left.check(asked)
+    }
+
     pub(crate) fn on_abort(&mut self, asked: Asked, abort: Abort, cx: &mut Context) {
         self.pass_up(asked, Ok(UpcallRequest::Abort(abort)), Form::Done, cx);
     }
@@ -288,8 +294,10 @@ impl Forwards {
             true
         });
         for (upcall, held) in &cx.upcalls {
-            if matches!(held.owner, Owner::Answer(to) if to.conn == conn) {
-                self.left.add(*upcall, uid, 0);
+            match held.owner {
+                Owner::Answer(to) if to.conn == conn => self.left.add(*upcall, uid, 0),
+                Owner::Input { to, bytes } if to.conn == conn => self.left.add(*upcall, uid, bytes),
+                _ => {}
             }
         }
         lookups

@@ -1,7 +1,7 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
 use pmix_types::message::{
-    Abort, Connect, GroupInvite, IofPull, Log, Monitor, RegisterEvents, Reply, Request,
+    Abort, Connect, GroupInvite, IofPull, IofPush, Log, Monitor, RegisterEvents, Reply, Request,
 };
 use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
@@ -93,14 +93,14 @@ fn wishes_for_output_of_a_connection_are_bounded_in_bytes() {
 #[test]
 fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
     const LARGE: usize = 20 << 20;
-    let mut t = Harness::new([Upcall::Log, Upcall::Abort]);
+    let mut t = Harness::new([Upcall::Log, Upcall::Abort, Upcall::PushStdin]);
     t.job("job", "0-1");
     let (one, other) = (proc("job", 0), proc("job", 1));
     let log = || Request::Log(Log::new(vec![Info::dynamic(key("log"), "x".repeat(LARGE))]));
     let mut upcalls = Vec::new();
-    for round in 0..3 {
+    let push = || Request::IofPush(IofPush::new(vec![proc("job", 1)], "x".repeat(LARGE).into()));
+    for request in [Request::Abort(Abort::new(1, "x".repeat(LARGE))), push(), log()] {
         let peer = t.connect(&one);
-        let request = if round == 0 { Request::Abort(Abort::new(1, "x".repeat(LARGE))) } else { log() };
         t.ask(&peer, request);
         upcalls.push(t.upcall().0);
         t.lose(&peer);
@@ -110,7 +110,7 @@ fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
     upcalls.push(t.upcall().0);
     t.lose(&peer);
     let peer = t.connect(&one);
-    for request in [log(), Request::Abort(Abort::new(1, ""))] {
+    for request in [log(), push(), Request::Abort(Abort::new(1, ""))] {
         let to = t.ask(&peer, request);
         t.fails(to, Status::ERR_RESOURCE_BUSY);
     }

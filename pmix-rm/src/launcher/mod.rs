@@ -33,6 +33,9 @@ use crate::limit;
 use crate::program::{self, Program, Refusal};
 use crate::supervise::supervise;
 
+/// Bytes of input that are handed over at a time, so that little of it waits without a sender that waits with it.
+const PIECE: usize = 64 << 10;
+
 /// Processes prepared ahead of the one that is being started.
 const AHEAD: usize = 4;
 
@@ -383,8 +386,10 @@ impl Launcher for LocalLauncher {
                 return Err(LaunchError::new(proc.clone(), &self.nodes.join(","), "", reason));
             };
             let end = is_end.then_some(Input::End);
-            let data = (!data.is_empty()).then(|| Input::Data(data.clone()));
-            for piece in data.into_iter().chain(end) {
+            let pieces = (0..data.len())
+                .step_by(PIECE)
+                .map(|from| Input::Data(data.slice(from..data.len().min(from + PIECE))));
+            for piece in pieces.chain(end) {
                 // the process no longer reads it
                 if input.send(piece).await.is_err() {
                     break;

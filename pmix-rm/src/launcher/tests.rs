@@ -295,6 +295,12 @@ async fn input_comes_to_those_who_take_it_and_ends() {
 
 #[tokio::test]
 async fn a_process_that_does_not_read_holds_its_input_back_until_it_ends() {
+    holds_back(64, 64 << 10).await;
+    holds_back(1, 8 << 20).await;
+}
+
+/// Input of so many pieces of this size.
+async fn holds_back(count: usize, size: usize) {
     let launcher = LocalLauncher::new("here");
     let mut job = job(vec![App::new("sleep", 1).args(["60"])]);
     job.procs[0].takes_stdin = true;
@@ -302,8 +308,8 @@ async fn a_process_that_does_not_read_holds_its_input_back_until_it_ends() {
     launcher.launch(job, reports).await.unwrap();
     let watch = Watch { received, lives: BTreeMap::new() };
     let much = async {
-        for _ in 0..64 {
-            launcher.push_stdin(&[id(0)], vec![b'x'; 64 << 10].into(), false).await.unwrap();
+        for _ in 0..count {
+            launcher.push_stdin(&[id(0)], vec![b'x'; size].into(), false).await.unwrap();
         }
     };
     tokio::pin!(much);
