@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pmix_host::OutputChannel;
@@ -12,7 +12,11 @@ use crate::console::Console;
 
 /// A file created for what is reported, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct ReportFile(PathBuf);
+pub(crate) struct ReportFile {
+    path: PathBuf,
+    /// Device and number of the file: another run may have put its own there since.
+    id: (u64, u64),
+}
 
 /// Reports the process id.
 ///
@@ -54,7 +58,7 @@ fn report(
             let is_new = write(&path, &line)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
             // created only on success, as it removes the file when dropped
-            return Ok(is_new.then(|| ReportFile(path)));
+            return Ok(if is_new { Some(ReportFile::at(path)?) } else { None });
         }
     }
     Ok(None)
@@ -87,10 +91,25 @@ fn write(path: &Path, line: &str) -> io::Result<bool> {
     Ok(false)
 }
 
+impl ReportFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let id = id(&path)?;
+        Ok(Self { path, id })
+    }
+}
+
+/// Device and number of what is at a path.
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
 impl Drop for ReportFile {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "cannot remove the file of a report");
+        if id(&self.path).is_ok_and(|now| now != self.id) {
+            return;
+        }
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(path = %self.path.display(), %error, "cannot remove the file of a report");
         }
     }
 }
@@ -100,6 +119,20 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    #[test]
+    fn a_file_that_another_run_has_put_there_since_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("pid"), dir.path().join("moved"));
+        std::fs::write(&path, "7\n").unwrap();
+        let own = ReportFile::at(path.clone()).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        std::fs::write(&path, "8\n").unwrap();
+        drop(own);
+        assert!(path.exists());
+        drop(ReportFile::at(moved.clone()).unwrap());
+        assert!(!moved.exists());
+    }
 
     #[test]
     fn only_a_file_that_was_not_there_before_is_removed() {

@@ -41,6 +41,11 @@ impl Link {
         (Self { frames, room: Arc::new(Semaphore::new(MAX_QUEUED)), patience }, Frames(waiting))
     }
 
+    /// Whether both are the same connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.frames.same_channel(&other.frames)
+    }
+
     pub(super) const fn patience(&self) -> Duration {
         self.patience
     }

@@ -290,7 +290,10 @@ impl Net {
             Ok(()) => true,
             Err(Unsent::Closed) => false,
             Err(Unsent::Full) => {
-                self.lose(next, &format!("it has read nothing for {} s", link.patience().as_secs_f64()));
+                // another connection may have taken its place meanwhile
+                if lock(&self.0.links).get(&next).is_some_and(|now| now.is(&link)) {
+                    self.lose(next, &format!("it has read nothing for {} s", link.patience().as_secs_f64()));
+                }
                 false
             }
         }

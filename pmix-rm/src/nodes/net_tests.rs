@@ -348,3 +348,25 @@ async fn a_cautious_head_declares_a_node_lost_when_it_has_confirmed_that() {
     assert!(!gather.is_finished(), "b has not been told");
     gather.abort();
 }
+
+/// Such as a head that hangs, whose successor has come.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_reads_nothing_ends_no_other_that_has_taken_its_place() {
+    let (daemon, mut losses) = Net::new(1, names(&["h", "a"]));
+    daemon.await_successors();
+    let (link, _silent) = Link::new(Duration::from_secs(20));
+    assert!(daemon.connect(0, link));
+    // more than what may wait, so that the next one waits for room
+    assert!(daemon.send(0, leave(64 << 20).content.unwrap()).await);
+    let waiting = tokio::spawn({
+        let daemon = daemon.clone();
+        async move { daemon.send(0, leave(1).content.unwrap()).await }
+    });
+    tokio::task::yield_now().await;
+    let (link, mut frames) = Link::new(Duration::from_secs(20));
+    daemon.reconnect(link, &names(&["h", "a"]));
+    assert!(!waiting.await.unwrap());
+    assert!(daemon.is_connected(0) && losses.try_recv().is_err());
+    assert!(daemon.send(0, leave(1).content.unwrap()).await);
+    assert!(frames.next().await.is_some());
+}
