@@ -10,7 +10,7 @@ use crate::users::Voice;
 const MAX_KEPT_OF_ALL: usize = 512;
 /// Limit for events that are meant for particular jobs.
 const MAX_KEPT_OF_JOBS: usize = 1024;
-/// Limit for all of them, in bytes; the oldest are dropped first.
+/// Limit for all of them, in bytes.
 const MAX_KEPT: usize = 16 << 20;
 
 /// Events for those who register later (EVT-13), in order of arrival.
@@ -78,14 +78,14 @@ impl Cache {
         self.bytes += kept.measure();
         self.kept.push_back(kept);
         if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
-            self.drop_oldest(|kept| kept.audience.is_of_jobs() == of_jobs);
+            self.drop_one(|kept| kept.audience.is_of_jobs() == of_jobs);
         }
         self.make_room();
     }
 
     fn make_room(&mut self) {
         while self.bytes > MAX_KEPT {
-            self.drop_oldest(|_| true);
+            self.drop_one(|_| true);
         }
     }
 
@@ -139,8 +139,23 @@ impl Cache {
         });
     }
 
-    fn drop_oldest(&mut self, which: impl Fn(&Kept) -> bool) {
-        if let Some(dropped) = self.kept.iter().position(which).and_then(|oldest| self.kept.remove(oldest)) {
+    /// Drops the oldest of the other user who has most of them here, so that nobody displaces what the server, its host or its user
+    /// has said, or a third. Without other users it is the oldest of all.
+    fn drop_one(&mut self, which: impl Fn(&Kept) -> bool) {
+        let mut by_uid = BTreeMap::<u32, usize>::new();
+        for kept in self.kept.iter().filter(|kept| which(kept)) {
+            if let Voice::Of { uid, .. } = kept.voice {
+                *by_uid.entry(uid).or_default() += kept.bytes;
+            }
+        }
+        let most = by_uid.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(uid, _)| uid);
+        let is_next = |kept: &Kept| match (most, &kept.voice) {
+            (Some(most), Voice::Of { uid, .. }) => *uid == most,
+            (Some(_), Voice::Trusted) => false,
+            (None, _) => true,
+        };
+        let oldest = self.kept.iter().position(|kept| which(kept) && is_next(kept));
+        if let Some(dropped) = oldest.and_then(|oldest| self.kept.remove(oldest)) {
             self.bytes -= dropped.bytes;
         }
     }
@@ -205,5 +220,31 @@ impl Audience {
                 job.data.contains(proc.rank) && !(job.is_local(proc.rank) && due(proc.rank))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_types::Status;
+
+    use super::*;
+
+    #[test]
+    fn evt_13_no_user_displaces_what_the_host_or_a_third_user_has_said() {
+        let jobs = Jobs::default();
+        let mut cache = Cache::default();
+        let mut keep = |voice: Voice, code: i32| {
+            let event = Event::new(Status::from_raw(code), ProcId::none());
+            cache.keep(&event, Heard { voice, audience: Audience::All, had: Had::default() }, &jobs);
+        };
+        let of = |uid| Voice::Of { uid, nspace: "job".parse().unwrap() };
+        keep(Voice::Trusted, 1);
+        keep(of(1001), 2);
+        for code in 0..2 * MAX_KEPT_OF_ALL {
+            keep(of(1002), 10 + i32::try_from(code).unwrap());
+        }
+        let codes: Vec<_> = cache.kept.iter().map(|kept| kept.event.code.to_raw()).collect();
+        assert_eq!((codes.len(), &codes[..2]), (MAX_KEPT_OF_ALL, &[1, 2][..]));
+        assert_eq!(codes[2], 10 + i32::try_from(MAX_KEPT_OF_ALL).unwrap() + 2, "the oldest of who has most");
     }
 }

@@ -38,6 +38,11 @@ impl Holdings {
         lock(&self.jobs).entry(nspace.clone()).or_default().number = number;
     }
 
+    /// Whether the head has told of a job, and not of its end.
+    pub(crate) fn has(&self, nspace: &Nspace) -> bool {
+        lock(&self.jobs).contains_key(nspace)
+    }
+
     /// Processes of a job are about to be started here.
     pub(crate) fn launch(&self, nspace: &Nspace, ranks: impl IntoIterator<Item = Rank>) {
         if let Some(job) = lock(&self.jobs).get_mut(nspace) {

@@ -38,14 +38,39 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         false => None,
     };
     let obeyed = match order {
-        Order::OfUser { uid, gid, order } => {
-            let user = account(services, uid, gid).await?;
-            carry_out(services, from, *order, Some(user)).await
-        }
+        Order::OfUser { uid, gid, order } => of_user(services, from, (uid, gid), *order).await,
         order => carry_out(services, from, order, None).await,
     };
     drop(launch);
     obeyed
+}
+
+/// Carries out an order for the job of another user. Looking the user up can take so long that the head ends the job meanwhile.
+async fn of_user(
+    services: &Services,
+    from: &str,
+    (uid, gid): (u32, u32),
+    order: Order,
+) -> Result<PeerReply, Failure> {
+    let registered = match &order {
+        Order::RegisterJob { number, nspace, .. } => Some((*number, nspace.clone())),
+        _ => None,
+    };
+    if let Some((number, nspace)) = &registered {
+        services.holdings.begin(*number, nspace);
+    }
+    let user = account(services, uid, gid).await;
+    if let Some((_, nspace)) = &registered {
+        if !services.holdings.has(nspace) {
+            let message =
+                format!("{nspace} was ended while node {} looked up its user", services.node.name());
+            return Err(Failure::new(Status::ERR_JOB_CANCELED, message));
+        }
+        if user.is_err() {
+            services.holdings.end(nspace);
+        }
+    }
+    carry_out(services, from, order, Some(user?)).await
 }
 
 /// The user of a job that is not the daemon's own, as this node knows it.
@@ -106,8 +131,9 @@ async fn carry_out(
             return Ok(done);
         }
         Order::EndJob(nspace) => {
-            node.end_job(&nspace).await;
+            // first: it may not have been registered yet
             services.holdings.end(&nspace);
+            node.end_job(&nspace).await;
             return Ok(done);
         }
         Order::KeepRecord { nspace, why } => {

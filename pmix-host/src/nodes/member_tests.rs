@@ -161,6 +161,29 @@ async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
     obey(&host.0, "n0", order).await.unwrap_err()
 }
 
+/// The head waits for a node only so long, and then ends the job.
+#[tokio::test]
+async fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
+    let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
+    let host =
+        StandardHost::member(Noting { is_root: true, ..Noting::default() }, own, "n0").serving_others();
+    let nspace: Nspace = "job".parse().unwrap();
+    let order = Order::RegisterJob {
+        number: 1,
+        nspace: nspace.clone(),
+        infos: Vec::new(),
+        ranks: vec![Rank::from_raw(0)],
+        in_session: Vec::new(),
+    };
+    let order = Order::OfUser { uid: 4001, gid: 4001, order: Box::new(order) };
+    let mut registering = Box::pin(obey(&host.0, "n0", order));
+    assert!(futures::poll!(&mut registering).is_pending(), "another thread looks the user up");
+    obey(&host.0, "n0", Order::EndJob(nspace)).await.unwrap();
+    let failure = registering.await.unwrap_err();
+    assert_eq!(failure.status, Status::ERR_JOB_CANCELED, "{failure}");
+    assert_eq!(host.0.holdings.tell().await.0, []);
+}
+
 #[tokio::test]
 async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_may() {
     for (uid, is_root, serves_others, why) in [
