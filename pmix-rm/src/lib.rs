@@ -113,7 +113,11 @@ const GUARDIAN_COMMAND: &str = "__guardian";
 /// Only for `main`: it takes over the standard streams, signals and children of the process, and may end the process instead
 /// of returning.
 pub fn pmixrun(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
+    pmixrun_with(args.into_iter().collect())
+}
+
+/// Not generic, so that it is compiled with this crate, and all that it awaits, not again with each program.
+fn pmixrun_with(args: Vec<OsString>) -> ExitCode {
     if args.get(1).is_some_and(|arg| arg == GUARDIAN_COMMAND) {
         to_stderr("warn");
         return run_guardian();
@@ -178,7 +182,10 @@ fn take_over(command: impl Future<Output = io::Result<i32>>) -> i32 {
 /// `pmixrun` starts it on other nodes. It reads one line from standard input, or from a file: where its head is and how to prove its
 /// identity. With `--head` it is the head of a DVM itself.
 pub fn pmixd(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().skip(1).collect();
+    pmixd_with(args.into_iter().skip(1).collect())
+}
+
+fn pmixd_with(args: Vec<OsString>) -> ExitCode {
     if args.first().is_some_and(|arg| arg == GUARDIAN_COMMAND) {
         to_stderr("warn");
         return run_guardian();

@@ -381,7 +381,7 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
     assert_eq!((alone.ranks(), alone.setup.hosts, alone.setup.node), (1, None, None));
     for (error, why) in [
         (plan_in_allocation("--host n1,n3 ./a"), "error: n3 is not in the allocation of Slurm job 7"),
-        (plan("--host a --launcher slurm ./a"), "'--launcher slurm': this is no allocation of Slurm"),
+        (plan("--host a --launcher slurm ./a"), "'--launcher slurm': not inside a Slurm allocation"),
         (plan("--launcher ssh ./a"), "'--launcher' has no meaning without '--host'"),
         (plan("--host a --launcher ssh --launch-agent x ./a"), "cannot be used with"),
         (plan_in_allocation("--launcher pbs ./a"), "[possible values: auto, ssh, slurm]"),

@@ -123,7 +123,7 @@ Examples:
   pmix events --inject 4711 --to job-1 --info EVENT_TEXT_MESSAGE='save now'
 
 Exit code: 0 after --count events, without --count when --timeout has passed, or when the server has taken the event of --inject; 1 if fewer events \
-came in that time, if the connection to the server is lost, if it could not be asked, or refuses; 2 for an invalid command line.";
+came in that time, if the connection to the server is lost, if it could not be queried, or refuses; 2 for an invalid command line.";
 
 /// A line of the JSON report.
 #[derive(Debug, Serialize)]

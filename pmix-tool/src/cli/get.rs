@@ -49,7 +49,7 @@ Examples:
   pmix get job-1:0 HOSTNAME my.port --json
 
 Exit code: 0 if all keys were found; 1 if one is missing (those found are printed), if the job is not running or has no such process, if a \
-value was not put in time, or if no server could be asked; 2 for an invalid command line.";
+value was not put in time, or if no server could be queried; 2 for an invalid command line.";
 
 #[derive(Debug, Serialize)]
 struct Report {

@@ -22,7 +22,7 @@ use super::{Console, Trouble};
 /// `pmix nodes`], "operations": {FUNCTION: [LEVEL, ...]}, "queries": [KEY, ...], "spawn": [KEY, ...]}. What is unknown is null.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if the description was printed; 1 if no server could be asked; 2 for an invalid command line."
+    after_help = "Exit code: 0 if the description was printed; 1 if no server could be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {
     /// Print one JSON object

@@ -64,7 +64,7 @@ Examples:
   pmix log --to global-syslog --priority 3 'disk full'
   pmix log --mail ops@example.org --subject 'job done' 'all 4000 runs have ended'
 
-Exit code: 0 if it was logged; 1 if a channel has failed, or if the server could not be asked; 2 for an invalid command line.";
+Exit code: 0 if it was logged; 1 if a channel has failed, or if the server could not be queried; 2 for an invalid command line.";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Channel {

@@ -18,7 +18,7 @@ use super::{Console, Trouble};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if all keys were found; 1 if one is missing (those found are printed), if it was not published in time, \
-                  if the server keeps no data, or if it could not be asked; 2 for an invalid command line."
+                  if the server keeps no data, or if it could not be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {
     /// The keys

@@ -42,7 +42,7 @@ Examples:
   pmix publish --range global --persistence first-read ticket=4711
 
 Exit code: 0 if the data is published; 1 if one of the keys is published already in this range, if the server keeps no data, or if it could not \
-be asked; 2 for an invalid command line.";
+be queried; 2 for an invalid command line.";
 
 /// Persistences that outlast this command: those of its process and of its application end with it.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -20,7 +20,7 @@ use super::{Console, Trouble};
 )]
 pub(super) struct Args {
     /// The jobs
-    #[arg(value_name = "NSPACE", required = true)]
+    #[arg(value_name = "NAMESPACE", required = true)]
     jobs: Vec<Nspace>,
 
     /// Print one JSON object: {"schema", "released": [NAMESPACE, ...]}

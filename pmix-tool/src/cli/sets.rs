@@ -18,7 +18,7 @@ use super::{Console, Trouble};
 /// The JSON report is one object: {"schema", "psets": [{"name", "members": [{"nspace", "rank"}]}]}.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if the table was printed; 1 if a set is not there, or if no server could be asked; 2 for an invalid command line."
+    after_help = "Exit code: 0 if the table was printed; 1 if a set is not there, or if no server could be queried; 2 for an invalid command line."
 )]
 pub(super) struct PsetArgs {
     /// Only these process sets
@@ -40,7 +40,7 @@ pub(super) struct PsetArgs {
 /// The JSON report is one object: {"schema", "groups": [{"name", "members": [{"nspace", "rank"}]}]}.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if the table was printed; 1 if a group is not there, or if no server could be asked; 2 for an invalid command line."
+    after_help = "Exit code: 0 if the table was printed; 1 if a group is not there, or if no server could be queried; 2 for an invalid command line."
 )]
 pub(super) struct GroupArgs {
     /// Only these groups

@@ -14,7 +14,7 @@ use super::selection::{Selection, finalize};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 if none of the keys is published by this command in this range any more; 1 if the server keeps no data, or could \
-                  not be asked; 2 for an invalid command line."
+                  not be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {
     /// The keys

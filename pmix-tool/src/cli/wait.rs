@@ -24,15 +24,15 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// The job may have been submitted by another command, or with --detach, and may already have ended: a server remembers how its last 1,000 jobs ended.
 /// With etcd, so does the next head of a DVM. If a server that knows the job is lost, another one is looked for on this node, for up to 60 seconds.
 ///
-/// The wait itself has no limit: --timeout is for servers that do not answer. `timeout 60 pmix wait NSPACE` waits a minute.
+/// The wait itself has no limit: --timeout is for servers that do not answer. `timeout 60 pmix wait NAMESPACE` waits a minute.
 ///
 /// With --json, the report is one object: {"schema", "nspace", "exit_code", "status"}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code: that of the job, as that of `pmix submit`; 1 if no server knows the job, or none can be asked; 2 for an invalid command line.")]
+Exit code: that of the job, as that of `pmix submit`; 1 if no server knows the job, or none can be queried; 2 for an invalid command line.")]
 pub(super) struct Args {
     /// The job
-    #[arg(value_name = "NSPACE")]
+    #[arg(value_name = "NAMESPACE")]
     job: Nspace,
 
     /// Print one JSON object

@@ -26,7 +26,7 @@ use super::{Console, Trouble};
 /// ranks there, and their states. Lost hosts are marked; `pmix nodes` shows the reason. In the JSON report "hosts" takes the place
 /// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
 ///
-/// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is asked each second, and as
+/// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is queried each second, and as
 /// soon as a job starts or ends. It is never slowed by a reader that is slow: what was missed is left out, and all processes are printed anew. In the
 /// JSON report each line is an object with "schema", "server" (its namespace) and one of: "snapshot": {"missed": COUNT of events, "jobs": [{"nspace",
 /// "procs"}]} with all processes; "changed": [{"nspace", "procs"}] with those that are new or have changed; "removed": [{"nspace", "ranks": [RANK, ...] or null for
@@ -38,7 +38,7 @@ use super::{Console, Trouble};
 )]
 pub(super) struct Args {
     /// List only these jobs
-    #[arg(value_name = "NSPACE")]
+    #[arg(value_name = "NAMESPACE")]
     jobs: Vec<Nspace>,
 
     /// Show the hosts of each job instead of its processes

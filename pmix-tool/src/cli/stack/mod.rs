@@ -55,7 +55,7 @@ const MAX_COPIES: usize = 64;
 )]
 pub(super) struct Args {
     /// Only these jobs
-    #[arg(value_name = "NSPACE")]
+    #[arg(value_name = "NAMESPACE")]
     jobs: Vec<Nspace>,
 
     /// Only these ranks, such as 0-3,7

@@ -45,11 +45,11 @@ const LEAVING: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 after q, or when the selected server has ended; 1 if standard output is no terminal (`pmix ps --watch` needs none), or if the selected server \
-                        could not be asked; 2 for an invalid command line; 128 plus the number of a signal that ended it."
+                        could not be queried; 2 for an invalid command line; 128 plus the number of a signal that ended it."
 )]
 pub(super) struct Args {
     /// Show only these jobs
-    #[arg(value_name = "NSPACE")]
+    #[arg(value_name = "NAMESPACE")]
     jobs: Vec<Nspace>,
 
     /// Seconds between two updates, at least 0.1

@@ -35,7 +35,7 @@ pub(super) struct Args {
 const AFTER_HELP: &str = "\
 From another host: run `ssh -L 8000:127.0.0.1:PORT HOST` there, and open the same address with port 8000.
 
-Exit code: 0 when the server has ended; 1 if it could not be asked, or the port is in use; 2 for an invalid command line.";
+Exit code: 0 when the server has ended; 1 if it could not be queried, or the port is in use; 2 for an invalid command line.";
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let tool = args.selection.connect().await?;

@@ -52,7 +52,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 )]
 pub(super) struct Args {
     /// Only these jobs
-    #[arg(value_name = "NSPACE")]
+    #[arg(value_name = "NAMESPACE")]
     jobs: Vec<Nspace>,
 
     /// Report each second, until interrupted or until the jobs have ended
