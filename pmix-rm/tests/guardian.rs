@@ -365,6 +365,22 @@ async fn jct_01c_a_signal_for_one_job_does_not_reach_one_that_is_being_launched(
 }
 
 #[tokio::test]
+async fn jct_01c_a_signal_for_a_job_does_not_reach_what_an_earlier_one_has_left_behind() {
+    let (launcher, guardian) = launcher();
+    let mut first = launch(&launcher, "sleep 1000 > /dev/null 2>&1 & echo $!").await;
+    let left = pid_from(&mut first).await;
+    assert_eq!(exit_of(first).await, ProcExit::Code(0));
+    let mut second = launch(&launcher, "trap 'exit 5' TERM; echo $$; sleep 1000 > /dev/null & wait").await;
+    pid_from(&mut second).await;
+    let id = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
+    launcher.signal(&[id], Signal::TERM.as_raw()).await.unwrap();
+    assert_eq!(exit_of(second).await, ProcExit::Code(5));
+    assert!(runs(left), "it was not meant");
+    guardian.finish().unwrap();
+    eventually("it ends with the guardian", || !runs(left));
+}
+
+#[tokio::test]
 async fn a_launch_that_is_called_off_leaves_no_process() {
     let (launcher, guardian) = launcher();
     call_off(&launcher).await;

@@ -24,7 +24,7 @@ use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use self::start::{Started, ended, find, kill_all};
+use self::start::{Started, end_all, find, kill_all};
 use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
@@ -94,8 +94,15 @@ pub struct LocalLauncher {
     /// Hardware of the machine, read when a job starts for the first time.
     topology: Arc<OnceLock<Topology>>,
     running: Arc<Mutex<Running>>,
+    launches: Arc<Mutex<Launches>>,
+}
+
+#[derive(Debug, Default)]
+struct Launches {
     /// Jobs that are being launched. Their processes are added to `running` all at once.
-    launching: Arc<Mutex<BTreeSet<Nspace>>>,
+    under_way: BTreeSet<Nspace>,
+    /// How many have begun.
+    begun: usize,
 }
 
 /// The running processes.
@@ -134,7 +141,7 @@ impl LocalLauncher {
             stdin: Arc::default(),
             topology: Arc::default(),
             running: Arc::default(),
-            launching: Arc::default(),
+            launches: Arc::default(),
         }
     }
 
@@ -169,8 +176,8 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launching(&self) -> MutexGuard<'_, BTreeSet<Nspace>> {
-        self.launching.lock().unwrap_or_else(PoisonError::into_inner)
+    fn launches(&self) -> MutexGuard<'_, Launches> {
+        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a started process to its supervisor.
@@ -232,7 +239,10 @@ struct Launching<'a> {
 
 impl<'a> Launching<'a> {
     fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace, count: usize) -> Self {
-        launcher.launching().insert(nspace.clone());
+        let mut launches = launcher.launches();
+        launches.under_way.insert(nspace.clone());
+        launches.begun += 1;
+        drop(launches);
         Self { launcher, nspace, started: Vec::with_capacity(count), is_whole: false }
     }
 
@@ -256,7 +266,7 @@ impl Drop for Launching<'_> {
                 guardian.ended(self.nspace.as_str());
             }
         }
-        self.launcher.launching().remove(self.nspace);
+        self.launcher.launches().under_way.remove(self.nspace);
     }
 }
 
@@ -326,8 +336,7 @@ impl Launcher for LocalLauncher {
                 Some(Err(refusal)) => {
                     // what starts nevertheless is killed
                     drop(starts);
-                    kill_all(&launching.started);
-                    ended(&mut launching.started).await;
+                    end_all(std::mem::take(&mut launching.started)).await;
                     return Err(error(proc, refusal));
                 }
                 None => break,
@@ -362,7 +371,7 @@ impl Launcher for LocalLauncher {
 
     fn has_ended(&self, proc: &ProcId) -> bool {
         // checked first: the processes of a launched job are all in `running`
-        if self.launching().contains(&proc.nspace) {
+        if self.launches().under_way.contains(&proc.nspace) {
             return false;
         }
         let handle = self.running().get(proc).map(|process| process.handle.clone());

@@ -26,8 +26,8 @@ impl LocalLauncher {
     /// Signals processes and their descendants.
     ///
     /// A process group receives a signal at once, as from a terminal. Without a group, a child created at the same moment may
-    /// miss it. The group of the guardian has the processes of all jobs, also of one that is being launched, so it is signalled
-    /// only if no others are meant.
+    /// miss it. The group of the guardian has the processes of all jobs, also what those that have ended have left behind, so
+    /// it is signalled only if there has been no other job.
     pub(super) fn reach(&self, processes: &[Process], signal: Signal) {
         match &self.guardian {
             None => {
@@ -35,16 +35,17 @@ impl LocalLauncher {
                     signal_group(process.handle.pid(), signal);
                 }
             }
-            Some(guardian) if Guardian::ignores(signal) && self.signal_all(guardian, processes, signal) => {}
+            Some(guardian) if Guardian::ignores(signal) && self.reach_group(guardian, processes, signal) => {}
             Some(_) => signal_trees(processes, signal),
         }
     }
 
-    /// Signals the group of the guardian if these are all processes there; returns whether it did.
-    fn signal_all(&self, guardian: &Guardian, processes: &[Process], signal: Signal) -> bool {
+    /// Signals the group of the guardian if these are all processes of the only job there has been; returns whether it did.
+    fn reach_group(&self, guardian: &Guardian, processes: &[Process], signal: Signal) -> bool {
         // locked until the signal is sent, so that no launch begins before
-        let launching = self.launching();
-        let are_all = launching.is_empty() && self.running().len() == processes.len();
+        let launches = self.launches();
+        let is_alone = launches.begun == 1 && launches.under_way.is_empty();
+        let are_all = is_alone && self.running().len() == processes.len();
         if are_all {
             signal_group(guardian.group(), signal);
         }

@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 use super::LocalLauncher;
 use crate::binding::on;
-use crate::child::Child;
+use crate::child::{Child, Handle};
 use crate::limit;
 use crate::program::{Program, Refusal, spawn_error};
 use crate::recipe::Recipe;
@@ -167,7 +167,9 @@ pub(super) fn kill_all(started: &[Started]) {
     if started.is_empty() {
         return;
     }
-    let roots: Vec<Pid> = started.iter().map(|process| process.child.handle().pid()).collect();
+    // the number of one that has ended may be that of another process by now
+    let alive = started.iter().map(|process| process.child.handle()).filter(|handle| !handle.has_ended());
+    let roots: Vec<Pid> = alive.map(Handle::pid).collect();
     let below = tree::descendants(&roots);
     for process in started {
         process.child.handle().signal(Signal::KILL);
@@ -175,9 +177,10 @@ pub(super) fn kill_all(started: &[Started]) {
     tree::signal_all(&below, Signal::KILL);
 }
 
-/// Waits until they have ended.
-pub(super) async fn ended(started: &mut [Started]) {
-    for process in started {
+/// The same, and waits for their ends.
+pub(super) async fn end_all(started: Vec<Started>) {
+    kill_all(&started);
+    for mut process in started {
         if let Err(error) = process.child.wait().await {
             tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
         }
