@@ -190,7 +190,7 @@ pub(crate) enum Owner {
         number: u64,
         to: ReplyTo,
     },
-    /// Input for processes, which takes so many bytes.
+    /// Input for processes, with the memory that it takes.
     Input {
         to: ReplyTo,
         bytes: usize,

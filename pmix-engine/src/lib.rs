@@ -375,10 +375,7 @@ impl Engine {
             Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
             Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
-            Request::IofPush(input) => match self.forwards.check_left(&asked) {
-                Ok(()) => self.iof.on_push(asked, input, &mut self.cx),
-                Err(failure) => self.cx.reply(asked.to, Err(failure)),
-            },
+            Request::IofPush(input) => self.on_push(asked, input),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
                     self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);

@@ -1,6 +1,6 @@
 //! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
-use pmix_types::message::{Disconnect, Failure, Get, GetReply, Reply, ResolvePeers};
+use pmix_types::message::{Disconnect, Failure, Get, GetReply, IofPush, Reply, ResolvePeers};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Event, Nspace, ProcId, Query, Status, keys};
 
@@ -19,6 +19,14 @@ use super::waits::Waits;
 use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallId, UpcallRequest};
 
 impl Engine {
+    /// Input of a user who has not left too much at the host.
+    pub(crate) fn on_push(&mut self, asked: Asked, input: IofPush) {
+        match self.forwards.check_left(&asked) {
+            Ok(()) => self.iof.on_push(asked, input, &mut self.cx),
+            Err(failure) => self.cx.reply(asked.to, Err(failure)),
+        }
+    }
+
     pub(crate) fn on_register_nspace(&mut self, registration: Registration) -> Result<CallValue, Failure> {
         let nspace = registration.nspace.clone();
         if nspace.is_empty() {

@@ -26,6 +26,8 @@ mod servers;
 mod services;
 mod stats;
 pub mod store;
+#[cfg(test)]
+mod test_wire;
 mod tools;
 mod user;
 

@@ -119,7 +119,9 @@ async fn serve_as_head(
     let result = match &told {
         Ok(_) => {
             let end = until_over(plan, &mut dvm, claim, console, interrupts).await;
-            notify(&[sd_notify::NotifyState::Stopping]);
+            if !matches!(end, End::Told) {
+                notify(&[sd_notify::NotifyState::Stopping]);
+            }
             match end {
                 End::Told => Ok(0),
                 End::Superseded(why) => {

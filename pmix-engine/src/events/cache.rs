@@ -139,8 +139,8 @@ impl Cache {
         });
     }
 
-    /// Drops the oldest of the other user who has most of them here, so that nobody displaces what the server, its host or its user
-    /// has said, or a third. Without other users it is the oldest of all.
+    /// Drops one event: the oldest of the other user whose events take most room, so that no user can displace those of the
+    /// server, its host and its user, or of a third. If there are none of other users, it is the oldest of all.
     fn drop_one(&mut self, which: impl Fn(&Kept) -> bool) {
         let mut by_uid = BTreeMap::<u32, usize>::new();
         for kept in self.kept.iter().filter(|kept| which(kept)) {

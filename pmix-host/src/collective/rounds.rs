@@ -123,3 +123,49 @@ impl Rounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pmix_server::{NoHost, Server};
+    use pmix_types::Rank;
+    use pmix_types::job::JobSpec;
+
+    use super::*;
+    use crate::MemoryExchange;
+    use crate::internode::{Kind, Operation};
+
+    #[tokio::test]
+    async fn counts_of_namespaces_that_have_ended_are_forgotten_now_and_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::builder().host(NoHost).hostname("n0").session_root(dir.path());
+        let server = server.start().await.unwrap();
+        let site = Arc::new(Site::new(Arc::new(MemoryExchange::single("n0"))));
+        assert!(site.set_server(server.handle()));
+        let rounds = Rounds::new(site);
+        let begin = async |job: &str, number: usize| {
+            let procs = vec![ProcId::new(job.parse().unwrap(), Rank::WILDCARD)];
+            let id = Some(number.to_string());
+            let operation = Operation { kind: Kind::Construct, procs: procs.clone(), id, is_optional: false };
+            rounds.begin(&operation.participants(), &procs).await
+        };
+        let kept = || lock(&rounds.counts).len();
+        for job in ["ends", "stays"] {
+            let spec = JobSpec::new(job.parse().unwrap()).node_map(["n0"]).unwrap().proc_map("0").unwrap();
+            server.handle().register_nspace(spec).await.unwrap();
+        }
+        assert_eq!(begin("stays", 0).await, 1);
+        for number in 1..FEW {
+            assert_eq!(begin("ends", number).await, 1);
+        }
+        server.handle().deregister_nspace(&"ends".parse().unwrap()).await.unwrap();
+        assert_eq!(kept(), FEW);
+        // the next one looks
+        assert_eq!((begin("stays", 1).await, kept()), (1, 2));
+        assert_eq!(begin("stays", 0).await, 2, "those of others go on");
+        // and the next only when there are many again: it takes as long as there are counts
+        for number in 2..2 * FEW {
+            begin("stays", number).await;
+        }
+        assert_eq!((kept(), rounds.full.load(Ordering::Relaxed)), (2 * FEW, 2 * FEW));
+    }
+}

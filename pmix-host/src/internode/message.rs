@@ -38,7 +38,7 @@ pub(crate) enum PeerRequest {
     Bootstrap { caller: User, call: BootstrapRequest, ticket: u64 },
     /// Nobody waits any more for the reply to the bootstrap with this ticket.
     BootstrapGivenUp(u64),
-    /// Nobody waits any more for the reply to the spawn with this ticket.
+    /// The requester of the spawn with this ticket no longer waits for the reply.
     SpawnGivenUp(u64),
     /// From the head of several nodes.
     Order(Order),
@@ -93,7 +93,8 @@ impl PeerRequest {
         matches!(self, Self::DirectModex { .. })
     }
 
-    /// Whether a process has requested it, and it does not wait for other processes for long. So it waits for its turn.
+    /// Whether it is the request of a process and waits for its [turn](super::Site::turn). Those that wait for other processes without
+    /// a limit do not, because these may need a turn to come.
     pub(crate) const fn is_of_process(&self) -> bool {
         matches!(self, Self::Request { .. } | Self::Ticketed { .. } | Self::Published { .. })
     }

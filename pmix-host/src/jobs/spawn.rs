@@ -33,13 +33,11 @@ impl Jobs {
         cx: UpcallContext,
         req: Spawn,
     ) -> HostResult<Nspace> {
-        let under_way = UnderWay::new(&self.cluster, &ticket, &cx);
-        let spawned = self.spawn_from(&ticket.0, &cx, req, Some(ticket.1)).await;
-        drop(under_way);
-        spawned
+        let _under_way = UnderWay::new(&self.cluster, &ticket, &cx);
+        self.spawn_from(&ticket.0, &cx, req, Some(ticket.1)).await
     }
 
-    /// Nobody waits any more for the reply to a spawn of another node: what has been started of it ends.
+    /// Ends what has been started for a spawn of another node: its requester no longer waits for the reply.
     pub(crate) fn call_off(&self, ticket: &TicketOf) {
         if let Some(cx) = self.cluster.spawns_afar().get(ticket) {
             cx.cancel();

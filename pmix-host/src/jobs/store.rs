@@ -18,8 +18,8 @@ pub trait JobStore: fmt::Debug + Send + Sync + 'static {
     /// It is not kept: the job is not started, for this reason.
     async fn begin(&self, job: KeptJob) -> HostResult<()>;
 
-    /// Keeps the end of a job. The host tells nobody of the end before this returns, so a store that cannot keep it soon
-    /// should return and keep it later.
+    /// Keeps the end of a job. The host reports the end to nobody until this returns: a store that would need long should return, and
+    /// keep it later.
     async fn end(&self, job: EndedJob);
 
     /// Forgets a job that has not started, or of whose end all nodes know. Does not wait.

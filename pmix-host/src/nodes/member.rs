@@ -20,7 +20,7 @@ use crate::services::Services;
 use crate::user::{is_trusted, own_uid};
 use crate::{ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 
-/// How long reports wait that the head does not take.
+/// How long reports wait before they are sent again, if the head does not take them.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Reports of a job that may wait for the head, and how many go to it at a time.
 const REPORTS: usize = 256;
@@ -268,7 +268,7 @@ async fn report(
     mut reports: mpsc::Receiver<LaunchReport>,
 ) {
     let mut batch = Vec::with_capacity(AT_A_TIME);
-    let mut is_unknown = false;
+    let (mut is_unknown, mut is_late) = (false, false);
     while reports.recv_many(&mut batch, AT_A_TIME).await > 0 {
         for report in &batch {
             // of an end its successor must hear what was written before
@@ -295,7 +295,9 @@ async fn report(
                 }
                 // it has too many requests of this node at the moment; ends must not be lost
                 (Err(ExchangeError::Other(why)), PeerRequest::News(News::Reports { reports: all, .. })) => {
-                    tracing::warn!(nspace = %part.nspace, why, "the head takes no reports of a job now; they are sent again");
+                    if !std::mem::replace(&mut is_late, true) {
+                        tracing::warn!(nspace = %part.nspace, why, "the head does not take the reports of a job at the moment: they are sent again and again");
+                    }
                     reports = all;
                     tokio::time::sleep_until(Instant::now() + AGAIN).await;
                 }

@@ -1,5 +1,4 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use crate::StandardHost;
 use crate::internode::encode_reply;
 use crate::jobs::{JobTable, RecordFiles};
 use crate::publish::Publishing;
+use crate::test_wire::Wire;
 use crate::{Exchange, MemoryExchange, ProcExit, Responder};
 
 /// Notes what is sent to processes.
@@ -64,43 +64,13 @@ impl Responder for Answering {
     }
 }
 
-/// An exchange by which so many requests cannot be sent now.
-struct Busy(MemoryExchange, AtomicUsize);
-
-#[async_trait]
-impl Exchange for Busy {
-    fn node(&self) -> &str {
-        self.0.node()
-    }
-
-    fn nodes(&self) -> Vec<String> {
-        self.0.nodes()
-    }
-
-    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
-        Err(ExchangeError::Other("not here".into()))
-    }
-
-    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        let is_busy = |left: usize| left.checked_sub(1);
-        match self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_busy) {
-            Ok(_) => Err(ExchangeError::Other("too many requests".into())),
-            Err(_) => self.0.fetch(node, request).await,
-        }
-    }
-
-    fn serve(&self, responder: Arc<dyn Responder>) {
-        self.0.serve(responder);
-    }
-}
-
 /// What has been sent to the processes of a job whose head answers so to two batches of reports.
 async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)> {
-    sent_by(Busy(Answering(answer).head_of("n1"), AtomicUsize::new(0))).await
+    sent_by(Wire::new(Answering(answer).head_of("n1"))).await
 }
 
 /// The same for a node with this exchange.
-async fn sent_by(own: Busy) -> Vec<(Vec<ProcId>, i32)> {
+async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let site = Arc::new(Site::new(Arc::new(own)));
     let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
     let node = Arc::new(LocalNode::new(site.clone(), published, Arc::<RecordFiles>::default()));
@@ -144,7 +114,8 @@ async fn reports_that_the_head_takes_or_cannot_take_now_kill_nothing() {
 #[tokio::test(start_paused = true)]
 async fn reports_that_the_head_does_not_take_are_sent_again() {
     let unknown = Err(Failure::new(Status::ERR_NOT_FOUND, "job does not run on node n1"));
-    let sent = sent_by(Busy(Answering(unknown).head_of("n1"), AtomicUsize::new(5))).await;
+    let own = Wire { refused: Arc::new(5.into()), ..Wire::new(Answering(unknown).head_of("n1")) };
+    let sent = sent_by(own).await;
     assert_eq!(sent.len(), 1, "{sent:?}");
 }
 

@@ -1,17 +1,14 @@
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use pmix_server::Server;
 use pmix_server::host::HostModule;
 use pmix_types::{App, Rank};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::*;
-use crate::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange,
-    Responder, StandardHost,
-};
+use crate::test_wire::Wire;
+use crate::{LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange, StandardHost};
 
 /// Launches with a permit, and counts the launches that have begun and those that are over, and who is to end.
 #[derive(Debug)]
@@ -67,34 +64,6 @@ impl Launcher for Slow {
     }
 }
 
-/// An exchange whose replies come with a permit.
-struct Late(MemoryExchange, Arc<Semaphore>);
-
-#[async_trait]
-impl Exchange for Late {
-    fn node(&self) -> &str {
-        self.0.node()
-    }
-
-    fn nodes(&self) -> Vec<String> {
-        self.0.nodes()
-    }
-
-    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
-        Err(ExchangeError::Other("not here".into()))
-    }
-
-    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        let reply = self.0.fetch(node, request).await;
-        self.1.acquire().await.unwrap().forget();
-        reply
-    }
-
-    fn serve(&self, responder: Arc<dyn Responder>) {
-        self.0.serve(responder);
-    }
-}
-
 struct Fixture {
     head: StandardHost,
     member: StandardHost,
@@ -114,7 +83,8 @@ async fn start(launches: usize, replies: usize) -> Fixture {
         ["n0", "n1"].map(|name| Member::new(name, Machine::this())),
     );
     let replies = Arc::new(Semaphore::new(replies));
-    let member = StandardHost::member(Slow::new("n1", 0), Late(other, replies.clone()), "n0");
+    let member =
+        StandardHost::member(Slow::new("n1", 0), Wire { answers: replies.clone(), ..Wire::new(other) }, "n0");
     let dir = tempfile::tempdir().unwrap();
     let mut servers = Vec::new();
     for (host, node) in [(&head, "n0"), (&member, "n1")] {
@@ -135,7 +105,7 @@ fn spawn(t: &Fixture) -> (UpcallContext, impl Future<Output = HostResult<Nspace>
 }
 
 #[tokio::test]
-async fn a_spawn_whose_caller_stops_waiting_is_called_off_at_the_head() {
+async fn spn_06_a_spawn_whose_caller_stops_waiting_is_called_off_at_the_head() {
     let t = start(0, 100).await;
     let (cx, spawn) = spawn(&t);
     let mut spawn = tokio::spawn(spawn);
@@ -154,7 +124,7 @@ async fn a_spawn_whose_caller_stops_waiting_is_called_off_at_the_head() {
 }
 
 #[tokio::test]
-async fn a_job_that_has_started_when_its_requester_stops_waiting_is_ended() {
+async fn spn_06_a_job_that_has_started_when_its_requester_stops_waiting_is_ended() {
     let t = start(1, 0).await;
     let (cx, spawn) = spawn(&t);
     let spawn = tokio::spawn(spawn);

@@ -1,63 +1,11 @@
-use bytes::Bytes;
 use pmix_types::{DataRange, Info, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::answers::Answers;
 use crate::jobs::{Forwarding, Hold, JobEntry};
-use crate::{
-    Exchange, ExchangeError, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure,
-    Responder, StandardHost,
-};
-
-/// An exchange whose requests go on at the other end when nobody waits for them any more, as over a network.
-#[derive(Clone, Debug)]
-struct Wire {
-    memory: MemoryExchange,
-    /// Answers nothing.
-    is_mute: bool,
-    /// How many answers get lost with the head that gives them, whose successor has kept what it did.
-    replaced: Arc<AtomicU64>,
-}
-
-impl Wire {
-    fn new(memory: MemoryExchange) -> Self {
-        Self { memory, is_mute: false, replaced: Arc::default() }
-    }
-}
-
-#[async_trait::async_trait]
-impl Exchange for Wire {
-    fn node(&self) -> &str {
-        self.memory.node()
-    }
-
-    fn nodes(&self) -> Vec<String> {
-        self.memory.nodes()
-    }
-
-    async fn all_gather(&self, _: &str, _: &[String], _: Bytes) -> Result<Vec<Bytes>, ExchangeError> {
-        Err(ExchangeError::Other("not here".into()))
-    }
-
-    async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
-        if self.is_mute {
-            std::future::pending::<()>().await;
-        }
-        let (memory, node) = (self.memory.clone(), node.to_owned());
-        let (replaced, to) = (self.replaced.clone(), node.clone());
-        let answer = tokio::spawn(async move { memory.fetch(&node, request).await }).await.unwrap();
-        let one_less = |left: u64| left.checked_sub(1);
-        match replaced.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
-            Ok(_) => Err(ExchangeError::Replaced { node: to }),
-            Err(_) => answer,
-        }
-    }
-
-    fn serve(&self, responder: Arc<dyn Responder>) {
-        self.memory.serve(responder);
-    }
-}
+use crate::test_wire::Wire;
+use crate::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, StandardHost};
 
 #[derive(Debug)]
 struct Nothing;
@@ -242,6 +190,16 @@ async fn pub_09_pub_12_users_of_other_nodes_are_known_by_their_kernels_word() {
     // a process of the same name and another user takes nothing back
     hosts[1].0.published.unpublish(&user(0, 8), Unpublish::new(Vec::new())).await.unwrap();
     assert_eq!(status(7, "closed").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_tools_that_publish_or_look_up() {
+    let hosts = hosts();
+    for (host, key) in hosts.iter().zip(["one", "other"]) {
+        publish(host, &caller(0), key, Directives::new()).await.unwrap();
+        look_up(host, &caller(0), key, Directives::new()).await.unwrap();
+        assert!(lock(&host.0.published.publishers).is_empty());
+    }
 }
 
 #[tokio::test]

@@ -206,11 +206,13 @@ impl Logger {
         let output = LaunchReport::Output { proc: caller.clone(), channel, data: text.into() };
         let from_procs = self.jobs.entries().get(&caller.nspace).map(|job| job.from_procs.clone());
         if let Some(from_procs) = from_procs {
-            // a job whose processes have all ended writes nothing
-            if let Some(supervisor) = from_procs.upgrade() {
-                let _ = supervisor.send(output).await;
-            }
-            return Ok(());
+            let ended = || {
+                let message =
+                    format!("all processes of {} have ended: nobody takes output of them", caller.nspace);
+                HostError::new(Status::ERR_NOT_FOUND, message)
+            };
+            let supervisor = from_procs.upgrade().ok_or_else(ended)?;
+            return supervisor.send(output).await.map_err(|_| ended());
         }
         let unknown =
             || HostError::not_supported("logging to the output of a process that this host has not started");

@@ -97,14 +97,14 @@ impl Values<'_> {
     }
 
     /// Adds all values from the host, except keys that are already there, and those of types that older dialects lack: the maps,
-    /// whose content is written out, and the cpuset, whose text is there. Reserved keys that nobody knows are left out, too:
-    /// libpmix 4.2 refuses them, and loses all that follows.
+    /// whose content is written out, and the cpuset, whose text is there. Reserved keys that neither the Standard nor OpenPMIx
+    /// has are left out, too: libpmix 4.2 refuses such a key, and loses whatever follows it.
     fn given(&mut self) {
         let left_out = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name(), keys::CPUSET_BITMAP.key_name()];
         for pair in self.0.given(&self.1) {
             let is_there = self.2.iter().any(|held| held.key == pair.key);
             if pair.key.is_reserved() && keys::find(pair.key.as_str()).is_none() {
-                tracing::debug!(key = %pair.key, "a reserved key that is unknown is not told to C programs");
+                tracing::debug!(key = %pair.key, "a reserved key that neither the Standard nor OpenPMIx has is left out of the job data for C programs");
             } else if !is_there && !left_out.contains(&pair.key) {
                 self.2.push(pair);
             }

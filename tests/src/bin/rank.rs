@@ -78,6 +78,8 @@ enum Act {
     Credential(String),
     /// `mail ADDRESS`: logs a mail to this address, says how that went, finalize.
     Mail(String),
+    /// `look-up-many COUNT`: looks up so many keys that nobody publishes, at the same time, says that, block.
+    LookUpMany(usize),
     /// `log TEXT`: logs this text to its standard output and standard error, finalize.
     Log(String),
     /// `ask KEY`: queries a key, says how that went, finalize.
@@ -183,6 +185,18 @@ async fn run(act: Act) -> Result<u8, Error> {
             Ok(logged) => println!("mailed {logged:?}"),
             Err(error) => println!("not mailed: {error}"),
         },
+        Act::LookUpMany(count) => {
+            for number in 0..count {
+                tokio::spawn(client.lookup([format!("absent {number}")]).wait_all().into_future());
+            }
+            // all of them are begun before what follows
+            tokio::task::yield_now().await;
+            client.put(Scope::LOCAL, "asked", 1u32)?;
+            // answered by the server after it has read all that was sent before
+            client.commit().await?;
+            println!("asked for {count}");
+            block().await
+        }
         Act::Log(ref text) => {
             client.log().stdout(text).stderr(text).await?;
         }
@@ -465,6 +479,7 @@ impl Act {
             "furnish" => Self::Furnish,
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
             "credential" => Self::Credential(args.get(1)?.clone()),
+            "look-up-many" => Self::LookUpMany(args.get(1)?.parse().ok()?),
             "log" => Self::Log(args.get(1)?.clone()),
             "mail" => Self::Mail(args.get(1)?.clone()),
             "ask" => Self::Ask(args.get(1)?.clone()),

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use pmix_tests::{Hosts, OtherUser, Peer, Running, TestDvm, on_path, program, rank_program, run, within};
 use rustix::process::Signal;
@@ -40,6 +41,33 @@ fn sec_01_a_head_serves_several_users_only_if_root_starts_it() {
     let (code, out, err) = run(command);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("--multi-user: only root may") && err.contains("this is uid 4001"), "{err}");
+}
+
+/// More than a node may ask of the head at a time.
+#[tokio::test]
+async fn sec_01_a_user_who_asks_for_ever_more_does_not_keep_a_node_from_serving_others() {
+    let Some(user) = OtherUser::second() else { return };
+    let dvm = TestDvm::here("a,b:16", "exec \"$@\"", &["--multi-user"]).await;
+    fs::set_permissions(dvm.dir(), Permissions::from_mode(0o755)).unwrap();
+    let rank = user.copy_of(&rank_program());
+    let rank = rank.to_str().unwrap();
+    let many = ["--host", "b", "-n", "5", rank, "look-up-many", "4000"];
+    let mut greedy = Running::start(dvm.pmix_of(&user, &["submit"], &many));
+    for _ in 0..5 {
+        greedy.line_with("asked for 4000").await;
+    }
+    let began = std::time::Instant::now();
+    let (status, _, err) = Running::start(dvm.submit(&["--host", "b", "sh", "-c", "exit 7"])).end().await;
+    assert_eq!(status.code(), Some(7), "{err}");
+    let log = dvm.submit(&["--host", "b", "-n", "2", rank, "log", "written"]);
+    let (status, out, err) = Running::start(log).end().await;
+    let written = out.lines().filter(|line| *line == "written").count();
+    assert_eq!((status.code(), written), (Some(0), 2), "{out}{err}");
+    // after 10 s the head has answered what waits, and a node that could not ask would go on then
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(greedy.is_running());
+    dvm.stop(|_, _| ()).await;
+    greedy.end().await;
 }
 
 #[test]
