@@ -396,7 +396,8 @@ async fn all_that_a_host_does_is_done_for_a_client_of_libpmix_5() {
 fn the_document_lists_each_command_as_it_is() {
     let document = include_str!("../../../pmix-native/COMMANDS.md");
     let standard = StandardHost::new(LocalLauncher::new("n0"), MemoryExchange::single("n0")).capabilities();
-    let listed = |command: &&Command| COMMANDS.iter().any(|(number, _)| Command::from_raw(*number) == **command);
+    let listed =
+        |command: &&Command| COMMANDS.iter().any(|(number, _)| Command::from_raw(*number) == **command);
     let missing: Vec<_> = Command::ALL.iter().filter(|command| !listed(command)).collect();
     assert!(missing.is_empty(), "the tests above lack {missing:?}: add them to COMMANDS");
     let is_known = |number: u8| number < 40 || Command::from_raw(number).name().is_some();
