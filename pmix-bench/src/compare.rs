@@ -221,7 +221,8 @@ mod tests {
         let mark = directory.path().join("was here");
         // fails at first, and measures nothing the next time
         let host = directory.path().join("host");
-        fs::write(&host, format!("#!/bin/sh\nmkdir '{0}' 2>/dev/null && exit 1\nexit 0\n", mark.display())).unwrap();
+        fs::write(&host, format!("#!/bin/sh\nmkdir '{0}' 2>/dev/null && exit 1\nexit 0\n", mark.display()))
+            .unwrap();
         fs::set_permissions(&host, fs::Permissions::from_mode(0o755)).unwrap();
         let measured_with = |tries| {
             let side = Side {
