@@ -230,6 +230,15 @@ impl Connection {
         let _ = outlet.errands.send(Errand::Ask(Outgoing { id, request }));
     }
 
+    /// Takes back a registration whose caller has not heard of it.
+    fn take_back(&self, registration: u64, is_output: bool) {
+        if is_output {
+            self.retire_output(registration);
+        } else {
+            self.retire(registration);
+        }
+    }
+
     /// The caller of a request waits no longer. A server that never answers must not fill memory, so the request is forgotten, but for a
     /// registration, which is taken back if the server confirms it.
     fn give_up(&self, id: u64) {
@@ -346,11 +355,7 @@ impl Connection {
             && let Some(registration) = registration
         {
             // the caller has given up, so nobody would ever read what comes
-            if is_output {
-                self.retire_output(registration);
-            } else {
-                self.retire(registration);
-            }
+            self.take_back(registration, is_output);
         }
     }
 }
@@ -376,11 +381,12 @@ impl<'a> Slot<'a> {
 
     fn send_with(self, request: Request, destination: Option<Destination>) -> PendingReply<'a> {
         let (reply, outcome) = oneshot::channel();
+        let is_output = matches!(destination, Some(Destination::Output(_)));
         let id =
             self.connection.expect(PendingRequest { operation: request.operation(), reply, destination });
         tracing::trace!(id, operation = request.operation(), "request");
         self.permit.send(Outgoing { id, request });
-        PendingReply { connection: self.connection, id, outcome, is_over: false }
+        PendingReply { connection: self.connection, id, is_output, outcome, is_over: false }
     }
 }
 
@@ -390,6 +396,8 @@ impl<'a> Slot<'a> {
 pub(crate) struct PendingReply<'a> {
     connection: &'a Connection,
     id: u64,
+    /// Whether a registration is one for output.
+    is_output: bool,
     is_over: bool,
     outcome: oneshot::Receiver<Result<Reply, Error>>,
 }
@@ -406,8 +414,16 @@ impl Future for PendingReply<'_> {
 
 impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.connection.give_up(self.id);
+        if self.is_over {
+            return;
+        }
+        // what comes from now on is taken back there, and what has come already here
+        self.outcome.close();
+        match self.outcome.try_recv() {
+            Ok(Ok(Reply::Registered(registration))) => {
+                self.connection.take_back(registration, self.is_output)
+            }
+            _ => self.connection.give_up(self.id),
         }
     }
 }

@@ -212,6 +212,24 @@ async fn finalize_with(with_barrier: bool) {
 }
 
 #[tokio::test]
+async fn gen_10_a_finalize_that_nobody_waits_for_closes_the_connection() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let clone = client.clone();
+    let (events, ()) = tokio::join!(clone.events([]), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Registered(1)).await;
+    });
+    tokio::select! {
+        biased;
+        finalized = client.finalize().into_future() => panic!("nobody has answered: {finalized:?}"),
+        (_, request) = conversation.request() => assert!(matches!(request, Request::Finalize(_)), "{request:?}"),
+    }
+    assert_eq!(within(events.unwrap().recv()).await, None);
+    conversation.end().await;
+}
+
+#[tokio::test]
 async fn ini_06_who_fails_at_the_barrier_is_finalized_and_told() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;

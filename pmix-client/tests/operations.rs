@@ -9,7 +9,7 @@ use common::{FakeServer, entry, job, me, modex, proc, within};
 use pmix_client::types::message::{
     Failure, Fence, Fenced, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
-use pmix_client::types::{AllocDirective, DataRange, Directives, Event, Info, Query, Status, keys};
+use pmix_client::types::{AllocDirective, App, DataRange, Directives, Event, Info, Query, Status, keys};
 use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
 
 fn is_send_sync<T: Send + Sync>() {}
@@ -36,6 +36,25 @@ async fn put_02_put_03_puts_that_cannot_be_are_refused() {
     }
     let no_process = ProcId::none();
     assert_eq!(client.store_internal(&no_process, "k", 1).unwrap_err().status(), Status::ERR_BAD_PARAM);
+}
+
+#[tokio::test]
+async fn a_separator_that_an_envar_cannot_hold_is_refused() {
+    let mut server = FakeServer::start();
+    let (client, _conversation) = server.connected().await;
+    let spawn = || client.spawn([App::new("solver", 1)]);
+    let asked = ['\u{e9}', '\u{ff1b}'].map(|separator| {
+        [
+            spawn().prepend_envar("PATH", "/opt/bin", separator),
+            spawn().append_envar("PATH", "/opt/bin", separator),
+            spawn().first_envar("PATH", "/opt/bin", separator),
+        ]
+    });
+    for asked in asked.into_iter().flatten() {
+        let refused = within(asked.into_future()).await.unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+        assert!(refused.to_string().contains("for PATH is not an ASCII character"), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use pmix_types::message::{Fence, RegisterEvents};
-use pmix_types::{DataRange, Directives, EventFilter, keys};
+use pmix_types::message::{Fence, IofPull, RegisterEvents};
+use pmix_types::{DataRange, Directives, EventFilter, IofChannels, keys};
 use tokio::time::Instant;
 
 use super::*;
@@ -189,6 +189,25 @@ async fn a_registration_whose_caller_gave_up_is_taken_back() {
     // its reply is expected, and nobody reads it
     end.deliverer.deliver(Incoming::Reply { id: errand.id, outcome: Ok(Reply::Done) });
     assert!(connection.pending.is_empty());
+}
+
+#[tokio::test]
+async fn a_registration_that_was_confirmed_before_its_caller_gave_up_is_taken_back() {
+    let (connection, mut end) = pair();
+    let request = Request::RegisterEvents(RegisterEvents::new(vec![]));
+    let unread = send_registration(&connection, request, interest(&[], 4)).await;
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
+    drop(unread);
+    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(9));
+
+    let output = Destination::Output(Arc::new(OutputQueue::new(4)));
+    let pull = Request::IofPull(IofPull::new(vec![], IofChannels::STDOUT));
+    let unread = connection.slot().await.unwrap().send_with(pull, Some(output));
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(10)) });
+    drop(unread);
+    assert_eq!(errand(&mut end).await.request, Request::IofDeregister(10));
 }
 
 #[tokio::test]

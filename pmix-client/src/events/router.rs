@@ -53,7 +53,8 @@ impl Router {
     }
 
     /// Gives a handler for this number of codes its place in the chain and its number. What handlers have to say to the
-    /// server goes through `tell`, that of the first handler for all.
+    /// server goes through `tell`, that of the first handler for all. They run on the runtime of the first one, or, once that has
+    /// ended, of the next that comes.
     pub(crate) fn seat(
         &self,
         codes: usize,
@@ -64,7 +65,9 @@ impl Router {
         state.last_handler += 1;
         let id = state.last_handler;
         state.chain.insert(id, codes, placement)?;
-        state.runner.get_or_insert_with(|| Runner::start(tell()));
+        if state.runner.as_ref().is_none_or(Runner::has_ended) {
+            state.runner = Some(Runner::start(tell()));
+        }
         Ok(id)
     }
 

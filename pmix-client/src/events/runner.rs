@@ -40,6 +40,11 @@ impl Runner {
         Self { runs, waiting }
     }
 
+    /// Whether the runtime on which it was started has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.runs.is_closed()
+    }
+
     /// Hands an event to handlers; if too many wait already they are told that they have missed one.
     pub(crate) fn hand(&self, event: &Event, handlers: Vec<Arc<Handler>>) {
         if self.waiting.load(Ordering::Acquire) >= CAPACITY {

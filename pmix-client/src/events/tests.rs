@@ -226,3 +226,18 @@ async fn evt_11_events_of_the_process_itself_are_filtered_and_ordered_like_other
     last.recv().await.unwrap();
     assert_eq!(world.log(), ["single()"]);
 }
+
+#[test]
+fn handlers_run_again_though_the_runtime_of_the_first_has_ended() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut world = World::default();
+    let first = runtime();
+    first.block_on(async { world.handler("first", &[CODE], Order::Front, ok) });
+    drop(first);
+    runtime().block_on(async {
+        let mut last = world.last();
+        world.deliver();
+        assert!(last.recv().await.is_some());
+        assert_eq!(world.log(), ["first()"]);
+    });
+}

@@ -3,6 +3,7 @@ use pmix_types::{Directives, keys};
 
 use super::builder::{Draft, builder, directed};
 use super::fence::FenceBuilder;
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::{Error, directive};
 
@@ -27,7 +28,8 @@ builder! {
     /// there is an error.
     ///
     /// # Cancel safety
-    /// Not safe: dropping the future does not undo a finalize that was sent; only the result is dropped.
+    /// Not safe: dropping the future does not undo a finalize that was sent, and closes the connection without waiting for the
+    /// server's answer.
     FinalizeBuilder("finalize", Wanted) -> ()
 }
 
@@ -58,9 +60,17 @@ impl FinalizeBuilder {
         let barrier = if has_barrier { barrier(&core, &directives).await } else { Ok(()) };
         core.start_finalize()?;
         let Some(connection) = core.any_connection() else { return barrier };
-        let finalized = connection.carry_out(Request::Finalize(directives)).await;
-        connection.finish();
-        barrier.and(finalized)
+        let _ends = Ends(connection);
+        barrier.and(connection.carry_out(Request::Finalize(directives)).await)
+    }
+}
+
+/// Ends the conversation, also if nobody waits for the server's answer any more.
+struct Ends<'a>(&'a Connection);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
     }
 }
 
