@@ -65,6 +65,8 @@ pub(crate) struct Debugging {
     /// Ranks that are not in init yet.
     absent: BTreeSet<Rank>,
     overdue_at: Option<Instant>,
+    /// Events may have been lost, so which ranks wait is also asked, until all do.
+    asking: Option<JoinHandle<()>>,
     starting: Option<JoinHandle<Result<Job, String>>>,
     daemons: Option<Job>,
     debugger: Option<Child>,
@@ -110,6 +112,7 @@ impl Prepared {
             ready,
             absent: (0..ranks).filter_map(|rank| Rank::new(u32::try_from(rank).ok()?).ok()).collect(),
             overdue_at: Some(Instant::now() + OVERDUE),
+            asking: None,
             starting: None,
             daemons: None,
             debugger: None,
@@ -126,6 +129,7 @@ impl Debugging {
         tokio::select! {
             biased;
             Some(event) = self.ready.recv(), if !self.absent.is_empty() => self.on_ready(event),
+            () = asked(&mut self.asking) => self.on_all_ready(),
             started = join(&mut self.starting) => self.on_daemons(started),
             status = wait(&mut self.debugger) => self.on_end_of_debugger(status),
             held = answer(&mut self.leaving) => self.on_left(held),
@@ -153,7 +157,7 @@ impl Debugging {
     /// Nothing more is started; daemons have some time to end. Returns what the user is to know.
     pub(crate) fn job_ended(&mut self) -> Option<&'static str> {
         let is_early = !std::mem::replace(&mut self.is_over, true) && !self.absent.is_empty();
-        self.overdue_at = None;
+        self.end_waiting();
         if let Some(leaving) = self.leaving.take() {
             leaving.held.abort();
         }
@@ -165,7 +169,8 @@ impl Debugging {
 
     /// Passes a signal on that is to end the job. Nothing more is started.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        (self.is_over, self.overdue_at) = (true, None);
+        self.is_over = true;
+        self.end_waiting();
         let pid =
             self.debugger.as_ref().and_then(Child::id).and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
         if let Some(pid) = pid
@@ -190,12 +195,37 @@ impl Debugging {
         {
             self.absent.remove(&event.source.rank);
         }
-        // ranks whose news were too many to be kept are there, too
-        if self.absent.len() > self.ready.missed() || self.is_over {
+        if self.absent.is_empty() {
+            return self.on_all_ready();
+        }
+        // those of other jobs may be among the lost ones, so their number tells nothing
+        if self.ready.has_missed() {
+            self.ask();
+        }
+        None
+    }
+
+    /// Asks which ranks wait.
+    fn ask(&mut self) {
+        if self.asking.is_none() && !self.is_over {
+            let all_wait = self.server.clone().all_wait(self.job.clone(), self.absent.clone());
+            self.asking = Some(tokio::spawn(all_wait));
+        }
+    }
+
+    fn end_waiting(&mut self) {
+        self.overdue_at = None;
+        if let Some(asking) = self.asking.take() {
+            asking.abort();
+        }
+    }
+
+    fn on_all_ready(&mut self) -> Option<News> {
+        self.absent.clear();
+        self.end_waiting();
+        if self.is_over {
             return None;
         }
-        self.absent.clear();
-        self.overdue_at = None;
         let Some(line) = self.wanted.debug_daemons.clone() else { return self.start_debugger() };
         let start = self.server.clone().start(self.daemons_of(line));
         self.starting = Some(tokio::spawn(start));
@@ -243,6 +273,7 @@ impl Debugging {
 
     fn on_overdue(&mut self) -> Option<News> {
         self.overdue_at = None;
+        self.ask();
         let (count, first) = (self.absent.len(), self.absent.first()?);
         Some(News::Said(format!(
             "waiting for ranks that are not in init yet: {count}, the first of them rank {first}; the debugger starts when all are"
@@ -342,6 +373,17 @@ async fn join(starting: &mut Option<JoinHandle<Result<Job, String>>>) -> Result<
     let started = handle.await;
     *starting = None;
     started.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// Waits until all ranks wait, if that is asked, or for ever.
+async fn asked(asking: &mut Option<JoinHandle<()>>) {
+    let Some(handle) = asking else { return std::future::pending().await };
+    let ended = handle.await;
+    *asking = None;
+    if let Err(error) = ended {
+        tracing::error!(%error, "asking which ranks wait");
+        std::future::pending().await
+    }
 }
 
 /// Waits for the answer whether a rank waits still, or for ever.

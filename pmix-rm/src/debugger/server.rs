@@ -1,5 +1,6 @@
 //! The server of a job that is debugged: that of this process, or one of a DVM.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use pmix_server::client::{self, ServerClient};
 use pmix_tool::submit::Submitter;
 use pmix_tool::{EventError, EventStream, IofChannels, ServerInfo, Tool, discover};
 use pmix_types::why::{WAITS, Wait};
-use pmix_types::{App, Directives, Event, Info, Nspace, ProcId, Query, Status, Value, keys};
+use pmix_types::{App, Directives, Event, Info, Nspace, ProcId, Query, Rank, Status, Value, keys};
 use tokio::time::{Instant, sleep_until};
 
 use crate::causes::with_causes;
@@ -17,8 +18,10 @@ use crate::job::{InDvm, Job};
 /// Unread events that are held; those of other jobs of a DVM come, too.
 const UNREAD: usize = 16_384;
 
-/// Time between two questions.
+/// Time between two questions, at first.
 const AGAIN: Duration = Duration::from_millis(500);
+/// The longest time between two questions.
+const LATER: Duration = Duration::from_secs(8);
 /// Questions without a complete answer after which the user is told.
 const UNANSWERED: u32 = 4;
 
@@ -32,7 +35,7 @@ pub(crate) enum Server {
 /// Events of one kind.
 pub(super) enum Events {
     Here(client::EventStream),
-    InDvm { events: EventStream, missed: u64 },
+    InDvm { events: EventStream, has_missed: bool },
 }
 
 /// Events were lost.
@@ -75,7 +78,7 @@ impl Server {
             Self::Here { client, .. } => client.events([code]).await.map(Events::Here).map_err(text),
             Self::InDvm { tool, .. } => {
                 let events = tool.client().events([code]).capacity(UNREAD).await.map_err(text)?;
-                Ok(Events::InDvm { events, missed: 0 })
+                Ok(Events::InDvm { events, has_missed: false })
             }
         }
     }
@@ -127,10 +130,14 @@ impl Server {
         let (mut yes, mut unknown) = (0, 0);
         loop {
             match self.waits(&job).await {
-                Ok(Some(true)) if yes > 0 => return true,
-                Ok(Some(true)) => yes += 1,
-                Ok(Some(false)) => return false,
-                Ok(None) => unknown += 1,
+                Ok(waits) if waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[&job])) => {
+                    if yes > 0 {
+                        return true;
+                    }
+                    yes += 1;
+                }
+                Ok(waits) if waits.iter().any(Wait::is_unanswered) => unknown += 1,
+                Ok(_) => return false,
                 Err(error) => {
                     tracing::debug!(%error, "cannot ask which ranks wait");
                     unknown += 1;
@@ -145,8 +152,29 @@ impl Server {
         }
     }
 
-    /// Whether a process of a job waits for its release; `None` if that is not known of all nodes.
-    async fn waits(&self, job: &Nspace) -> Result<Option<bool>, String> {
+    /// Asks until each of these ranks of a job has been seen to wait for its release, less and less often.
+    pub(super) async fn all_wait(self, job: Nspace, mut absent: BTreeSet<Rank>) {
+        let mut pause = AGAIN;
+        loop {
+            match self.waits(&job).await {
+                Ok(waits) => {
+                    let held = waits.iter().filter(|wait| wait.is_for_debugger());
+                    for ranks in held.filter_map(|wait| wait.expected.ranks(&job)) {
+                        ranks.iter().for_each(|rank| _ = absent.remove(&rank));
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "cannot ask which ranks wait"),
+            }
+            if absent.is_empty() {
+                return;
+            }
+            sleep_until(Instant::now() + pause).await;
+            pause = (pause * 2).min(LATER);
+        }
+    }
+
+    /// What waits of a job, with a record for each node that has not answered.
+    async fn waits(&self, job: &Nspace) -> Result<Vec<Wait>, String> {
         let query = Query::new(&WAITS).qualifier(&keys::NSPACE, job);
         let waits = match self {
             Self::Here { client, .. } => {
@@ -157,23 +185,19 @@ impl Server {
                 tool.query([query]).await.map_err(text)?.get_value(WAITS).map(Wait::read_all)
             }
         };
-        let waits = waits.ok_or("the server does not tell what waits")?;
-        if waits.iter().any(|wait| wait.is_for_debugger() && wait.is_of(&[job])) {
-            return Ok(Some(true));
-        }
-        Ok((!waits.iter().any(Wait::is_unanswered)).then_some(false))
+        waits.ok_or_else(|| "the server does not tell what waits".to_owned())
     }
 }
 
 impl Events {
-    /// The next one, or the news that some were [missed](Self::missed); `None` once there can be no more. Cancel-safe.
+    /// The next one, or the news that some were [missed](Self::has_missed); `None` once there can be no more. Cancel-safe.
     pub(super) async fn recv(&mut self) -> Option<Result<Event, Missed>> {
         match self {
             Self::Here(events) => events.recv().await.map(Ok),
-            Self::InDvm { events, missed } => match events.recv().await? {
+            Self::InDvm { events, has_missed } => match events.recv().await? {
                 Ok(event) => Some(Ok(event)),
-                Err(EventError::Lagged { missed: more, .. }) => {
-                    *missed += more;
+                Err(EventError::Lagged { .. }) => {
+                    *has_missed = true;
                     Some(Err(Missed))
                 }
                 Err(error) => {
@@ -184,13 +208,12 @@ impl Events {
         }
     }
 
-    /// How many were lost, because they were not read fast enough.
-    pub(super) fn missed(&self) -> usize {
-        let missed = match self {
-            Self::Here(events) => events.missed(),
-            Self::InDvm { missed, .. } => *missed,
-        };
-        usize::try_from(missed).unwrap_or(usize::MAX)
+    /// Whether some were lost, because they were not read fast enough.
+    pub(super) fn has_missed(&self) -> bool {
+        match self {
+            Self::Here(events) => events.missed() > 0,
+            Self::InDvm { has_missed, .. } => *has_missed,
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pmix_tests::{Running, TestDvm, example, pmixrun, processes_of, program, rank_program, run, within};
+use pmix_tool::Tool;
+use pmix_types::{DataRange, Status, keys};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// `pmixrun` with these options, and a job of two ranks that end with code 3, and may fail without being called off.
@@ -394,5 +396,56 @@ async fn in_a_dvm_a_node_that_hangs_while_a_debugger_ends_is_asked_until_it_answ
     job.line_with("ended without releasing the job, which goes on now").await;
     let (status, out, _) = job.end().await;
     assert_eq!(status.code(), Some(3), "{out}");
+    dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
+}
+
+#[tokio::test]
+async fn ini_09_in_a_dvm_a_rank_is_awaited_though_more_events_were_lost_than_there_are_ranks() {
+    let dvm = TestDvm::here("a:2", "exec \"$@\"", &["--grace", "1"]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (begun, rank) = (dir.path().join("begun"), rank_program());
+    let late = format!(
+        "while ! test -e {}/go.$PMIX_RANK; do sleep 0.1; done; exec {} fence-then-exit 3",
+        dir.path().display(),
+        rank.display()
+    );
+    let debugger = script(&format!("echo > {}; {RELEASE}", begun.display()));
+    let mut command = dvm.pmixrun(&["--debug", &debugger, "-n", "2", "sh", "-c", &late]);
+    command.env("PMIX", program("pmix-tool", "pmix"));
+    let job = Running::start(command);
+    let until = async |words: &[&str], text: &str| {
+        within(async {
+            while !run(dvm.pmix(words, &[])).1.contains(text) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    };
+    until(&["ps"], "RUNNING").await;
+
+    // what others say of themselves, more than a server keeps for one that does not read
+    job.signal(Signal::STOP);
+    let tool = within(Tool::builder().uri(dvm.uri()).connect()).await.unwrap();
+    let say = async |bytes: usize| {
+        let event = tool.client().notify(Status::READY_FOR_DEBUG).range(DataRange::SESSION);
+        within(async { event.info(&keys::EVENT_TEXT_MESSAGE, "x".repeat(bytes)).await }).await.unwrap();
+    };
+    for _ in 0..30 {
+        say(1 << 19).await;
+    }
+    // the event of this rank is lost
+    std::fs::write(dir.path().join("go.0"), "").unwrap();
+    until(&["why"], "for a debugger").await;
+    job.signal(Signal::CONT);
+    for _ in 0..20 {
+        say(1).await;
+        assert!(!begun.exists());
+        until(&["why"], "for a debugger").await;
+    }
+    std::fs::write(dir.path().join("go.1"), "").unwrap();
+    let (status, out, err) = job.end().await;
+    assert_eq!(status.code(), Some(3), "{out}{err}");
+    assert!(begun.exists(), "{out}{err}");
+    within(tool.finalize()).await.unwrap();
     dvm.stop(|dir, _| assert_eq!(processes_of(dir.unwrap()), [])).await;
 }
