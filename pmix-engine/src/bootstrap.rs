@@ -11,7 +11,7 @@ use pmix_types::{DataArray, Directives, Memory, Nspace, ProcId, Status, keys};
 
 use super::collective::Entry;
 use super::context::{Context, Owner};
-use super::group::{MAX_GROUPS_OF_PROC, add_terms, one_by_one, terms_of};
+use super::group::{GroupTerms, MAX_GROUPS_OF_PROC, add_terms, one_by_one, terms_of};
 use super::invite::Below;
 use super::timers::{Timer, deadline};
 use super::upcall::{BootstrapRequest, Bootstrapped, Upcall};
@@ -158,6 +158,8 @@ impl Bootstraps {
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         below.collectives.check_new_group(&id, caller, &below.lower, cx)?;
+        // the others would wait for one who cannot enter (GEN-05)
+        GroupTerms::take(&mut directives.clone())?;
         let until = deadline(asked.at, &mut directives)?;
         let terms = terms_of(&directives).collect();
         let request = BootstrapRequest::new(id.to_string(), leaders, added).with_directives(terms);

@@ -140,12 +140,15 @@ impl Engine {
         held.stage = ConnStage::Finalizing;
         let is_client = held.kind == Kind::Client;
         self.monitors.conn_gone(to.conn, &mut self.cx);
+        // a clone may go on for it (IDN-07)
+        let is_last = !self.is_connected_elsewhere(&caller.proc, to.conn);
         if let Some(client) = self.cx.client_mut(&caller.proc).filter(|_| is_client) {
-            client.stage = Stage::Finalized;
-            self.end_membership(&caller.proc);
+            if is_last {
+                client.stage = Stage::Finalized;
+                self.end_membership(&caller.proc);
+            }
             self.drive_collectives_of(&caller.proc.nspace);
-            // a clone that goes on may have called
-            if !self.is_connected_elsewhere(&caller.proc, to.conn) {
+            if is_last {
                 self.bootstraps.proc_gone(&caller.proc, &mut self.cx);
             }
         }

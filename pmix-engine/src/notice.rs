@@ -14,19 +14,21 @@ use crate::jobs::Job;
 #[derive(Debug)]
 pub(crate) struct Notice {
     event: Event,
+    /// Whose word it is: a member that is named may turn out to be another user's.
+    voice: Voice,
     /// Members on other nodes receive it too, through the host.
     is_for_others: bool,
 }
 
 impl Notice {
     /// For the members on this node.
-    pub(crate) const fn here(event: Event) -> Self {
-        Self { event, is_for_others: false }
+    pub(crate) const fn here(event: Event, voice: Voice) -> Self {
+        Self { event, voice, is_for_others: false }
     }
 
     /// For the members on all nodes.
-    pub(crate) const fn everywhere(event: Event) -> Self {
-        Self { event, is_for_others: true }
+    pub(crate) const fn everywhere(event: Event, voice: Voice) -> Self {
+        Self { event, voice, is_for_others: true }
     }
 
     /// Gives the event to these members, except for some.
@@ -56,7 +58,7 @@ impl Notice {
             here.extend(procs.map(|rank| ProcId::new(nspace.clone(), rank)).filter(|proc| !except(proc)));
         }
         let event = (!here.is_empty()).then(|| self.for_those(here))?;
-        events.deliver(&event, &Voice::Trusted, cx);
+        events.deliver(&event, &self.voice, cx);
         Some(event)
     }
 
@@ -72,7 +74,10 @@ impl Notice {
             && members.iter().any(is_elsewhere)
         {
             let event = self.for_those(named_procs(members));
-            let caller = cx.self_caller();
+            let mut caller = cx.self_caller();
+            if let Voice::Of { uid, .. } = self.voice {
+                (caller.uid, caller.gid) = (uid, None);
+            }
             cx.upcall(Owner::Notice, caller, UpcallRequest::NotifyEvent(event));
         }
     }

@@ -58,16 +58,27 @@ impl Context {
         nspaces: impl IntoIterator<Item = &'a Nspace>,
     ) -> Result<(), Failure> {
         let Caller { proc, uid, .. } = &asked.by;
-        let is_others = |nspace: &&Nspace| {
-            let is_known = self.jobs.get(*nspace).is_some_and(Job::has_user);
-            is_known && !self.may_see(proc, *uid, nspace)
-        };
+        let is_others = |nspace: &&Nspace| self.is_of_another(proc, *uid, nspace);
         nspaces.into_iter().find(is_others).map_or(Ok(()), |nspace| Err(not_own(*uid, nspace)))
+    }
+
+    /// Whether a namespace is known to belong to another user, which may turn out while an operation waits for it.
+    pub(super) fn is_of_another(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
+        self.jobs.get(nspace).is_some_and(Job::has_user) && !self.may_see(by, uid, nspace)
     }
 
     /// The voice of a process.
     pub(super) fn voice_of(&self, uid: u32, proc: &ProcId) -> Voice {
         if self.config.trusts(uid) { Voice::Trusted } else { Voice::Of { uid, nspace: proc.nspace.clone() } }
+    }
+
+    /// The voice of a process for which the server speaks, or about which it tells others. For one of an unknown user, the server speaks
+    /// for itself.
+    pub(super) fn voice_for(&self, proc: &ProcId) -> Voice {
+        let of_conn = || self.conns.values().find(|held| held.proc == *proc).map(|held| held.peer.uid);
+        let of_job = || self.jobs.get(&proc.nspace).and_then(Job::owner);
+        let uid = self.client(proc).map(|client| client.uid).or_else(of_conn).or_else(of_job);
+        uid.map_or(Voice::Trusted, |uid| self.voice_of(uid, proc))
     }
 
     /// Whether processes of a namespace may receive it.

@@ -123,8 +123,15 @@ impl Absence {
         if rounds.is_under_way(signature) {
             return None;
         }
-        // a group that is not known here has no members here that could end it
-        if matches!(&signature.operation, Operation::Destruct(id) if lower.groups.get(id).is_none()) {
+        // what is not known here has no members here that could end it
+        let is_unknown = match &signature.operation {
+            Operation::Destruct(id) => lower.groups.get(id).is_none(),
+            Operation::Disconnect(_) => signature
+                .set_id()
+                .is_some_and(|id| !lower.sets.is_known(&id) && !rounds.connecting().contains(&id)),
+            _ => false,
+        };
+        if is_unknown {
             return Some(Presence::Excused);
         }
         let (nobody, local) = (Ranks::new(), LocalPart::of(signature, lower.sets, lower.groups, cx));

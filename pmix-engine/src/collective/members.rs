@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_types::{Nspace, RankSet};
+use pmix_types::{Nspace, Rank, RankSet};
 
 use super::entry::{Operation, Signature};
 use super::lower::Lower;
@@ -157,9 +157,14 @@ impl LocalPart {
 
     /// Local processes that will not enter any more.
     fn departed_of(&self, nspace: &Nspace, cx: &Context) -> RankSet {
-        let departed = cx.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
+        let job = cx.jobs.get(nspace);
+        let departed = job.map(|job| job.departed.clone()).unwrap_or_default();
         match self.absent.ended.get(nspace) {
-            Some(ended) => &departed | ended,
+            // who has finalized and initialized again takes part again (INI-08)
+            Some(ended) => {
+                let is_back = |rank: &Rank| job.is_some_and(|job| job.is_connected(*rank));
+                &departed | &ended.iter().filter(|rank| !is_back(rank)).collect()
+            }
             None => departed,
         }
     }

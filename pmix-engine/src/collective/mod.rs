@@ -47,8 +47,9 @@ use crate::context::Context;
 use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
 use crate::jobs::known_local;
-use crate::participants::is_in;
+use crate::participants::{is_in, procs_of};
 use crate::timers::{Timer, deadline};
+use crate::users::Voice;
 use crate::{Asked, not_supported};
 
 /// Rounds of one set of participants that can be open at a time.
@@ -299,8 +300,8 @@ impl Collectives {
             !is_done
         });
         if has_ended {
-            // all members may have ended while the set was connecting
-            if matches!(signature.operation, Operation::Connect(_)) {
+            // all members may have ended while the host was at it
+            if matches!(signature.operation, Operation::Connect(_) | Operation::Construct(_)) {
                 self.drop_abandoned(lower, cx);
             }
             self.absences.end(signature, cx);
@@ -390,6 +391,23 @@ impl Collectives {
     }
 }
 
+/// Checks whether a process could enter the construct of a group that it invites or is invited to, by what it asks for.
+pub(crate) fn check_invited(
+    (id, members): (&Nspace, &[ProcId]),
+    asked: &Asked,
+    mut directives: Directives,
+    lower: &Lower<'_>,
+    cx: &Context,
+) -> Result<(), Failure> {
+    let operation = Operation::Construct(id.clone());
+    let mut signature = Signature::new(operation, &asked.by.proc, members.to_vec(), lower.sets)?;
+    signature.procs = spelled_out(&signature.procs, cx);
+    let terms = Terms { group: GroupTerms::take(&mut directives)?, ..Terms::default() };
+    directives.remove(&keys::TIMEOUT);
+    let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
+    check_with(&signature, &local, terms, &directives, cx)
+}
+
 /// Checks what an entry requests against where the participants are.
 fn check_with(
     signature: &Signature,
@@ -431,7 +449,10 @@ impl Round {
             && self.terms.group.tells_of_absent()
             && let Operation::Construct(id) = &signature.operation
         {
-            self.group.tell_of_absent((id, &signature.procs), &missing.departed, lower.events, cx);
+            // those who have entered are of one user
+            let voice = procs_of(&self.entered).next().map_or(Voice::Trusted, |proc| cx.voice_for(&proc));
+            let those = (id, &signature.procs, &voice);
+            self.group.tell_of_absent(those, &missing.departed, lower.events, cx);
         }
         self.complete |= missing.awaited.is_empty() && !local.awaits_unnamed(&entered, cx);
         if self.is_here_alone() {

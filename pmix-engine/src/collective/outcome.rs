@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, Fenced, Modex, ProcData, Reply};
-use pmix_types::{DataArray, Info, ProcId, Status, keys};
+use pmix_types::{DataArray, Info, Nspace, ProcId, Status, keys};
 
 use super::entry::{Operation, Signature};
 use super::filing::HostOutcome;
@@ -28,8 +28,9 @@ pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
     match outcome {
         Outcome::Fenced(fenced) => Reply::Fence(fenced),
         Outcome::Connected(introduction) => {
-            let caller = cx.conns.get(&conn).map(|held| &held.proc);
-            caller.map_or(Reply::Done, |caller| Reply::Connect(introduction.reply_to(caller)))
+            let Some(held) = cx.conns.get(&conn) else { return Reply::Done };
+            let is_own = |nspace: &Nspace| !cx.is_of_another(&held.proc, held.peer.uid, nspace);
+            Reply::Connect(introduction.reply_to(&held.proc, is_own))
         }
         Outcome::Constructed(reply) => Reply::Group(reply),
         Outcome::Ended => Reply::Done,

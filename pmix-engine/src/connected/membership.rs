@@ -39,9 +39,10 @@ pub(crate) struct Entered<'a> {
 
 impl Introduction {
     /// Each participant gets the data of the others' namespaces and its own rank (CON-06, CON-08).
-    pub(crate) fn reply_to(&self, caller: &ProcId) -> ConnectReply {
+    pub(crate) fn reply_to(&self, caller: &ProcId, is_own: impl Fn(&Nspace) -> bool) -> ConnectReply {
         let mut reply = ConnectReply::default();
-        reply.jobs = self.jobs.iter().filter(|job| *job.nspace() != caller.nspace).cloned().collect();
+        let is_for_it = |nspace: &Nspace| *nspace != caller.nspace && is_own(nspace);
+        reply.jobs = self.jobs.iter().filter(|job| is_for_it(job.nspace())).cloned().collect();
         reply.nspace.clone_from(&self.nspace);
         reply.rank = self.nspace.as_ref().and_then(|_| self.numbering.rank_of(caller));
         reply
@@ -105,7 +106,12 @@ impl ConnectedSets {
         let Entered { connects, terms, already, asks_others } = entered;
         if *connects && *asks_others {
             let event = event_of(Status::CONNECT_REQUESTED, caller, id);
-            Notice::everywhere(event).tell(&id.1, |proc| is_in(already, proc), events, cx);
+            Notice::everywhere(event, cx.voice_for(caller)).tell(
+                &id.1,
+                |proc| is_in(already, proc),
+                events,
+                cx,
+            );
         }
         let held = self.of_member(id, caller);
         let is_member = held.is_some();
@@ -129,9 +135,16 @@ impl ConnectedSets {
         cx: &mut Context,
     ) -> Result<Introduction, Failure> {
         let jobs = id.1.keys().filter_map(|nspace| cx.jobs.get(nspace)).map(|job| job.data.clone()).collect();
+        // some may have ended or finalized while the host was at it
+        let finished =
+            id.1.keys().filter_map(|nspace| Some((nspace.clone(), cx.jobs.get(nspace)?.finished())));
+        let finished: Ranks = finished.collect();
         if let Some(held) = self.get(&id).filter(|_| !terms.exchange_only) {
             let (nspace, numbering) = (held.nspace.clone(), held.numbering.clone());
             self.rejoin(&id, entered);
+            for proc in procs_of(&finished) {
+                self.proc_gone(&proc, events, cx);
+            }
             return Ok(Introduction { jobs, nspace, numbering });
         }
         let nspace = host.nspace.filter(|_| !terms.exchange_only);
@@ -143,10 +156,6 @@ impl ConnectedSets {
         }
         let numbering = Arc::new(Numbering::new(host.ranks)?);
         if !terms.exchange_only {
-            // some may have ended or finalized while the host was at it
-            let finished =
-                id.1.keys().filter_map(|nspace| Some((nspace.clone(), cx.jobs.get(nspace)?.finished())));
-            let finished: Ranks = finished.collect();
             self.insert(id, ConnectedSet::new(nspace.clone(), numbering.clone(), terms));
             for proc in procs_of(&finished) {
                 self.proc_gone(&proc, events, cx);
@@ -166,7 +175,7 @@ impl ConnectedSets {
             if has_finalized {
                 event = event.with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
             }
-            Notice::everywhere(event).tell(&members, |other| other == proc, events, cx);
+            Notice::everywhere(event, cx.voice_for(proc)).tell(&members, |other| other == proc, events, cx);
         }
     }
 
@@ -189,8 +198,9 @@ impl ConnectedSets {
 fn tell_of(code: Status, proc: &ProcId, id: &SetId, events: &mut Events, cx: &mut Context) {
     let event = event_of(code, proc, id);
     // that a process connects is told on its node only (CON-10)
-    let notice =
-        if code == Status::PROC_HAS_DISCONNECTED { Notice::everywhere(event) } else { Notice::here(event) };
+    let voice = cx.voice_for(proc);
+    let is_for_all = code == Status::PROC_HAS_DISCONNECTED;
+    let notice = if is_for_all { Notice::everywhere(event, voice) } else { Notice::here(event, voice) };
     notice.tell(&id.1, |other| other == proc, events, cx);
 }
 

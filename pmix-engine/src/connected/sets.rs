@@ -131,6 +131,10 @@ impl ConnectedSets {
     }
 
     /// The set, if it is connected, whichever members are left.
+    pub(crate) fn is_known(&self, id: &SetId) -> bool {
+        self.all.contains_key(id)
+    }
+
     pub(super) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
         self.all.get(id)
     }
@@ -190,12 +194,14 @@ impl ConnectedSets {
         self.by_nspace.retain(|_, id| self.all.contains_key(id));
     }
 
-    /// Processes of a set have connected again: members that had left it are back (CON-15).
+    /// Processes of a set have connected again: members that had left it, or finalized, are back (CON-15, INI-08).
     pub(super) fn rejoin(&mut self, id: &SetId, procs: &Ranks) {
         let Some(set) = self.all.get_mut(id) else { return };
         for (nspace, back) in procs {
-            if let Some(left) = set.left.get_mut(nspace) {
-                *left = &*left - back;
+            for gone in [&mut set.left, &mut set.ended] {
+                if let Some(ranks) = gone.get_mut(nspace) {
+                    *ranks = &*ranks - back;
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
 use crate::command::{Cleanup, DirCleanup};
 use crate::context::Context;
+use crate::users::not_own;
 use crate::{Asked, Command};
 
 /// What the registrations for one process, or for one namespace, may take.
@@ -118,6 +119,10 @@ impl Cleanups {
         for target in targets {
             check_target(&target, caller.uid, cx)?;
             let held = self.0.get(&target).cloned().unwrap_or_default();
+            // whose permissions the files are removed with must not change
+            if held.memory() > 0 && held.uid != caller.uid {
+                return Err(not_own(caller.uid, &target.nspace));
+            }
             joined.push((target, held.joined(wanted.clone())?));
         }
         self.0.extend(joined);
@@ -147,7 +152,8 @@ impl Cleanups {
 fn check_target(target: &ProcId, uid: u32, cx: &Context) -> Result<(), Failure> {
     let job = cx.job_or_failure(&target.nspace)?;
     let is_own = match target.rank {
-        Rank::WILDCARD => job.clients.values().all(|client| client.uid == uid),
+        // a job of which no process is here yet may be anybody's
+        Rank::WILDCARD => job.owner() == Some(uid),
         rank => match job.clients.get(&rank) {
             Some(client) => client.uid == uid,
             None => {

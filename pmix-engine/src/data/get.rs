@@ -123,9 +123,10 @@ impl Data {
     pub(super) fn recheck(&mut self, proc: &ProcId, cx: &mut Context) {
         let mut numbers = self.gets.on(proc);
         numbers.extend(self.gets.on(&proc.with_rank(Rank::UNDEF)));
+        let mut modex = None;
         for number in numbers {
             let Some(get) = self.gets.get(number) else { continue };
-            match Look::at(get, cx) {
+            match Look::again(get, proc.rank, &mut modex, cx) {
                 Look::Found(reply) => self.end(number, Ok(reply), cx),
                 Look::OutOfScope => {
                     let failure = outside_scope(get);
@@ -345,18 +346,25 @@ enum Look {
 
 impl Look {
     fn at(get: &PendingGet, cx: &Context) -> Self {
-        // a namespace may be another user's when it becomes known
-        let job = cx.jobs.get(&get.target.nspace).filter(|_| is_visible(get, cx));
-        let Some(job) = job else { return Self::NotThere };
-        if get.target.rank == Rank::UNDEF {
-            // whoever has posted it: the key is unique in the namespace (GET-21)
-            let Some(key) = &get.key else { return Self::NotThere };
-            let found = job.put.iter().find_map(|(rank, put)| {
-                let value = put.find(key, job.viewer_of(*rank), get.scope)?;
-                Some(GetReply::value(value.clone()))
-            });
-            return found.map_or(Self::NotThere, Self::Found);
+        let Some(job) = visible_job(get, cx) else { return Self::NotThere };
+        if get.target.rank != Rank::UNDEF {
+            return Self::of(get, job, &mut None);
         }
+        // whoever has posted it: the key is unique in the namespace (GET-21)
+        let found = job.put.keys().find_map(|rank| posted_by(*rank, get, job));
+        found.map_or(Self::NotThere, Self::Found)
+    }
+
+    /// Looks again at a process whose data has changed. All that it has put is the same for all who wait for it.
+    fn again(get: &PendingGet, changed: Rank, modex: &mut Option<Arc<Modex>>, cx: &Context) -> Self {
+        let Some(job) = visible_job(get, cx) else { return Self::NotThere };
+        if get.target.rank != Rank::UNDEF {
+            return Self::of(get, job, modex);
+        }
+        posted_by(changed, get, job).map_or(Self::NotThere, Self::Found)
+    }
+
+    fn of(get: &PendingGet, job: &Job, modex: &mut Option<Arc<Modex>>) -> Self {
         let viewer = job.viewer_of(get.target.rank);
         let Some(put) = job.put.get(&get.target.rank) else { return Self::NotThere };
         let mut reply = GetReply::default();
@@ -368,10 +376,22 @@ impl Look {
             }
         }
         // all else that the requester may see comes along, so that its next gets stay in the process
-        reply.modex = Arc::new(modex_of(&get.target, put, viewer));
+        let modex = modex.get_or_insert_with(|| Arc::new(modex_of(&get.target, put, viewer)));
+        reply.modex = modex.clone();
         reply.job = (get.asker.nspace != get.target.nspace).then(|| job.data.clone());
         Self::Found(reply)
     }
+}
+
+/// The job of the target. It may be another user's when it becomes known.
+fn visible_job<'a>(get: &PendingGet, cx: &'a Context) -> Option<&'a Job> {
+    cx.jobs.get(&get.target.nspace).filter(|_| is_visible(get, cx))
+}
+
+/// The value of a key that anybody may have posted, if this process has.
+fn posted_by(rank: Rank, get: &PendingGet, job: &Job) -> Option<GetReply> {
+    let value = job.put.get(&rank)?.find(get.key.as_ref()?, job.viewer_of(rank), get.scope)?;
+    Some(GetReply::value(value.clone()))
 }
 
 /// Whether the requester may see its target.

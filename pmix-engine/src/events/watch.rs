@@ -51,7 +51,8 @@ impl Watch {
     }
 
     pub(super) fn has_room_for(&self, codes: &[Status]) -> bool {
-        self.codes.len() + codes.iter().filter(|code| is_of_host(**code)).count() <= MAX_WATCHED
+        let fresh = named_once(codes).into_iter().filter(|code| !self.codes.contains_key(code)).count();
+        fresh == 0 || self.codes.len() + fresh <= MAX_WATCHED
     }
 
     /// Asks the host to watch those codes that only it can see and that it does not watch yet.

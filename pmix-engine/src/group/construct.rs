@@ -15,6 +15,7 @@ use crate::events::Events;
 use crate::notice::Notice;
 use crate::participants::{Members, Named, Ranks, is_in, members_of, name_in, procs_of};
 use crate::upcall::{GroupRequest, Grouped};
+use crate::users::Voice;
 
 /// What a construct keeps in addition to what every collective does.
 #[derive(Debug, Default)]
@@ -116,7 +117,7 @@ impl Constructing {
     /// Tells the leaders, or all members if there is no leader, of those that will not come (GRP-06).
     pub(crate) fn tell_of_absent(
         &mut self,
-        (id, members): (&Nspace, &Members),
+        (id, members, voice): (&Nspace, &Members, &Voice),
         departed: &Ranks,
         events: &mut Events,
         cx: &mut Context,
@@ -129,7 +130,7 @@ impl Constructing {
                 let proc = ProcId::new(nspace.clone(), rank);
                 let event = about(Status::GROUP_MEMBER_FAILED, id, &proc, cx);
                 let those = if self.leaders.is_empty() { members } else { &self.leaders };
-                Notice::everywhere(event).tell(those, |other| *other == proc, events, cx);
+                Notice::everywhere(event, voice.clone()).tell(those, |other| *other == proc, events, cx);
             }
         }
     }
@@ -158,10 +159,11 @@ impl Groups {
         self.insert(id.clone(), Group::new(&members, terms)?);
         let nspaces: BTreeSet<_> = members.iter().map(|proc| &proc.nspace).collect();
         let jobs = nspaces.iter().filter_map(|nspace| cx.jobs.get(*nspace));
-        let is_departed =
-            |proc: &&ProcId| cx.jobs.get(&proc.nspace).is_some_and(|job| job.departed.contains(proc.rank));
-        // some may have ended while the host was at it
-        let ended: Vec<_> = members.iter().filter(is_departed).cloned().collect();
+        let finished =
+            nspaces.iter().filter_map(|nspace| Some(((*nspace).clone(), cx.jobs.get(*nspace)?.finished())));
+        let finished: Ranks = finished.collect();
+        // some may have ended or finalized while the host was at it
+        let ended: Vec<_> = members.iter().filter(|proc| is_in(&finished, proc)).cloned().collect();
         let mut reply = GroupReply::default();
         reply.jobs = jobs.map(|job| job.data.clone()).collect();
         reply.context_id = host.context_id;

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::events::Events;
 use crate::notice::Notice;
 use crate::participants::members_of;
+use crate::users::Voice;
 
 /// The group that an event names.
 pub(crate) fn group_of(event: &Event) -> Option<Nspace> {
@@ -33,7 +34,13 @@ pub(super) fn tell_of_completion(
         .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
         .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
     event.info.extend(made.context_id.map(|number| Info::new(&keys::GROUP_CONTEXT_ID, number)));
-    Notice::everywhere(event).tell(&members_of(&made.members), |proc| knows == Some(proc), events, cx);
+    // all of them are members by their own will
+    Notice::everywhere(event, Voice::Trusted).tell(
+        &members_of(&made.members),
+        |proc| knows == Some(proc),
+        events,
+        cx,
+    );
 }
 
 impl Groups {
@@ -60,6 +67,11 @@ impl Groups {
         let event = event
             .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()));
-        Notice::everywhere(event).tell(&members_of(&members), |other| other == about, events, cx);
+        Notice::everywhere(event, cx.voice_for(about)).tell(
+            &members_of(&members),
+            |other| other == about,
+            events,
+            cx,
+        );
     }
 }

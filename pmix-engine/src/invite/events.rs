@@ -22,10 +22,10 @@ impl Invites {
     ) {
         let Some(id) = group_of(event) else { return };
         let Ok(Some(about)) = event.info.get(&keys::EVENT_AFFECTED_PROC) else { return };
-        let told = &Told { id: &id, about: &about, event };
+        let told = &Told { id: &id, about: &about, event, voice };
         match event.code {
             Status::GROUP_LEFT if event.source == about => below.lower.groups.leave(&id, &about),
-            Status::GROUP_INVITED if event.source == about => self.on_invited(told, voice, below, cx),
+            Status::GROUP_INVITED if event.source == about => self.on_invited(told, below, cx),
             // all others come from servers: no process can speak for another one
             _ if event.source == about => {}
             Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED => {
@@ -36,14 +36,16 @@ impl Invites {
                 let failure = given_up(event.code, &id, &about);
                 // one who has accepted too late is told alone: the others go on
                 let named = told.list(&keys::EVENT_CUSTOM_RANGE);
-                let is_for = |proc: &ProcId| named.as_ref().is_none_or(|named| named.contains(proc));
+                let is_named = |proc: &ProcId| named.as_ref().is_none_or(|named| named.contains(proc));
+                let is_for =
+                    |proc: &ProcId, cx: &Context| is_named(proc) && told.is_heard_in(&proc.nspace, cx);
                 self.end_joins((&id, &about), &failure, is_for, cx);
                 let members = below.collectives.undecided_construct(&id, &about);
-                if members.is_some_and(|members| named_procs(&members).iter().any(is_for)) {
+                if members.is_some_and(|members| named_procs(&members).iter().any(|proc| is_for(proc, cx))) {
                     below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
                 }
             }
-            Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, cx),
+            Status::GROUP_LEADER_FAILED => self.on_leader_failed((&id, &about), voice, cx),
             Status::GROUP_LEADER_SELECTED => self.on_leader_selected(told, below, cx),
             _ => {}
         }
@@ -157,7 +159,7 @@ impl Invites {
         // its node may have forgotten the leader before it hears of an answer
         let led = self.received.iter().filter(|(_, held)| held.leader.nspace == *nspace);
         let led: Vec<_> = led.map(|((id, _), held)| (id.clone(), held.leader.clone())).collect();
-        led.iter().for_each(|(id, leader)| self.on_leader_failed(id, leader, cx));
+        led.iter().for_each(|(id, leader)| self.on_leader_failed((id, leader), &Voice::Trusted, cx));
     }
 
     /// Processes have ended: the processes that they have invited, or that have invited them, are notified.
@@ -168,7 +170,7 @@ impl Invites {
             let failure = Failure::new(Status::GROUP_LEADER_FAILED, message);
             self.end(&id, (Status::GROUP_LEADER_FAILED, failure), below, cx);
         }
-        for ((id, proc), received) in self.take(|(_, proc), _| is_it(proc), cx) {
+        for ((id, proc), received) in self.take(|(_, proc), _, _| is_it(proc), cx) {
             if let Some(join) = received.join {
                 let message = format!("group {id}: {proc} has ended or finalized");
                 cx.reply(join.asked.to, Err(Failure::new(Status::ERR_LOST_CONNECTION, message)));
@@ -200,9 +202,12 @@ impl Invites {
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {
-        let notice = Notice::everywhere(event);
+        // the events of this module are about the process that acts
+        let about = event.info.get(&keys::EVENT_AFFECTED_PROC).ok().flatten();
+        let voice = about.map_or(Voice::Trusted, |about| cx.voice_for(&about));
+        let notice = Notice::everywhere(event, voice.clone());
         if let Some(event) = notice.tell_here(those, |proc| except == Some(proc), below.lower.events, cx) {
-            self.on_group_event(&event, &Voice::Trusted, below, cx);
+            self.on_group_event(&event, &voice, below, cx);
         }
         notice.tell_others(those, cx);
     }

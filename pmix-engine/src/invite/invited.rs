@@ -9,11 +9,10 @@ use pmix_types::{Directives, Event, GroupOpt, Nspace, ProcId, Status, keys};
 
 use super::table::{Below, Invites, Join, Means, Received, Told};
 use crate::Asked;
-use crate::collective::Entry;
+use crate::collective::{Entry, check_invited};
 use crate::context::Context;
 use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, add_terms, terms_of};
 use crate::timers::{Timer, deadline};
-use crate::users::Voice;
 
 /// An answer to an invitation that is open.
 struct Answer {
@@ -30,7 +29,15 @@ impl Invites {
     pub(crate) fn on_join(&mut self, asked: Asked, join: GroupJoin, below: &mut Below<'_>, cx: &mut Context) {
         let GroupJoin { group: id, leader, answer, mut directives, .. } = join;
         let key = (id, asked.by.proc.clone());
-        let checked = self.check_join(&key, &leader, answer);
+        let checked = self.check_join(&key, &leader, answer).and_then(|held| match answer {
+            GroupOpt::ACCEPT => {
+                // the others would wait for one who cannot enter (GEN-05)
+                let mut directives = directives.clone();
+                add_terms(&mut directives, &held.terms);
+                check_invited((&key.0, &held.members), &asked, directives, &below.lower, cx)
+            }
+            _ => Ok(()),
+        });
         let deadline = match checked.and_then(|()| deadline(asked.at, &mut directives)) {
             Ok(deadline) => deadline,
             Err(failure) => return cx.reply(asked.to, Err(failure)),
@@ -92,7 +99,12 @@ impl Invites {
     }
 
     /// Whether this process can give this answer to an invitation of this leader.
-    fn check_join(&self, key: &(Nspace, ProcId), leader: &ProcId, answer: GroupOpt) -> Result<(), Failure> {
+    fn check_join(
+        &self,
+        key: &(Nspace, ProcId),
+        leader: &ProcId,
+        answer: GroupOpt,
+    ) -> Result<&Received, Failure> {
         let (id, proc) = key;
         let invited = self.received.get(key);
         let invited = invited.filter(|held| held.leader == *leader || held.former.contains(leader));
@@ -106,24 +118,18 @@ impl Invites {
             (Some(received), _) if received.join.is_some() => {
                 (Status::ERR_INVALID_OPERATION, format!("{proc} has already accepted this invitation"))
             }
-            (_, GroupOpt::ACCEPT | GroupOpt::DECLINE) => return Ok(()),
+            (Some(received), GroupOpt::ACCEPT | GroupOpt::DECLINE) => return Ok(received),
             _ => (Status::ERR_BAD_PARAM, "accept the invitation, or decline it".to_owned()),
         };
         Err(Failure::new(status, message))
     }
 
-    pub(super) fn on_invited(
-        &mut self,
-        told: &Told<'_>,
-        voice: &Voice,
-        below: &mut Below<'_>,
-        cx: &mut Context,
-    ) {
+    pub(super) fn on_invited(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
         let Told { id, event, .. } = *told;
         let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
         let (leader, members) = (&event.source, Arc::<[ProcId]>::from(members));
         for proc in members.iter().filter(|proc| *proc != leader) {
-            if !cx.is_heard_in(voice, &proc.nspace) {
+            if !told.is_heard_in(&proc.nspace, cx) {
                 continue;
             }
             let Some(job) = cx.jobs.get(&proc.nspace).filter(|job| job.serves(proc.rank)) else {
@@ -151,9 +157,12 @@ impl Invites {
 
     /// The members are known: those on this node enter the construct.
     pub(super) fn on_final_members(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
-        let Told { id, about: leader, event } = *told;
+        let Told { id, about: leader, event, .. } = *told;
         let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
-        for ((_, proc), received) in self.take_of(id, leader, cx) {
+        let is_it = |(group, proc): &(Nspace, ProcId), held: &Received, cx: &Context| {
+            group == id && held.leader == *leader && told.is_heard_in(&proc.nspace, cx)
+        };
+        for ((_, proc), received) in self.take(is_it, cx) {
             let Some(Join { asked, mut directives, deadline, means, .. }) = received.join else { continue };
             if !members.contains(&proc) {
                 let message = format!("group {id} is made without {proc}");
@@ -169,26 +178,16 @@ impl Invites {
         }
     }
 
-    /// Takes the invitations of this leader to processes on this node.
-    fn take_of(
-        &mut self,
-        id: &Nspace,
-        leader: &ProcId,
-        cx: &mut Context,
-    ) -> Vec<((Nspace, ProcId), Received)> {
-        self.take(|(group, _), received| group == id && received.leader == *leader, cx)
-    }
-
-    /// Those who have accepted learn that the group is not made.
+    /// Those who have accepted learn that the group is not made. Those whose leader has ended do not: they wait for the next one.
     pub(super) fn end_joins(
         &mut self,
         (id, leader): (&Nspace, &ProcId),
         failure: &Failure,
-        is_for: impl Fn(&ProcId) -> bool,
+        is_for: impl Fn(&ProcId, &Context) -> bool,
         cx: &mut Context,
     ) {
-        let is_it = |(group, proc): &(Nspace, ProcId), held: &Received| {
-            group == id && held.leader == *leader && is_for(proc)
+        let is_it = |(group, proc): &(Nspace, ProcId), held: &Received, cx: &Context| {
+            group == id && held.leader == *leader && held.orphaned.is_none() && is_for(proc, cx)
         };
         for (_, received) in self.take(is_it, cx) {
             if let Some(join) = received.join {

@@ -8,7 +8,7 @@ use pmix_types::message::{Failure, GroupInvite, Reply};
 use pmix_types::{DataArray, Directives, Event, Info, Memory, Nspace, ProcId, Status, keys};
 
 use super::table::{Below, Invitation, Invites, Means, Told};
-use crate::collective::Entry;
+use crate::collective::{Entry, check_invited};
 use crate::context::Context;
 use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, group_of, one_by_one, terms_of};
 use crate::participants::{Members, members_of, named_procs};
@@ -174,6 +174,7 @@ impl Invites {
         if !order.iter().all(is_here) && !cx.config.capabilities.has(Upcall::NotifyEvent) {
             return Err(not_supported("inviting processes on other nodes"));
         }
+        check_invited((&id, &order), asked, directives.clone(), &below.lower, cx)?;
         let deadline = deadline(asked.at, &mut directives)?;
         let number = self.next.next();
         Ok(Plan { number, directives, deadline, order, open })
@@ -181,12 +182,13 @@ impl Invites {
 
     /// The server of the leader counts the answers (GRP-03).
     pub(super) fn on_answered(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
-        let Told { id, about: who, event } = *told;
+        let Told { id, about: who, event, .. } = *told;
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
         let leader = told.list(&keys::EVENT_CUSTOM_RANGE).and_then(|range| range.into_iter().next());
         // also for one that is not registered any more: who answers it late must not wait
         let is_of_node = |proc: &ProcId| cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
-        let Some(leader) = leader.filter(is_of_node) else { return };
+        let is_meant = |leader: &ProcId| is_of_node(leader) && told.is_heard_in(&leader.nspace, cx);
+        let Some(leader) = leader.filter(is_meant) else { return };
         let invitation = self.sent.get_mut(id).filter(|held| held.asked.by.proc == leader);
         let is_awaited =
             |held: &Invitation| *who != leader && held.order.contains(who) && !held.lost.contains(who);

@@ -10,16 +10,26 @@ use crate::context::Context;
 use crate::group::{about, add_terms, group_of, terms_of};
 use crate::participants::{members_of, name_in};
 use crate::timers::Timer;
+use crate::users::Voice;
 
 /// How long processes that have accepted wait for another leader when theirs has ended.
 const SUCCESSION: Duration = Duration::from_secs(5);
 
 impl Invites {
     /// The leader has ended: those whom it has invited wait for another one for a while.
-    pub(super) fn on_leader_failed(&mut self, id: &Nspace, leader: &ProcId, cx: &mut Context) {
+    pub(super) fn on_leader_failed(
+        &mut self,
+        (id, leader): (&Nspace, &ProcId),
+        voice: &Voice,
+        cx: &mut Context,
+    ) {
         let Some(until) = cx.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
-        for ((group, _), received) in &mut self.received {
-            if group == id && received.leader == *leader && received.orphaned.is_none() {
+        for ((group, proc), received) in &mut self.received {
+            if group == id
+                && received.leader == *leader
+                && received.orphaned.is_none()
+                && cx.is_heard_in(voice, &proc.nspace)
+            {
                 let number = self.next.next();
                 received.orphaned = Some((number, until));
                 cx.timers.set(Some(until), Timer::Invitation(number));
@@ -69,6 +79,7 @@ impl Invites {
         let (members, former) = (list(&keys::GROUP_MEMBERSHIP), list(&keys::EVENT_AFFECTED_PROCS));
         if let Some(other) = self.sent.get(id).map(|held| held.asked.by.proc.clone())
             && other != *leader
+            && told.is_heard_in(&other.nspace, cx)
         {
             if other < *leader {
                 return;
@@ -76,7 +87,8 @@ impl Invites {
             self.step_back(id, other, below);
         }
         for proc in members.iter().filter(|proc| *proc != leader && !former.contains(proc)) {
-            if !cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank)) {
+            let is_here = cx.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank));
+            if !is_here || !told.is_heard_in(&proc.nspace, cx) {
                 continue;
             }
             let key = (id.clone(), proc.clone());

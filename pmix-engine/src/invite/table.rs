@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::ids::Counter;
 use crate::participants::{Members, named_procs};
 use crate::timers::Timer;
+use crate::users::Voice;
 
 #[derive(Debug, Default)]
 pub(crate) struct Invites {
@@ -38,6 +39,15 @@ pub(super) struct Told<'a> {
     /// The process it is about: the leader, or the one that answers.
     pub(super) about: &'a ProcId,
     pub(super) event: &'a Event,
+    /// Whose word it is.
+    pub(super) voice: &'a Voice,
+}
+
+impl Told<'_> {
+    /// Whether it concerns processes of a namespace: groups of different users may have the same id.
+    pub(super) fn is_heard_in(&self, nspace: &Nspace, cx: &Context) -> bool {
+        cx.is_heard_in(self.voice, nspace)
+    }
 }
 
 /// An invitation that a leader on this node has sent.
@@ -151,13 +161,13 @@ impl Invites {
     /// Takes some of the invitations that were received, and stops their timers.
     pub(super) fn take(
         &mut self,
-        which: impl Fn(&(Nspace, ProcId), &Received) -> bool,
+        which: impl Fn(&(Nspace, ProcId), &Received, &Context) -> bool,
         cx: &mut Context,
     ) -> Vec<((Nspace, ProcId), Received)> {
         let keys: Vec<_> = self
             .received
             .iter()
-            .filter(|(key, received)| which(key, received))
+            .filter(|(key, received)| which(key, received, cx))
             .map(|(key, _)| key.clone())
             .collect();
         let taken: Vec<_> = keys.into_iter().filter_map(|key| self.received.remove_entry(&key)).collect();

@@ -120,6 +120,11 @@ impl Job {
         self.local_ranks.is_none() && self.local_count().is_some_and(|count| self.known_local().len() < count)
     }
 
+    /// Whether a local process is between init and finalize.
+    pub(crate) fn is_connected(&self, rank: Rank) -> bool {
+        self.clients.get(&rank).is_some_and(|client| client.stage == Stage::Connected)
+    }
+
     /// Local ranks that have ended or finalized.
     pub(crate) fn finished(&self) -> RankSet {
         let finalized = self.clients.iter().filter(|(_, client)| client.stage == Stage::Finalized);

@@ -1,11 +1,11 @@
 //! Files that are removed when processes have ended.
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{JobControl, Reply, Request};
+use pmix_types::message::{Identity, JobControl, Reply, Request};
 use pmix_types::{Directives, ProcId, Status, keys};
 
 use super::super::ids::ReplyTo;
-use super::super::{Cleanup, Command, DirCleanup, HostCall};
+use super::super::{Cleanup, Command, Config, DirCleanup, HostCall};
 use super::harness::*;
 
 fn register(targets: impl IntoIterator<Item = ProcId>, directives: Directives) -> Request {
@@ -167,5 +167,35 @@ fn jct_03_what_is_to_be_removed_is_limited_for_each_process() {
     let to = t.ask(&peers[0], register([proc("job", 1)], list(1 << 20, LIMIT / 2)));
     registered(&mut t, to);
     t.drain();
+    t.finish();
+}
+
+#[test]
+fn jct_03_files_are_registered_for_no_namespace_of_which_no_process_is_here_yet() {
+    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config([]) });
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    // whose it is, is stated or not
+    t.register(spec("other", "0").info(&keys::USERID, USER.0 + 1), None);
+    t.register(spec("unknown", "0"), None);
+    for name in ["other", "unknown"] {
+        let to = t.ask(&peer, register([all_of(name)], files("/tmp/a")));
+        t.fails(to, Status::ERR_NO_PERMISSIONS);
+    }
+    t.register(spec("own", "0").info(&keys::USERID, USER.0), None);
+    let to = t.ask(&peer, register([all_of("own")], files("/tmp/a")));
+    registered(&mut t, to);
+    // the user must not change under what was registered
+    t.register(spec("own", "0").info(&keys::USERID, USER.0 + 1), None);
+    let call = HostCall::RegisterClient { proc: proc("own", 0), uid: USER.0 + 1, gid: USER.1, object: None };
+    t.called(call).unwrap();
+    let conn = t.hello_as(Identity::Client(proc("own", 0)), (USER.0 + 1, USER.1));
+    t.next();
+    let other = Peer { conn, proc: proc("own", 0) };
+    let to = t.ask(&other, register([all_of("own")], files("/tmp/b")));
+    t.fails(to, Status::ERR_NO_PERMISSIONS);
+    t.call(HostCall::DeregisterNspace(nspace("own")));
+    let removed = t.drain().into_iter().find(|command| matches!(command, Command::Cleanup(_)));
+    assert_same(&removed, &Some(Command::Cleanup(wanted(&["/tmp/a"]))));
     t.finish();
 }

@@ -131,3 +131,36 @@ fn all_finalize(t: &mut Harness, peers: &[Peer]) {
         t.done(to);
     }
 }
+
+#[test]
+fn ini_08_con_15_who_has_finalized_and_connects_again_is_a_member_again() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
+    let finalizes = |t: &mut Harness, peer: &Peer| {
+        let to = t.ask(peer, Request::Finalize(Directives::default()));
+        t.done(to);
+        t.lose(peer);
+        t.connect(&peer.proc)
+    };
+    let b0 = finalizes(&mut t, &b0);
+    // a fence is of processes, which are all there
+    let all = [a0.clone(), a1.clone(), b0.clone()];
+    let asked = all.each_ref().map(|peer| t.ask(peer, fence(everybody())));
+    asked.into_iter().for_each(|to| drop(t.fenced(to)));
+    all_connect(&mut t, &all, &connect(everybody()));
+    // the end of its second life is told of, too
+    listen(&mut t, &a0);
+    t.lose(&b0);
+    hears(&mut t, &a0, Status::ERR_PROC_TERM_WO_SYNC, &b0.proc);
+    t.finish();
+
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
+    let all = [a0, a1, finalizes(&mut t, &b0)];
+    all_connect(&mut t, &all, &connect(everybody()));
+    let asked = all.each_ref().map(|peer| t.ask(peer, disconnect(everybody())));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    all_done(&mut t, asked);
+    t.finish();
+}

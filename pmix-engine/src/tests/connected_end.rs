@@ -1,10 +1,10 @@
 //! Processes that end, or leave a connected set.
 
 use pmix_types::message::{RegisterEvents, Request};
-use pmix_types::{DataArray, Status, keys};
+use pmix_types::{DataArray, Directives, Status, keys};
 
 use super::super::upcall::{Connected, Upcall};
-use super::super::{Answer, Command, HostCall, UpcallRequest};
+use super::super::{Answer, CallValue, Command, HostCall, Presence, UpcallRequest};
 use super::connected::*;
 use super::harness::*;
 
@@ -317,5 +317,22 @@ fn con_14_gen_05_without_the_host_one_leaves_as_far_as_its_wishes_are_known() {
             Some(status) => drop(t.fails(to, status)),
         }
     }
+    t.finish();
+}
+
+#[test]
+fn con_16_a_node_whose_members_have_all_finalized_holds_no_disconnect_up() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::Connect, Upcall::Disconnect]);
+    let asked = [&a, &b].map(|peer| t.ask(peer, connect([all_of("job")])));
+    let id = asked_to_connect(&mut t);
+    t.answer(id, Ok(Answer::Connected(Connected::default())));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    for peer in [&a, &b] {
+        let to = t.ask(peer, Request::Finalize(Directives::new()));
+        t.done(to);
+    }
+    // not before their processes have ended, which may take long
+    let call = t.call(HostCall::Absence(disconnect([all_of("job")])));
+    assert!(matches!(t.returned(call), Ok(CallValue::Presence(Presence::Excused))));
     t.finish();
 }

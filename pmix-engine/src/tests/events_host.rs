@@ -304,6 +304,8 @@ fn codes_that_the_host_is_asked_to_watch_are_limited() {
         t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     }
     register_codes(&mut t, &b, vec![OF_JOB]);
+    // what is watched already takes no room
+    register_codes(&mut t, &b, [1, 2, 1].map(Status::from_raw).to_vec());
     t.finish();
 }
 

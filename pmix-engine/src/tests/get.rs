@@ -241,3 +241,28 @@ fn get_01_an_empty_namespace_is_the_askers_own() {
     assert_eq!(t.value(to), Value::Uint32(1));
     t.finish();
 }
+
+#[test]
+fn get_22_those_who_wait_for_one_process_share_what_comes_along() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(&peers[1], [entry(Scope::GLOBAL, "more", "x".repeat(1000))]);
+    let asked = [(); 2].map(|()| t.ask(&peers[0], get(proc("job", 1), "k")));
+    let to = t.ask(&peers[1], commit([entry(Scope::GLOBAL, "k", 1u32)]));
+    t.done(to);
+    let [one, other] = asked.map(|to| t.got(to).modex);
+    assert!(std::sync::Arc::ptr_eq(&one, &other), "each has a copy of its own");
+    t.finish();
+}
+
+#[test]
+fn get_21a_who_waits_for_whoever_posts_a_key_hears_of_any_that_does() {
+    let (mut t, peers) = Harness::local(3);
+    let asked = [(); 2].map(|()| t.ask(&peers[0], get(whoever("job"), "k")));
+    t.commits(&peers[1], [entry(Scope::GLOBAL, "other", 1u32)]);
+    let to = t.ask(&peers[2], commit([entry(Scope::GLOBAL, "k", 2u32)]));
+    t.done(to);
+    for to in asked {
+        assert_eq!(t.value(to), Value::Uint32(2));
+    }
+    t.finish();
+}

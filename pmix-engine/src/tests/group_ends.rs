@@ -317,3 +317,21 @@ fn grp_09_grp_10_the_end_does_not_wait_for_one_that_leaves_meanwhile() {
     t.done(to);
     t.finish();
 }
+
+#[test]
+fn grp_11_a_group_whose_members_all_end_while_the_host_numbers_it_is_not_kept() {
+    let mut t = Harness::new([Upcall::Group]);
+    t.job("job", "0-2");
+    let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
+    let request = construct("g", [proc("job", 0), proc("job", 1)]).with(&keys::GROUP_ASSIGN_CONTEXT_ID, true);
+    for peer in &peers[..2] {
+        t.ask(peer, request.clone());
+    }
+    let (id, _) = asked_host(&mut t);
+    t.lose(&peers[0]);
+    t.lose(&peers[1]);
+    t.drain();
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    assert_eq!(t.engine.groups.len(), 0);
+    t.finish();
+}

@@ -1,7 +1,7 @@
 //! Groups by invitation: who is asked, who answers, and what becomes of it.
 
 use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
-use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
+use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
 use super::super::upcall::{Connected, Grouped, Upcall};
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
@@ -451,5 +451,36 @@ fn grp_03_a_tool_leads_no_group() {
     assert!(matches!(t.next(), Command::Accept { .. }));
     let to = t.ask(&tool, invite([proc("job", 0)]));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
+    t.finish();
+}
+
+#[test]
+fn idn_07_grp_03_a_clone_that_finalizes_ends_nothing_of_its_process() {
+    let (mut t, peers) = Harness::local(3);
+    let clone = t.connect(&proc("job", 1));
+    let leads = t.ask(&peers[0], invite([all_of("job")]));
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    let to = t.ask(&clone, Request::Finalize(Directives::default()));
+    t.done(to);
+    t.quiet();
+    let last = t.ask(&peers[2], accept(&peers[0]));
+    for to in [joins, last, leads] {
+        made(&mut t, to);
+    }
+    t.finish();
+}
+
+#[test]
+fn gen_05_grp_03_who_could_not_enter_the_construct_is_told_before_others_wait_for_it() {
+    let (mut t, peers) = Harness::local(2);
+    let to = t.ask(&peers[0], invite([proc("job", 1)]).require(&keys::COLLECT_DATA, true));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    let leads = t.ask(&peers[0], invite([proc("job", 1)]));
+    let to = t.ask(&peers[1], accept(&peers[0]).require(&keys::COLLECT_DATA, true));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    let joins = t.ask(&peers[1], accept(&peers[0]));
+    for to in [joins, leads] {
+        made(&mut t, to);
+    }
     t.finish();
 }

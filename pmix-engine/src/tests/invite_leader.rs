@@ -1,6 +1,6 @@
 //! Leaders of invitations that end, and who takes their place.
 
-use pmix_types::message::{GroupConstruct, Push, Request};
+use pmix_types::message::{GroupConstruct, Push, Reply, Request};
 use pmix_types::{DataArray, Event, Info, ProcId, Status, keys};
 
 use super::super::upcall::Upcall;
@@ -196,5 +196,23 @@ fn grp_07_a_member_gives_a_group_up_for_all() {
     let asked = t.ask(&peers[1], abort(1));
     assert!(matches!(t.next(), Command::Push { .. }));
     t.done(asked);
+    t.finish();
+}
+
+#[test]
+fn grp_07_who_accepts_while_there_is_no_leader_waits_for_the_next() {
+    let (mut t, peers) = Harness::local(3);
+    let [a, b, c] = [&peers[0], &peers[1], &peers[2]];
+    t.ask(a, invite([all_of("job")]));
+    let first = t.ask(b, accept(a));
+    t.lose(a);
+    let second = t.ask(c, accept(a));
+    t.quiet();
+    t.ask(b, claim(b));
+    let out = t.drain();
+    for to in [first, second] {
+        let is_its = |command: &Command| matches!(command, Command::Reply { id, result: Ok(Reply::Group(_)), .. } if *id == to.id);
+        assert!(out.iter().any(is_its), "{out:?}");
+    }
     t.finish();
 }

@@ -8,8 +8,8 @@ use pmix_types::message::{
 use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook};
 use pmix_types::{
-    App, DataArray, DataRange, Directives, Event, Info, Nspace, ProcId, Query, Rank, Scope, Status, Value,
-    keys,
+    App, DataArray, DataRange, Directives, Event, GroupOpt, Info, Nspace, ProcId, Query, Rank, Scope, Status,
+    Value, keys,
 };
 
 use super::super::upcall::Upcall;
@@ -469,4 +469,94 @@ fn a_namespace_that_is_known_to_have_no_user_is_no_other_users() {
     t.answer(upcall, Err(Failure::new(Status::ERR_TIMEOUT, "nobody else has come")));
     t.fails(to, Status::ERR_TIMEOUT);
     t.finish();
+}
+
+/// The users on whose word the host is asked to tell others.
+#[track_caller]
+fn whose_word(t: &mut Harness) -> Vec<u32> {
+    let told = t.drain().into_iter().filter_map(|command| match command {
+        Command::Upcall { caller, request: UpcallRequest::NotifyEvent(_), .. } => Some(caller.uid),
+        _ => None,
+    });
+    let told = told.collect();
+    t.engine.cx.upcalls.clear();
+    told
+}
+
+#[test]
+fn evt_11_con_11_who_is_asked_to_connect_hears_whose_word_it_is() {
+    let mut s = Scene::new([Upcall::Connect, Upcall::NotifyEvent]);
+    let request = Request::Connect(Connect::new(vec![proc("alices", 0), all_of("later")]));
+    let request = request.with(&keys::CONNECT_NOTIFY_REQ, true).with(&keys::TIMEOUT, 1);
+    let to = s.t.ask(&s.alice, request);
+    assert_eq!(whose_word(&mut s.t), [ALICE]);
+    s.t.advance(1);
+    s.t.fails(to, Status::ERR_TIMEOUT);
+    s.t.finish();
+}
+
+#[test]
+fn evt_11_grp_06_of_a_construct_with_a_job_of_another_user_only_its_own_processes_hear() {
+    let mut s = Scene::new([Upcall::Group, Upcall::NotifyEvent]);
+    let procs = vec![proc("alices", 0), proc("again", 0), all_of("later")];
+    let request = GroupConstruct::new(nspace("g"), procs);
+    s.t.ask(&s.alice, Request::GroupConstruct(request).with(&keys::GROUP_NOTIFY_TERMINATION, true));
+    s.t.lose(&s.again);
+    assert_eq!(whose_word(&mut s.t), [ALICE]);
+    // who has ended may be known no more
+    s.t.call(HostCall::DeregisterNspace(nspace("alices")));
+    assert!(!whose_word(&mut s.t).contains(&0));
+    s.t.finish();
+}
+
+#[test]
+fn evt_11_grp_07_a_leader_that_another_user_names_leads_nobody() {
+    let mut s = Scene::new([Upcall::NotifyEvent]);
+    let bobs_other = {
+        s.t.register(spec("bobs2", "0"), None);
+        joins(&mut s.t, "bobs2", BOB)
+    };
+    let leads = s.t.ask(&s.bob, Request::GroupInvite(GroupInvite::new(nspace("g"), vec![proc("bobs2", 0)])));
+    // as another node tells it of a process of Alice: her name comes first, so Bob's leader would step back
+    let members = DataArray::Proc(vec![proc("alices", 0), proc("bobs", 0), proc("bobs2", 0)]);
+    let told = |code, about: &ProcId| {
+        Event::new(code, proc("srv.b", 0))
+            .with_info(Info::new(&keys::GROUP_ID, "g"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about.clone()))
+            .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members.clone()))
+    };
+    for (code, about) in [
+        (Status::GROUP_LEADER_SELECTED, &s.alice.proc),
+        (Status::GROUP_LEADER_FAILED, &s.bob.proc),
+        (Status::GROUP_CONSTRUCT_ABORT, &s.bob.proc),
+        (Status::GROUP_MEMBERSHIP_UPDATE, &s.bob.proc),
+        (Status::GROUP_INVITE_DECLINED, &bobs_other.proc),
+    ] {
+        let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![s.bob.proc.clone()]));
+        let event = told(code, about).with_range(DataRange::CUSTOM).with_info(range);
+        s.t.called(HostCall::NotifyEventOf { event, uid: ALICE }).unwrap();
+        s.t.quiet();
+    }
+    let mut join = pmix_types::message::GroupJoin::new(nspace("g"), s.bob.proc.clone(), GroupOpt::ACCEPT);
+    join.directives = Directives::new();
+    let joins = s.t.ask(&bobs_other, Request::GroupJoin(join));
+    for to in [joins, leads] {
+        assert!(matches!(s.t.ok(to), Reply::Group(_)));
+    }
+    s.t.finish();
+}
+
+#[test]
+fn con_02_fen_11_who_waits_for_a_namespace_that_becomes_anothers_gets_no_job_data_of_it() {
+    let mut s = Scene::new([]);
+    let request = Request::Connect(Connect::new(vec![proc("alices", 0), proc("later", 0)]));
+    let to = s.t.ask(&s.alice, request.with(&keys::CONNECT_OPTIONAL, true));
+    s.t.quiet();
+    s.t.register(spec("later", "0"), None);
+    let bob = joins(&mut s.t, "later", BOB);
+    s.t.lose(&bob);
+    let Reply::Connect(reply) = s.t.ok(to) else { panic!("not connected") };
+    assert_eq!(reply.jobs, []);
+    s.t.drain();
+    s.t.finish();
 }
