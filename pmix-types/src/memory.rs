@@ -209,11 +209,13 @@ macro_rules! value {
 }
 crate::for_each_data_type!(value);
 
+// All fields are named, so that none is forgotten: those that allocate, and after them the others.
 macro_rules! records {
-    ($($type:ty { $($field:ident),+ })+) => {$(
+    ($($type:ty { $($field:ident),+ $(; $($flat:ident),+)? })+) => {$(
         impl Memory for $type {
             fn heap(&self) -> usize {
-                0 $(+ self.$field.heap())+
+                let Self { $($field,)+ $($($flat: _),+)? } = self;
+                0 $(+ $field.heap())+
             }
             fn detach(&mut self) {
                 $(self.$field.detach();)+
@@ -222,31 +224,31 @@ macro_rules! records {
     )+};
 }
 records! {
-    ProcId { nspace }
-    ProcInfo { proc, hostname, executable }
+    ProcId { nspace; rank }
+    ProcInfo { proc, hostname, executable; pid, exit_code, state }
     Pdata { proc, key, value }
     KeyVal { key, value }
-    PutEntry { key, value }
-    RegAttr { name, key, limits, description }
-    Coord { coords }
-    Geometry { uuid, osname, coordinates }
+    PutEntry { key, value; scope }
+    RegAttr { name, key, limits, description; data_type }
+    Coord { coords; view }
+    Geometry { uuid, osname, coordinates; fabric }
     Endpoint { uuid, osname, endpoint }
-    Device { uuid, osname }
-    DeviceDistance { device }
-    NodePid { hostname }
+    Device { uuid, osname; device_type }
+    DeviceDistance { device; min, max }
+    NodePid { hostname; nodeid, pid }
     Regex2 { encoding, bytes }
     Cpuset { source, list }
-    Event { source, info }
-    App { command, argv, env, cwd, info }
-    Envar { name, value }
+    Event { source, info; code, range }
+    App { command, argv, env, cwd, info; max_procs }
+    Envar { name, value; separator }
     Query { keys, qualifiers }
-    Info { key, value }
+    Info { key, value; flags }
     Get { proc, key, directives }
-    Fence { procs, directives }
-    Abort { message, procs }
+    Fence { procs, directives; since, trace }
+    Abort { message, procs; status }
     ResolvePeers { node, nspace }
     RegisterEvents { codes, directives }
-    IofPull { procs, directives }
+    IofPull { procs, directives; channels }
     IofPush { targets, data, directives }
     Publish { data, directives }
     Lookup { keys, directives }
@@ -258,15 +260,15 @@ records! {
     Log { data, directives }
     GroupConstruct { group, procs, directives }
     GroupInvite { group, procs, directives }
-    GroupJoin { group, leader, directives }
+    GroupJoin { group, leader, directives; answer }
     GroupDestruct { group, directives }
     GroupLeave { group, directives }
-    Allocate { directives }
-    Monitor { monitor, directives }
+    Allocate { directives; directive }
+    Monitor { monitor, directives; code }
     ValidateCredential { credential, directives }
-    SessionControl { directives }
-    Fabric { directives }
-    ResourceBlock { block, units, directives }
+    SessionControl { directives; session }
+    Fabric { directives; operation }
+    ResourceBlock { block, units, directives; directive }
 }
 
 impl Memory for Directives {

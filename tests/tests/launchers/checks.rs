@@ -122,13 +122,15 @@ fn write(server: &str, report: &Report) {
     for outcome in &report.outcomes {
         let key = (outcome.check.clone(), server.to_owned());
         match read(&outcome.verdict) {
+            (PASS, _) if held.get(&key).is_some_and(|row| row.verdict == VARIES) => {}
             (PASS, _) => drop(held.remove(&key)),
             (seen, said) => {
                 let row = held.entry(key).or_default();
                 if row.verdict != seen && row.verdict != VARIES {
                     *row = Row { verdict: seen.to_owned(), ..Row::default() };
                 }
-                if row.reason.is_empty() {
+                // what is excused needs no reason of its own
+                if row.reason.is_empty() && row.excuse.is_empty() {
                     row.reason = said.replace(['\n', '\t'], " ");
                 }
             }

@@ -268,7 +268,10 @@ fn check_body(number: u8, body: &Body) {
         (Command::CONNECT, body) => matches!(body, Body::Empty) || *body == Body::Connect(Vec::new()),
         (command, body) => BARE.contains(&command) && *body == Body::Empty,
     };
-    assert!(is_as_due, "command {number}: {body:?}");
+    assert!(
+        is_as_due,
+        "command {number}, neither in `check_body` nor, for a status alone, in `BARE`: {body:?}"
+    );
 }
 
 /// Sends every command as a process of the job; goodbye comes last.
