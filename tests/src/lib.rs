@@ -55,7 +55,9 @@ pub use munge::Munged;
 pub use names::{all_of, nspace, proc};
 pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
-pub use peers::{Peer, allow_root, on_path, outside_allocations, plain_pmixrun, pmixrun, run, skipped};
+pub use peers::{
+    Peer, allow_root, libpmix, on_path, outside_allocations, plain_pmixrun, pmixrun, run, skipped,
+};
 pub use pmi1::Pmi1Session;
 pub use programs::{
     Running, example, operation_program, phase_program, pid_of, processes_of, program, rank_program, stop,

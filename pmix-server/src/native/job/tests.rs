@@ -136,3 +136,17 @@ fn get_40_all_apps_that_a_host_describes_are_written_out() {
     let theirs = sent(&job, Encoding::plain(Dialect::V41));
     assert_eq!(theirs.lookup(keys::APP_ARGV.name(), &Target::App(1)), Some("./second".into()));
 }
+
+#[test]
+fn reg_20_keys_that_a_release_of_the_c_library_refuses_are_left_out() {
+    let spec = JobSpec::new("job".parse().unwrap())
+        .info(&keys::JOB_SIZE, 1_u32)
+        .info(&keys::PROC_NUM_THREADS, 2_u16)
+        .info(&keys::JOB_NAME, "solver");
+    let mut job = JobData::new("job".parse().unwrap());
+    job.register(&spec.into_infos(), "n0").unwrap();
+    let entries = spell_out(&job, &ProcId::new("srv".parse().unwrap(), Rank::new(0).unwrap())).entries;
+    let is_there = |key: &str| entries.iter().any(|pair| pair.key == *key);
+    assert!(is_there(keys::JOB_NAME.name()));
+    assert!(!is_there(keys::PROC_NUM_THREADS.name()));
+}
