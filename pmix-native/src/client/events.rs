@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use pmix_types::message::Failure;
 use pmix_types::{Event, EventFilter, ProcId, Status};
 
+use crate::msg::Request as Ask;
+
 /// What the process has registered for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registrations {
@@ -36,7 +38,7 @@ impl Registrations {
         self.last
     }
 
-    /// Ends one. The result has the codes that nobody is registered for any more: none at all for a registration for all codes.
+    /// Ends one. The result has the codes that nobody is registered for any more, with [`Ask::DEFAULT_HANDLERS`] for all codes.
     /// Those that the server is being asked for stay there, as it has one registration for all.
     ///
     /// # Errors
@@ -45,24 +47,22 @@ impl Registrations {
         &mut self,
         number: u64,
         is_asked_for: impl Fn(Option<Status>) -> bool,
-    ) -> Result<Option<Vec<Status>>, Failure> {
+    ) -> Result<Vec<Status>, Failure> {
         let unknown =
             || Failure::new(Status::ERR_BAD_PARAM, format!("there is no registration with number {number}"));
         let filter = self.held.remove(&number).ok_or_else(unknown)?;
         let mut over = Vec::new();
-        let mut is_any_over = false;
         for code in codes_of(&filter) {
             let Some(users) = self.users.get_mut(&code) else { continue };
             *users -= 1;
             if *users == 0 {
                 self.users.remove(&code);
                 if !is_asked_for(code) {
-                    is_any_over = true;
-                    over.extend(code);
+                    over.push(code.unwrap_or(Ask::DEFAULT_HANDLERS));
                 }
             }
         }
-        Ok(is_any_over.then_some(over))
+        Ok(over)
     }
 
     /// The registrations that an event goes to.
@@ -115,12 +115,12 @@ mod tests {
         assert_eq!(all.unknown(&[]), None);
         assert_eq!(
             all.remove(first, |_| false).unwrap(),
-            Some(status(&[-5])),
+            status(&[-5]),
             "the other code has a second listener"
         );
-        assert_eq!(all.remove(default, |_| false).unwrap(), Some(vec![]));
+        assert_eq!(all.remove(default, |_| false).unwrap(), [Ask::DEFAULT_HANDLERS]);
         assert_eq!(all.remove(default, |_| false).unwrap_err().status, Status::ERR_BAD_PARAM);
-        assert_eq!(all.remove(second, |_| false).unwrap(), Some(status(&[-7, -6])));
+        assert_eq!(all.remove(second, |_| false).unwrap(), status(&[-7, -6]));
         assert!(all.users.is_empty());
     }
 

@@ -39,7 +39,8 @@ pub enum Request {
     Notify(Notify),
     /// Registers for events.
     RegisterEvents(RegisterEvents),
-    /// Deregisters from events with these codes. Has no reply.
+    /// Deregisters from events with these codes, for the default handlers [`Request::DEFAULT_HANDLERS`]. Libraries also send it
+    /// without codes when nothing ends. Has no reply.
     DeregisterEvents(Vec<EventCode>),
     /// Queries; answered by [`Body::Info`](super::Body::Info).
     Query(Vec<Query>),
@@ -330,6 +331,10 @@ request_structs! {
 }
 
 impl Request {
+    /// The code under which the default handlers are deregistered.
+    #[doc(alias = "PMIX_MAX_ERR_CONSTANT")]
+    pub const DEFAULT_HANDLERS: EventCode = EventCode::from_raw(i32::MIN);
+
     /// Its command.
     pub const fn command(&self) -> Command {
         match self {

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::Shared;
 use super::job::bare_job;
 use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
-use super::translate::{Task, task};
+use super::translate::{AnswerAs, Task, task};
 use crate::door::{LogLine, warn_with};
 use crate::inbox::DriverEvent;
 use crate::line::{Line, Refused, Turn, UNREAD};
@@ -298,6 +298,10 @@ impl Connection {
         };
         match task(proc, asked) {
             Task::Ask(request, form) => {
+                let mut turn = turn;
+                if matches!(form, AnswerAs::Registration(_)) {
+                    turn = self.end_registrations(&[], turn).await?;
+                }
                 let id = u64::from(received.tag);
                 if let Request::Monitor(monitor) = &request {
                     // an alarm without a code of its own has that of its kind
@@ -334,14 +338,7 @@ impl Connection {
                 });
                 self.ledger.send(frame(received.tag, payload));
             }
-            Task::Deregister(codes) => {
-                let mut turn = turn;
-                for number in self.ledger.retire(&codes) {
-                    self.errands += 1;
-                    self.ask(self.errands, Request::DeregisterEvents(number), turn).await?;
-                    turn = self.ledger.line.turn().await;
-                }
-            }
+            Task::Deregister(codes) => drop(self.end_registrations(&codes, turn).await?),
             Task::Distances(asked) => {
                 let reply = self.shared.distances.answer(asked).await;
                 self.answer(received.tag, &reply);
@@ -349,6 +346,17 @@ impl Connection {
             Task::Refuse(status) => self.answer(received.tag, &status.into()),
         }
         Ok(())
+    }
+
+    /// Ends the event registrations that are over when these codes are, and those that have been replaced. Returns the turn of
+    /// the next request.
+    async fn end_registrations(&mut self, codes: &[Status], mut turn: Turn) -> Result<Turn, String> {
+        for number in self.ledger.retire(codes) {
+            self.errands += 1;
+            self.ask(self.errands, Request::DeregisterEvents(number), turn).await?;
+            turn = self.ledger.line.turn().await;
+        }
+        Ok(turn)
     }
 
     /// Permission for a log line about its user.

@@ -1,6 +1,6 @@
 //! The sending side of a native connection.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -43,6 +43,8 @@ struct State {
     pending: HashMap<u64, AnswerAs>,
     /// Codes of each event registration.
     registrations: BTreeMap<u64, Vec<Status>>,
+    /// Event registrations that newer ones have replaced, and that have not been ended yet.
+    replaced: Vec<u64>,
     /// The process's own number for each output subscription.
     pulls: BTreeMap<u64, u64>,
     /// Codes of events that monitors of the process raise.
@@ -83,14 +85,30 @@ impl Ledger {
         });
     }
 
-    /// Removes codes from the registrations; returns the registrations that are now empty. No codes means the default
-    /// handlers.
-    pub(super) fn retire(&self, codes: &[Status]) -> Vec<u64> {
+    /// Records an event registration of these codes. It replaces an older one without codes, if it has none itself: that is for
+    /// the default handlers.
+    fn registered(&self, number: u64, codes: Vec<Status>) {
         let mut state = self.lock();
-        let mut ended = Vec::new();
+        let State { registrations, replaced, .. } = &mut *state;
+        registrations.retain(|older, held| {
+            let is_replaced = codes.is_empty() && held.is_empty();
+            replaced.extend(is_replaced.then_some(*older));
+            !is_replaced
+        });
+        registrations.insert(number, codes);
+    }
+
+    /// Removes codes from the registrations; returns the registrations that are now empty, and those that newer ones have
+    /// replaced. Libraries send no codes if other handlers need all of them.
+    ///
+    /// The registration of the default handlers stays when `Ask::DEFAULT_HANDLERS` is among the codes: libraries up to 5.0.11
+    /// do not contact the server when a default handler is registered again, so it would receive no events.
+    pub(super) fn retire(&self, codes: &[Status]) -> Vec<u64> {
+        let codes: BTreeSet<_> = codes.iter().collect();
+        let mut state = self.lock();
+        let mut ended = std::mem::take(&mut state.replaced);
         state.registrations.retain(|number, held| {
-            let concerned =
-                if codes.is_empty() { held.is_empty() } else { held.iter().any(|code| codes.contains(code)) };
+            let concerned = held.iter().any(|code| codes.contains(code));
             held.retain(|code| !codes.contains(code));
             let is_over = concerned && held.is_empty();
             ended.extend(is_over.then_some(*number));
@@ -204,10 +222,10 @@ impl Peer for NativePeer {
         let form = self.ledger.lock().pending.remove(&id.0);
         // no reply to a request that the connection made by itself
         let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return };
-        if let (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) = (&result, &form) {
-            self.ledger.lock().registrations.insert(*number, codes.clone());
-        }
         match (&result, &form) {
+            (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) => {
+                self.ledger.registered(*number, codes.clone());
+            }
             (Ok(Reply::Registered(number)), AnswerAs::Pull(own)) => {
                 self.ledger.lock().pulls.insert(*number, *own);
             }
@@ -263,6 +281,7 @@ impl Drop for NativePeer {
 mod tests {
     use std::time::Duration;
 
+    use pmix_native::msg::Request as Ask;
     use pmix_native::{Dialect, Encoding, Version};
     use pmix_types::{Event, Info, Nspace, Rank, Value};
 
@@ -363,8 +382,12 @@ mod tests {
         ledger.lock().registrations.extend(held);
         assert!(ledger.retire(&codes(&[-7])).is_empty());
         assert_eq!(ledger.retire(&codes(&[-5])), [2], "the third still waits for its other code");
-        assert_eq!(ledger.retire(&codes(&[])), [1], "no codes are those of the default handlers");
+        assert!(ledger.retire(&codes(&[])).is_empty(), "other handlers need all of the codes");
         assert_eq!(ledger.retire(&codes(&[-5, -6])), [3]);
         assert!(ledger.retire(&codes(&[-6])).is_empty());
+        assert!(ledger.retire(&[Ask::DEFAULT_HANDLERS]).is_empty(), "it may be registered again unnoticed");
+        ledger.registered(4, codes(&[]));
+        assert_eq!(ledger.retire(&codes(&[])), [1], "the newer one has replaced it");
+        assert!(ledger.retire(&codes(&[])).is_empty());
     }
 }

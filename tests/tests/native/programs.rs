@@ -99,6 +99,26 @@ fn evt_06_evt_10_evt_13_evt_14_a_client_of_libpmix_5_gets_what_was_kept_in_each_
     events(Peer::Libpmix5);
 }
 
+fn default_handler(library: Peer, modes: &[&str]) {
+    let Some(client) = library.program("pmix_handlers") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for mode in modes {
+        let (code, out, err) = run(pmixrun(dir.path(), &["-n", "2", client.to_str().unwrap(), mode]));
+        assert_eq!(code, Some(0), "{mode}: {out}{err}");
+        assert_eq!(out, "heard 1\n", "{mode}: {err}");
+    }
+}
+
+#[test]
+fn evt_09_a_c_client_keeps_its_default_handler_when_other_handlers_end() {
+    default_handler(Peer::Libpmix, &["one", "again"]);
+}
+
+#[test]
+fn evt_09_a_client_of_libpmix_5_keeps_its_default_handler_when_other_handlers_end() {
+    default_handler(Peer::Libpmix5, &["one", "again"]);
+}
+
 fn operations(library: Peer) {
     let Some(ops) = library.program("pmix_ops") else { return };
     let dir = tempfile::tempdir().unwrap();

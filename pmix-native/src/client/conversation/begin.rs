@@ -240,7 +240,8 @@ impl Conversation {
             _ => false,
         };
         let is_asked_for = |code| self.pending.values().any(|pending| asks_for(&pending.form, code));
-        if let Some(codes) = self.events.remove(number, is_asked_for)? {
+        let codes = self.events.remove(number, is_asked_for)?;
+        if !codes.is_empty() {
             let tag = self.free_tag();
             // it has no reply
             let payload = self.encode(&Ask::DeregisterEvents(codes))?;
