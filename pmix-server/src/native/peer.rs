@@ -85,15 +85,18 @@ impl Ledger {
         });
     }
 
-    /// Records an event registration of these codes. It replaces an older one without codes, if it has none itself: that is for
-    /// the default handlers.
+    /// Records an event registration of these codes. It replaces older ones that it covers: libraries contact the server for each
+    /// handler with directives, but end a code only once, with the last handler for it.
     fn registered(&self, number: u64, codes: Vec<Status>) {
+        let known: BTreeSet<_> = codes.iter().collect();
         let mut state = self.lock();
         let State { registrations, replaced, .. } = &mut *state;
         registrations.retain(|older, held| {
-            let is_replaced = codes.is_empty() && held.is_empty();
-            replaced.extend(is_replaced.then_some(*older));
-            !is_replaced
+            // no codes are those of the default handlers
+            let is_covered =
+                held.is_empty() == codes.is_empty() && held.iter().all(|code| known.contains(code));
+            replaced.extend(is_covered.then_some(*older));
+            !is_covered
         });
         registrations.insert(number, codes);
     }
@@ -389,5 +392,24 @@ mod tests {
         ledger.registered(4, codes(&[]));
         assert_eq!(ledger.retire(&codes(&[])), [1], "the newer one has replaced it");
         assert!(ledger.retire(&codes(&[])).is_empty());
+    }
+
+    #[test]
+    fn evt_09_registrations_that_newer_ones_cover_do_not_pile_up() {
+        let ledger = ledger(&inbox());
+        let codes = |codes: &[i32]| codes.iter().copied().map(Status::from_raw).collect::<Vec<_>>();
+        ledger.registered(1, codes(&[-5]));
+        ledger.registered(2, codes(&[-6, -5]));
+        assert_eq!(ledger.retire(&[]), [1]);
+        ledger.registered(3, codes(&[-5, -7]));
+        ledger.registered(4, codes(&[]));
+        assert!(ledger.retire(&[]).is_empty(), "each still has a code of its own");
+        for number in 5..2000 {
+            ledger.registered(number, codes(&[-7, -6, -5]));
+            assert!(!ledger.retire(&[]).is_empty());
+            assert_eq!(ledger.lock().registrations.len(), 2);
+        }
+        ledger.registered(2000, codes(&[-5, -6, -7]));
+        assert_eq!(ledger.retire(&codes(&[-5, -6, -7])), [1999, 2000], "no event comes after the end");
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         }
         Ask::RegisterEvents(asked) => {
             let mut register = RegisterEvents::new(asked.codes.clone());
-            register.directives = asked.info;
+            register.directives = asked.info.into_iter().filter(|info| !filters_events(info)).collect();
             Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(asked.codes))
         }
         Ask::DeregisterEvents(codes) => Task::Deregister(codes),
@@ -196,6 +196,15 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         Ask::DeviceDistances(asked) => Task::Distances(asked),
         _ => Task::Refuse(Status::ERR_NOT_SUPPORTED),
     }
+}
+
+/// Whether a directive says which events a handler is for. Libraries check that themselves, and have all handlers for a code
+/// share one registration.
+fn filters_events(info: &Info) -> bool {
+    info.is(&keys::EVENT_AFFECTED_PROC)
+        || info.is(&keys::EVENT_AFFECTED_PROCS)
+        || info.is(&keys::EVENT_CUSTOM_RANGE)
+        || info.is(&keys::RANGE)
 }
 
 /// Checks a group's id, which is text of any length on this wire.

@@ -111,12 +111,12 @@ fn default_handler(library: Peer, modes: &[&str]) {
 
 #[test]
 fn evt_09_a_c_client_keeps_its_default_handler_when_other_handlers_end() {
-    default_handler(Peer::Libpmix, &["one", "again"]);
+    default_handler(Peer::Libpmix, &["one", "again", "filtered"]);
 }
 
 #[test]
 fn evt_09_a_client_of_libpmix_5_keeps_its_default_handler_when_other_handlers_end() {
-    default_handler(Peer::Libpmix5, &["one", "again"]);
+    default_handler(Peer::Libpmix5, &["one", "again", "filtered"]);
 }
 
 fn operations(library: Peer) {

@@ -71,6 +71,15 @@ fn gen_14_what_a_c_process_asks_for_goes_on_with_all_its_directives() {
     goes_on!(Spawn: native::Spawn::new(apps()) => Spawn::new(apps()));
     let codes = || vec![Status::ERR_NODE_DOWN];
     goes_on!(RegisterEvents: native::RegisterEvents::new(codes()) => RegisterEvents::new(codes()));
+    let mut filtered = native::RegisterEvents::new(codes());
+    filtered.info =
+        directives().with(&keys::EVENT_AFFECTED_PROC, proc("b", 1)).with(&keys::RANGE, DataRange::LOCAL);
+    let whole = RegisterEvents::new(codes()).with_directives(directives());
+    assert_eq!(
+        asked(Ask::RegisterEvents(filtered)),
+        Request::RegisterEvents(whole),
+        "EVT-09: its library filters"
+    );
     let mut construct = Group::new(id());
     construct.procs = procs();
     goes_on!(GroupConstruct: construct.clone() => GroupConstruct::new(group(), procs()));
