@@ -279,7 +279,10 @@ pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: Answ
         }
         (Reply::Query(found), AnswerAs::Info) => {
             let results = if library.major < 6 { one_by_key(found.results) } else { found.results };
-            Answer { status: found.status, body: Body::Info(results) }
+            // those libraries read the results only after a success
+            let is_partial = found.status == Status::ERR_PARTIAL_SUCCESS;
+            let status = if library.major < 5 && is_partial { Status::SUCCESS } else { found.status };
+            Answer { status, body: Body::Info(results) }
         }
         (Reply::Procs(procs), AnswerAs::Peers) => Body::Peers(procs).into(),
         (Reply::Nodes(nodes), AnswerAs::Nodes) => {

@@ -224,12 +224,26 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
 async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
     let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::On)).start().await;
     node.add_job(JobSpec::new("bare".parse().unwrap()), []).await;
-    let mut session = session(&node).await;
     let query = |query: Query| Request::Query(vec![query]);
     let names = Query::new(&keys::QUERY_NAMESPACES);
+    let some = query(names.clone().key(&keys::QUERY_QUEUE_LIST));
+    // with any other status, libraries before 5.0 ignore the results
+    for (dialect, version, status) in [
+        (Dialect::V3, "3.2.3", Status::SUCCESS),
+        (Dialect::V41, "4.2.2", Status::SUCCESS),
+        (Dialect::V41, "5.0.11", Status::ERR_PARTIAL_SUCCESS),
+    ] {
+        let mut session = open_as(&node, dialect, version).await;
+        let reply = session.ask(&some).await;
+        assert_eq!(reply.status, status, "{version}");
+        let Body::Info(results) = reply.body else { panic!("{version}: {:?}", reply.body) };
+        assert!(matches!(&results[..], [one] if one.is(&keys::QUERY_NAMESPACES)), "{version}: {results:?}");
+        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+    }
+    let mut session = session(&node).await;
     for (asked, status) in [
         (names.clone(), Status::SUCCESS),
-        (names.key(&keys::QUERY_QUEUE_LIST), Status::ERR_PARTIAL_SUCCESS),
+        (Query::new(&keys::QUERY_QUEUE_LIST), Status::ERR_NOT_SUPPORTED),
         (
             Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "none"),
             Status::ERR_INVALID_NAMESPACE,
