@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
-use super::peer::{Greeting, Ledger, NativePeer, encode, frame};
+use super::peer::{Greeting, Ledger, NativePeer};
 use super::translate::{AnswerAs, Task, task};
 use crate::door::{LogLine, warn_with};
 use crate::inbox::DriverEvent;
@@ -105,7 +105,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
             Ok(other) => format!("its socket now belongs to uid {other}, no longer to uid {uid}"),
             Err(error) => {
                 let reason =
-                    format!("{proc} disconnected before it was let in, so its requests are dropped: {error}");
+                    format!("{proc} disconnected before it was admitted; its requests were dropped: {error}");
                 connection.shared.log_refusal(uid, from, &reason);
                 String::new()
             }
@@ -292,7 +292,7 @@ impl Connection {
             Ok(asked) => asked,
             Err(error) => {
                 warn_with!(self.leave(), %proc, %error, "cannot decode a request");
-                self.answer(received.tag, &Status::ERR_UNPACK_FAILURE.into());
+                self.answer(received.tag, proc, &error.status().into());
                 return Ok(());
             }
         };
@@ -317,7 +317,7 @@ impl Connection {
                     Err(Refused::TooMany) => {
                         let under_way = self.ledger.line.under_way();
                         warn_with!(self.leave(), %proc, under_way, "too many pending requests");
-                        self.answer(received.tag, &Status::ERR_RESOURCE_BUSY.into());
+                        self.answer(received.tag, proc, &Status::ERR_RESOURCE_BUSY.into());
                     }
                     Err(Refused::Twice) => {
                         return Err(format!("it has two pending requests with number {id}"));
@@ -330,20 +330,14 @@ impl Connection {
                     Some(job) => self.shared.jobs.reply(job, &self.shared.server, context),
                     None => bare_job(proc, &self.shared.server).encode(context),
                 };
-                let payload = encoded.unwrap_or_else(|error| {
-                    warn_with!(
-                        self.leave(), %proc, %error, "cannot encode job data in the dialect of the process"
-                    );
-                    encode(context, &Status::ERR_PACK_FAILURE.into())
-                });
-                self.ledger.send(frame(received.tag, payload));
+                self.ledger.reply(received.tag, encoded, proc, || self.leave());
             }
             Task::Deregister(codes) => drop(self.end_registrations(&codes, turn).await?),
             Task::Distances(asked) => {
                 let reply = self.shared.distances.answer(asked).await;
-                self.answer(received.tag, &reply);
+                self.answer(received.tag, proc, &reply);
             }
-            Task::Refuse(status) => self.answer(received.tag, &status.into()),
+            Task::Refuse(status) => self.answer(received.tag, proc, &status.into()),
         }
         Ok(())
     }
@@ -369,8 +363,8 @@ impl Connection {
         if self.shared.inbox.send(event).await { Ok(()) } else { Err(String::new()) }
     }
 
-    fn answer(&self, tag: u32, reply: &Answer) {
-        self.ledger.send(frame(tag, encode(&self.ledger.context, reply)));
+    fn answer(&self, tag: u32, proc: &ProcId, reply: &Answer) {
+        self.ledger.reply(tag, reply.encode(&self.ledger.context), proc, || self.leave());
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
+use pmix_native::codec::CodecError;
 use pmix_native::conn::{ClientAnswer, Frame, Framing, ToolAnswer};
 use pmix_native::msg::{Context, IofDelivery, Push as NativePush, Reply as Answer};
 use pmix_types::job::JobData;
@@ -85,6 +86,38 @@ impl Ledger {
         });
     }
 
+    /// Sends a reply to `proc`, or a status that says why that is not possible. `leave` is called for permission to log that.
+    pub(super) fn reply(
+        &self,
+        tag: u32,
+        encoded: Result<Bytes, CodecError>,
+        proc: &ProcId,
+        leave: impl FnOnce() -> Option<LogLine>,
+    ) {
+        let status = match encoded {
+            Ok(payload) => {
+                let bytes = payload.len();
+                if let Some(failure) = self.line.refuses(bytes) {
+                    failure.status
+                } else if let Some(frame) = frame(tag, payload) {
+                    return self.send(frame);
+                } else {
+                    warn_with!(leave(), %proc, bytes, "a reply is too large to send");
+                    Status::ERR_OUT_OF_RESOURCE
+                }
+            }
+            Err(error) => {
+                warn_with!(leave(), %proc, %error, "cannot encode a reply in the dialect of the process");
+                Status::ERR_PACK_FAILURE
+            }
+        };
+        // each dialect has every status, and it is small
+        let status = Answer::from(status).encode(&self.context).ok();
+        if let Some(frame) = status.and_then(|payload| frame(tag, payload)) {
+            self.send(frame);
+        }
+    }
+
     /// Records an event registration of these codes. It replaces older ones that it covers: libraries contact the server for each
     /// handler with directives, but end a code only once, with the last handler for it.
     fn registered(&self, number: u64, codes: Vec<Status>) {
@@ -153,45 +186,40 @@ impl NativePeer {
         self.shared.door.line(self.origin.0)
     }
 
+    /// Sends an event or output.
+    fn send_push(&self, push: &NativePush, what: &str) {
+        match push.encode(&self.ledger.context) {
+            Ok(payload) => match frame(push.tag(), payload) {
+                Some(frame) => self.ledger.send(frame),
+                None => {
+                    warn_with!(self.leave(), proc = %self.proc, "dropped {what}: it is too large to send")
+                }
+            },
+            Err(error) => {
+                warn_with!(self.leave(), proc = %self.proc, %error, "cannot encode {what} in the dialect of the process");
+            }
+        }
+    }
+
     /// The native wire has no message about output that was left out, so that is logged.
     fn push_output(&self, registration: u64, output: Output) {
         let Some(own) = self.ledger.lock().pulls.get(&registration).copied() else { return };
         let lost = output.data.len();
         let mut delivery = IofDelivery::new(output.source, output.channels, output.data);
         (delivery.id, delivery.info) = (own, output.info);
-        let push = NativePush::Iof(delivery);
-        match push.encode(&self.ledger.context) {
-            Ok(payload) if lost == 0 || self.ledger.line.takes_pushes() => {
-                self.ledger.send(frame(push.tag(), payload));
-            }
-            Ok(_) => {
-                warn_with!(self.leave(), proc = %self.proc, bytes = lost, "dropped output: the process is not reading");
-            }
-            Err(error) => {
-                warn_with!(self.leave(), %error, "cannot encode output in the dialect of the process");
-            }
+        if lost == 0 || self.ledger.line.takes_pushes() {
+            self.send_push(&NativePush::Iof(delivery), "output");
+        } else {
+            warn_with!(self.leave(), proc = %self.proc, bytes = lost, "dropped output: the process is not reading");
         }
     }
 }
 
-/// Encodes a frame from the server.
-pub(super) fn frame(tag: u32, payload: Bytes) -> Bytes {
-    let mut sent = BytesMut::with_capacity(Framing::HEADER + payload.len());
-    match Framing::default().encode(&Frame { index: 0, tag, payload }, &mut sent) {
-        Ok(()) => sent.freeze(),
-        Err(error) => {
-            tracing::warn!(%error, "a message is too large to send");
-            Bytes::new()
-        }
-    }
-}
-
-/// Encodes a reply; sends `ERR_PACK_FAILURE` if that fails.
-pub(super) fn encode(context: &Context, reply: &Answer) -> Bytes {
-    reply.encode(context).unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot encode a reply in the dialect of the process");
-        Answer::from(Status::ERR_PACK_FAILURE).encode(context).unwrap_or_default()
-    })
+/// Encodes a frame from the server; `None` if the payload is larger than a frame may be.
+fn frame(tag: u32, payload: Bytes) -> Option<Bytes> {
+    let mut sent = BytesMut::new();
+    Framing::default().encode(&Frame { index: 0, tag, payload }, &mut sent).ok()?;
+    Some(sent.freeze())
 }
 
 impl Peer for NativePeer {
@@ -241,12 +269,8 @@ impl Peer for NativePeer {
             Ok(reply) => answer(&self.shared.server, self.ledger.context.client, reply, form),
             Err(failure) => failure.status.into(),
         };
-        let payload = encode(&self.ledger.context, &reply);
-        let payload = match self.ledger.line.refuses(payload.len()) {
-            Some(failure) => encode(&self.ledger.context, &failure.status.into()),
-            None => payload,
-        };
-        self.ledger.send(frame(tag, payload));
+        let encoded = reply.encode(&self.ledger.context);
+        self.ledger.reply(tag, encoded, &self.proc, || self.leave());
     }
 
     fn push(&mut self, push: Push) {
@@ -263,13 +287,7 @@ impl Peer for NativePeer {
             warn_with!(self.leave(), proc = %self.proc, "dropped an event: the process is not reading");
             return;
         }
-        let push = NativePush::Event(event);
-        match push.encode(&self.ledger.context) {
-            Ok(payload) => self.ledger.send(frame(push.tag(), payload)),
-            Err(error) => {
-                warn_with!(self.leave(), %error, "cannot encode an event in the dialect of the process");
-            }
-        }
+        self.send_push(&NativePush::Event(event), "an event");
     }
 }
 
@@ -284,7 +302,7 @@ impl Drop for NativePeer {
 mod tests {
     use std::time::Duration;
 
-    use pmix_native::msg::Request as Ask;
+    use pmix_native::msg::{Command, Request as Ask};
     use pmix_native::{Dialect, Encoding, Version};
     use pmix_types::{Event, Info, Nspace, Rank, Value};
 
@@ -375,6 +393,22 @@ mod tests {
         let (frames, bytes) = read(&line);
         assert!((501 + 5..501 + 10).contains(&frames), "{frames}");
         assert!((200 * LARGE..300 * LARGE).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn a_reply_that_is_too_large_or_has_no_form_in_the_dialect_is_answered_with_its_failure() {
+        let (peer, line) = peer();
+        let answered = |encoded| {
+            peer.ledger.reply(101, encoded, &proc(0), || peer.leave());
+            let (frame, _) = line.try_next().expect("an answer");
+            let frame = Framing::default().decode(&mut BytesMut::from(frame)).unwrap().unwrap();
+            assert_eq!(frame.tag, 101);
+            Answer::decode(&peer.ledger.context, Command::GET, &frame.payload).unwrap().status
+        };
+        let too_large = Bytes::from(vec![0; Framing::MAX_PAYLOAD + 1]);
+        assert_eq!(answered(Ok(too_large)), Status::ERR_OUT_OF_RESOURCE);
+        let failed = Answer::decode(&peer.ledger.context, Command::GET, &[]).unwrap_err();
+        assert_eq!(answered(Err(failed)), Status::ERR_PACK_FAILURE);
     }
 
     #[test]
