@@ -112,20 +112,36 @@ fn compressed_contents_are_bounded_for_the_whole_message() {
     let infos: Vec<_> = (0..8).map(|_| Info::dynamic(KeyName::new("z").unwrap(), zeros.clone())).collect();
     let bytes = commit(encoding, infos.into());
     assert!(bytes.len() < 100_000);
-    let Request::Commit(parts) = Request::decode(&context(encoding), &bytes).unwrap() else {
-        panic!("no commit")
-    };
-    let unread = parts[0].unread.clone().unwrap();
-    assert!(matches!(unread.problem, Problem::Expansion(_)), "{unread}");
-    // with room for it, it is read
-    let mut roomy = context(encoding);
-    roomy.limits = roomy.limits.with_expanded(64 << 20);
-    let Request::Commit(parts) = Request::decode(&roomy, &bytes).unwrap() else { panic!("no commit") };
-    assert_eq!(parts[0].unread, None);
+    let mut limited = context(encoding);
+    // half of it: a commit may take twice as much
+    limited.limits = limited.limits.with_expanded((32 << 20) - 1);
+    let error = Request::decode(&limited, &bytes).unwrap_err();
+    assert!(matches!(error.problem, Problem::Expansion(_)), "{error}");
+    limited.limits = limited.limits.with_expanded(32 << 20);
+    assert!(Request::decode(&limited, &bytes).is_ok());
 }
 
 #[test]
-fn an_unknown_type_in_a_commit_spoils_only_what_is_behind_it() {
+fn put_06_a_commit_expands_what_is_put_for_all_processes_in_both_of_its_parts() {
+    let pairs = (0..5).map(|number| KeyVal {
+        key: KeyName::new(format!("s{number}")).unwrap(),
+        value: Value::CompressedString(number.to_string().repeat(200_000)),
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let part = |scope| pmix_native::msg::CommitPart::new(scope, pairs.clone());
+    let request = Request::Commit(vec![part(Scope::LOCAL), part(Scope::REMOTE)]);
+    let mut context = context(Encoding::plain(Dialect::V41));
+    context.limits = context.limits.with_expanded(1 << 20);
+    assert_eq!(Request::decode(&context, &request.encode(&context).unwrap()).unwrap(), request);
+    let Request::Commit(mut parts) = request else { panic!("no commit") };
+    parts.push(parts[0].clone());
+    let bytes = Request::Commit(parts).encode(&context).unwrap();
+    let error = Request::decode(&context, &bytes).unwrap_err();
+    assert_eq!(error.status(), pmix_types::Status::ERR_OUT_OF_RESOURCE, "{error}");
+}
+
+#[test]
+fn put_06_a_commit_with_an_unknown_type_is_refused_whole() {
     let encoding = Encoding::plain(Dialect::V41);
     let pair = |key: &str, value| KeyVal { key: KeyName::new(key).unwrap(), value };
     let pairs =
@@ -135,13 +151,38 @@ fn an_unknown_type_in_a_commit_spoils_only_what_is_behind_it() {
     let two = bytes.windows(4).position(|window| window == b"two\0").unwrap();
     assert_eq!(bytes[two + 4], 12);
     bytes[two + 4] = 44;
-    let Request::Commit(parts) = Request::decode(&context(encoding), &bytes).unwrap() else {
-        panic!("no commit")
+    let error = Request::decode(&context(encoding), &bytes).unwrap_err();
+    assert_eq!(error.problem, Problem::UnknownType(pmix_types::DataType::from_raw(44)));
+}
+
+#[test]
+fn put_06_a_string_that_is_not_utf_8_comes_back_and_spoils_nothing_in_a_commit() {
+    let pair = |key: &str, value| KeyVal { key: KeyName::new(key).unwrap(), value };
+    let home: &[u8] = b"/home/ren\xe9";
+    let latin = |bytes: &'static [u8]| {
+        let array = vec![Value::DataType(pmix_types::DataType::STRING), Value::ByteObject(bytes.into())];
+        Value::from(pmix_types::DataArray::Value(array))
     };
-    assert_eq!(parts[0].pairs, pairs[..1]);
-    let unread = parts[0].unread.clone().unwrap();
-    assert_eq!(unread.problem, Problem::UnknownType(pmix_types::DataType::from_raw(44)));
-    assert_eq!((&parts[1].pairs, &parts[1].unread), (&pairs, &None));
+    for dialect in Dialect::ALL {
+        for encoding in [Encoding::plain(dialect), Encoding::described(dialect)] {
+            let pairs = vec![pair("dir", "/home/rene".into()), pair("next", 7u32.into())];
+            let part = pmix_native::msg::CommitPart::new(Scope::LOCAL, pairs);
+            let mut bytes = Request::Commit(vec![part]).encode(&context(encoding)).unwrap().to_vec();
+            let at = bytes.windows(home.len()).position(|window| window == b"/home/rene").unwrap();
+            bytes[at..at + home.len()].copy_from_slice(home);
+            let request = Request::decode(&context(encoding), &bytes).unwrap();
+            let Request::Commit(parts) = &request else { panic!("no commit") };
+            assert_eq!(parts[0].pairs, [pair("dir", latin(home)), pair("next", 7u32.into())]);
+            assert_eq!(request.encode(&context(encoding)).unwrap(), bytes, "C programs read the same bytes");
+        }
+    }
+    // a key must be text
+    let encoding = Encoding::plain(Dialect::V41);
+    let mut bytes = commit(encoding, Value::Uint8(1));
+    let at = bytes.windows(4).position(|window| window == b"bomb").unwrap();
+    bytes[at] = 0xe9;
+    let error = Request::decode(&context(encoding), &bytes).unwrap_err();
+    assert_eq!((&error.problem, error.status()), (&Problem::Utf8, pmix_types::Status::ERR_BAD_PARAM));
 }
 
 #[test]

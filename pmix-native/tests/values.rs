@@ -201,6 +201,7 @@ fn foreign() -> impl Strategy<Value = Value> {
             }
         ),
         disks.prop_map(|disks| carried(39, [vec![Value::DataType(DataType::from_raw(62))], disks].concat())),
+        bytes().prop_map(|bytes| carried(3, vec![Value::ByteObject([&bytes[..], b"\xe9"].concat().into())])),
         // not quite of the form of one, so an array like any other
         bytes().prop_map(|bytes| carried(31, vec![Value::ByteObject(bytes)])),
     ]

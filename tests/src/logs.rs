@@ -49,6 +49,12 @@ impl Logs {
         self.find(&[word]).is_none()
     }
 
+    /// How many lines have all of these words.
+    pub fn count_with(&self, words: &[&str]) -> usize {
+        let text = lines().text();
+        text[self.from..].lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
+    }
+
     fn find(&self, words: &[&str]) -> Option<String> {
         let text = lines().text();
         let mut found = text[self.from..].lines().filter(|line| words.iter().all(|word| line.contains(word)));

@@ -54,7 +54,7 @@ pub enum Problem {
     /// A number does not fit its type.
     #[error("number out of range for {0}")]
     Range(DataType),
-    /// A text is not UTF-8.
+    /// A text is not UTF-8, and it is not the string of a single value.
     #[error("text is not UTF-8")]
     Utf8,
     /// A text does not end with NUL, or its length is negative.
@@ -110,7 +110,7 @@ pmix_types::statuses! {
         Self::NotInDialect { .. } => Status::ERR_NOT_SUPPORTED,
         Self::Memory | Self::Expansion(_) => Status::ERR_OUT_OF_RESOURCE,
         Self::Unsuited(_) => Status::ERR_PACK_FAILURE,
-        Self::Nspace(_) | Self::Key(_) | Self::Command(_) => Status::ERR_BAD_PARAM,
+        Self::Nspace(_) | Self::Key(_) | Self::Utf8 | Self::Command(_) => Status::ERR_BAD_PARAM,
         _ => Status::ERR_UNPACK_FAILURE,
     };
 }

@@ -2,7 +2,7 @@
 
 use pmix_types::{DataArray, DataType, Value};
 
-use super::text::{read_text, write_text};
+use super::text::{read_compressed_text, read_text, read_text_bytes, write_text, write_text_bytes};
 use super::value::{read_body, write_body};
 use super::{CodecError, Kind, Problem, Reader, Writer, kind};
 
@@ -79,7 +79,7 @@ const NODE_STATS: DataType = DataType::from_raw(64);
 /// release of hwloc cannot be decoded, as it has no length.
 const TOPOLOGY_SUPPORT: u64 = 32;
 
-/// The fields of such a type; `None` for other types and for topologies, which have their own form.
+/// The fields of such a type; `None` for other types, and for topologies and strings, which have their own forms.
 const fn fields(data_type: DataType) -> Option<&'static [Field]> {
     Some(match data_type {
         kind::BUFFER => TYPE_BUFFER,
@@ -114,6 +114,7 @@ impl<'a> Record<'a> {
                     })
             }
             None if data_type == DataType::TOPO => topology(fields).is_some(),
+            None if data_type == DataType::STRING => string(fields).is_some(),
             None => false,
         };
         fits.then_some(Self { data_type, fields })
@@ -147,6 +148,14 @@ fn topology(fields: &[Value]) -> Option<(Option<&str>, &[u8])> {
     }
 }
 
+/// The bytes of a string that is not UTF-8.
+fn string(fields: &[Value]) -> Option<&[u8]> {
+    match fields {
+        [Value::ByteObject(bytes)] if std::str::from_utf8(bytes).is_err() => Some(bytes),
+        _ => None,
+    }
+}
+
 fn carried(data_type: DataType, fields: impl IntoIterator<Item = Value>) -> DataArray {
     DataArray::Value(std::iter::once(Value::DataType(data_type)).chain(fields).collect())
 }
@@ -165,6 +174,37 @@ pub(super) fn read(reader: &mut Reader<'_>, start: usize, data_type: DataType) -
         };
         Ok(carried(data_type, values).into())
     })
+}
+
+/// A string as a value.
+pub(super) fn read_string(reader: &mut Reader<'_>) -> Result<Value, CodecError> {
+    reader.charge::<Value>(1)?;
+    match read_text_bytes(reader)? {
+        Some(text) => text_value(reader, text.to_owned()),
+        None => Ok(Value::NullString),
+    }
+}
+
+/// A compressed string as a value.
+pub(super) fn read_compressed_string(reader: &mut Reader<'_>) -> Result<Value, CodecError> {
+    reader.charge::<Value>(1)?;
+    let text = read_compressed_text(reader)?;
+    Ok(match text_value(reader, text)? {
+        Value::String(text) => Value::CompressedString(text),
+        other => other,
+    })
+}
+
+/// A text, or an array if it is not UTF-8: programs in C read it as another one has written it.
+fn text_value(reader: &mut Reader<'_>, text: Vec<u8>) -> Result<Value, CodecError> {
+    match String::from_utf8(text) {
+        Ok(text) => Ok(Value::String(text)),
+        Err(error) => {
+            reader.charge::<Value>(2)?;
+            let bytes = Value::ByteObject(error.into_bytes().into());
+            Ok(carried(DataType::STRING, [bytes]).into())
+        }
+    }
 }
 
 fn read_field(reader: &mut Reader<'_>, field: Field) -> Result<Value, CodecError> {
@@ -216,6 +256,9 @@ impl Kind for kind::Topology {
 }
 
 pub(super) fn write(writer: &mut Writer, record: Record<'_>) -> Result<(), CodecError> {
+    if record.data_type == DataType::STRING {
+        return write_text_bytes(writer, string(record.fields));
+    }
     let Some(layout) = fields(record.data_type) else {
         let (text, support) = topology(record.fields).unwrap_or_default();
         write_text(writer, text)?;

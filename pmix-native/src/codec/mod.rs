@@ -39,7 +39,7 @@
 //!
 //! # Types without a variant
 //! Some types of the wire have no variant in [`Value`](pmix_types::Value): statistics, topologies, buffers,
-//! pointers and commands. Such a value is decoded as an array: its type as a
+//! pointers, commands, and strings that are not UTF-8. Such a value is decoded as an array: its type as a
 //! [`Value::DataType`](pmix_types::Value::DataType), followed by its fields. Such an array is encoded as the original value,
 //! so that a server can pass it on.
 

@@ -10,7 +10,8 @@ use crate::Encoding;
 pub struct Limits {
     /// Deepest nesting of values; never more than 255.
     pub depth: u8,
-    /// Most bytes to which all compressed contents of a message may expand.
+    /// Most bytes to which all compressed contents of a message may expand; twice as many for a commit, in which what is put for
+    /// all processes is twice.
     pub expanded: usize,
     /// Most bytes that the decoded values of a message may take, without texts and bytes, which take as much as on the wire. A
     /// value of one byte on the wire takes about forty bytes in memory.

@@ -44,7 +44,7 @@ kinds! {
     DataBuffer(Bytes) DATA_BUFFER, read_bytes, |w, bytes| write_bytes(w, bytes);
     CompressedString(String) COMPRESSED_STRING, read_compressed_string,
         |w, text| write_bytes(w, &compress::compress(text.as_bytes()));
-    CompressedByteObject(Bytes) COMPRESSED_BYTE_OBJECT, |r| Ok(read_compressed(r)?.1.into()),
+    CompressedByteObject(Bytes) COMPRESSED_BYTE_OBJECT, |r| Ok(read_compressed(r)?.into()),
         |w, bytes| write_bytes(w, &compress::compress(bytes));
     Regex(Bytes) REGEX, read_regex, write_regex;
 }
@@ -65,6 +65,13 @@ impl Kind for kind::Buffer {
 /// A text; `None` for NULL.
 pub(super) fn read_text<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, CodecError> {
     let start = reader.offset();
+    let text = read_text_bytes(reader)?.map(std::str::from_utf8).transpose();
+    text.or_else(|_| reader.problem(start, Problem::Utf8))
+}
+
+/// The bytes of a text, which may be none in UTF-8; `None` for NULL.
+pub(super) fn read_text_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, CodecError> {
+    let start = reader.offset();
     let length = i32::get(reader)?;
     if length == 0 {
         return Ok(None);
@@ -73,13 +80,14 @@ pub(super) fn read_text<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, 
     let Some((&0, text)) = reader.take(length)?.split_last() else {
         return reader.problem(start, Problem::Unterminated);
     };
-    match std::str::from_utf8(text) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => reader.problem(start, Problem::Utf8),
-    }
+    Ok(Some(text))
 }
 
 pub(super) fn write_text(writer: &mut Writer, text: Option<&str>) -> Result<(), CodecError> {
+    write_text_bytes(writer, text.map(str::as_bytes))
+}
+
+pub(super) fn write_text_bytes(writer: &mut Writer, text: Option<&[u8]>) -> Result<(), CodecError> {
     let Some(text) = text else {
         0i32.put(writer);
         return Ok(());
@@ -87,7 +95,7 @@ pub(super) fn write_text(writer: &mut Writer, text: Option<&str>) -> Result<(), 
     let length =
         i32::try_from(text.len() + 1).map_err(|_| Problem::Range(DataType::STRING).at(writer.len()))?;
     length.put(writer);
-    writer.bytes(text.as_bytes());
+    writer.bytes(text);
     writer.byte(0);
     Ok(())
 }
@@ -142,25 +150,31 @@ pub(super) fn write_bytes(writer: &mut Writer, bytes: &[u8]) -> Result<(), Codec
     Ok(())
 }
 
-fn read_compressed(reader: &mut Reader<'_>) -> Result<(usize, Vec<u8>), CodecError> {
+fn read_compressed(reader: &mut Reader<'_>) -> Result<Vec<u8>, CodecError> {
     let start = reader.offset();
     let packed = read_slice(reader)?;
     match compress::expand(packed, reader.limits().expanded) {
         Ok(expanded) => {
             reader.spend_expansion(expanded.len());
-            Ok((start, expanded))
+            Ok(expanded)
         }
         Err(problem) => reader.problem(start, problem),
     }
 }
 
 fn read_compressed_string(reader: &mut Reader<'_>) -> Result<String, CodecError> {
-    let (start, mut bytes) = read_compressed(reader)?;
+    let start = reader.offset();
+    String::from_utf8(read_compressed_text(reader)?).or_else(|_| reader.problem(start, Problem::Utf8))
+}
+
+/// The bytes of a compressed text, which may be none in UTF-8.
+pub(super) fn read_compressed_text(reader: &mut Reader<'_>) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = read_compressed(reader)?;
     // senders may or may not compress the NUL, too
     if bytes.last() == Some(&0) {
         bytes.pop();
     }
-    String::from_utf8(bytes).or_else(|_| reader.problem(start, Problem::Utf8))
+    Ok(bytes)
 }
 
 const PLAIN: u8 = 1;

@@ -11,8 +11,11 @@ use super::{CodecError, Kind, Problem, Reader, Writer, foreign, kind};
 pub(super) fn read_value(reader: &mut Reader<'_>) -> Result<Value, CodecError> {
     reader.nested(|reader| {
         let start = reader.offset();
-        let data_type = reader.data_type()?;
-        read_body(reader, start, data_type)
+        match reader.data_type()? {
+            DataType::STRING => foreign::read_string(reader),
+            DataType::COMPRESSED_STRING => foreign::read_compressed_string(reader),
+            data_type => read_body(reader, start, data_type),
+        }
     })
 }
 

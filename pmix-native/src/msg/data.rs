@@ -159,24 +159,12 @@ fn write_rank(outer: &Writer, data: &RankData) -> Result<Bytes, CodecError> {
 }
 
 /// Pairs up to the end of the buffer.
-fn read_pairs(reader: &mut Reader<'_>) -> Result<Vec<KeyVal>, CodecError> {
+pub(super) fn read_pairs(reader: &mut Reader<'_>) -> Result<Vec<KeyVal>, CodecError> {
     let mut pairs = Vec::new();
     while !reader.is_empty() {
         pairs.push(reader.item::<kind::KeyVal>()?);
     }
     Ok(pairs)
-}
-
-/// As [`read_pairs`], but keeps the pairs before an error.
-pub(super) fn read_some_pairs(reader: &mut Reader<'_>) -> (Vec<KeyVal>, Option<CodecError>) {
-    let mut pairs = Vec::new();
-    while !reader.is_empty() {
-        match reader.item::<kind::KeyVal>() {
-            Ok(pair) => pairs.push(pair),
-            Err(error) => return (pairs, Some(error)),
-        }
-    }
-    (pairs, None)
 }
 
 pub(super) fn write_pairs(writer: &mut Writer, pairs: &[KeyVal]) -> Result<(), CodecError> {

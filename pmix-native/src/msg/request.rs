@@ -5,7 +5,6 @@ use pmix_types::{
 };
 
 use super::Command;
-use crate::codec::CodecError;
 
 /// A request of a process to its server.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,8 +133,6 @@ request_structs! {
         /// Keys with their values.
         pub pairs: Vec<KeyVal>,
         ..
-        /// The error that ended the decoding of this part, if any. Not sent.
-        pub unread: Option<CodecError>,
     }
 
     /// Entry into a collective.

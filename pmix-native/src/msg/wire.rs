@@ -3,15 +3,13 @@
 use bytes::Bytes;
 use pmix_types::{Directives, KeyName, ProcId};
 
-use super::data::{read_some_pairs, write_pairs};
+use super::data::{read_pairs, write_pairs};
 use super::request::*;
 use super::{Command, Context};
 use crate::codec::{CodecError, Packed, Problem, Reader, Writer, kind};
 
 impl Request {
     /// Decodes a request.
-    ///
-    /// A commit of which only the first keys can be decoded is not an error, see [`CommitPart::unread`].
     ///
     /// # Errors
     /// [`CodecError`] if the payload is not a request. The connection remains usable; answer the request with
@@ -146,14 +144,16 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
 
 fn read_commit(context: &Context, reader: &mut Reader<'_>) -> Result<Vec<CommitPart>, CodecError> {
     let mut parts = Vec::new();
+    // what is put for all processes is in the parts of both scopes
+    let mut expanded = reader.limits().expanded.saturating_mul(2);
     while !reader.is_empty() {
         let scope = reader.item::<kind::Scope>()?;
         let packed = reader.item::<kind::Buffer>()?;
         let encoding = packed.encoding(context.encoding.dialect);
-        let mut inner = Reader::new(encoding, reader.limits(), &packed.bytes);
-        let (pairs, unread) = read_some_pairs(&mut inner);
+        let mut inner = Reader::new(encoding, reader.limits().with_expanded(expanded), &packed.bytes);
+        parts.push(CommitPart { scope, pairs: read_pairs(&mut inner)? });
         reader.adopt_limits(&inner);
-        parts.push(CommitPart { scope, pairs, unread });
+        expanded = inner.limits().expanded;
     }
     Ok(parts)
 }

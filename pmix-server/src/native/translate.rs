@@ -70,7 +70,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             request.procs = abort.procs;
             Task::Ask(Request::Abort(request), AnswerAs::Status)
         }
-        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(caller, parts)), AnswerAs::Status),
+        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(parts)), AnswerAs::Status),
         Ask::Fence(fence) => {
             let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
             enter.directives = fence.info;
@@ -244,13 +244,10 @@ fn plain(value: Value) -> Value {
 
 /// Combines the two parts of a commit: values for local and for remote processes. A value in both parts was put for all
 /// processes and is stored once. Reserved keys are dropped, as the C library drops them.
-fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
+fn entries(parts: Vec<CommitPart>) -> Vec<PutEntry> {
     let mut local = BTreeMap::new();
     let mut entries = Vec::new();
     for part in parts {
-        if let Some(error) = &part.unread {
-            tracing::warn!(%caller, scope = %part.scope, %error, "cannot decode the rest of a commit");
-        }
         for KeyVal { key, value } in part.pairs.into_iter().filter(|pair| !pair.key.is_reserved()) {
             let value = plain(value);
             match part.scope {

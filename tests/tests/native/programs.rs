@@ -119,6 +119,26 @@ fn evt_09_a_client_of_libpmix_5_keeps_its_default_handler_when_other_handlers_en
     default_handler(Peer::Libpmix5, &["one", "again", "filtered"]);
 }
 
+fn texts(library: Peer) {
+    let Some(client) = library.program("pmix_texts") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["-n", "2", client.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let large = (0..5).map(|number| format!("large{number} ok"));
+    let expected: Vec<_> = ["published ok", "latin ok"].map(str::to_owned).into_iter().chain(large).collect();
+    assert_eq!(out.lines().collect::<Vec<_>>(), expected, "{err}");
+}
+
+#[test]
+fn put_06_get_22_a_c_client_shares_texts_that_are_large_or_not_utf_8() {
+    texts(Peer::Libpmix);
+}
+
+#[test]
+fn put_06_get_22_a_client_of_libpmix_5_shares_texts_that_are_large_or_not_utf_8() {
+    texts(Peer::Libpmix5);
+}
+
 fn operations(library: Peer) {
     let Some(ops) = library.program("pmix_ops") else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -7,10 +7,10 @@ use pmix_client::{Client, Nspace, ProcId, Rank};
 use pmix_native::conn::{
     ClientAnswer, Connect, Frame, Framing, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
 };
-use pmix_native::msg::{Context, Publish, Reply, Request, Spawn};
+use pmix_native::msg::{CommitPart, Context, Get, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::{self, ClientConnected, HostError, ToolConnected};
-use pmix_server::types::{App, Directives, Info, Status, keys};
+use pmix_server::types::{App, Directives, Info, KeyVal, Scope, Status, Value, keys};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{
     Logs, NativeSession, TestNode, forged, native_connect, native_stream, native_user, noise,
@@ -157,7 +157,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
     publish.info = vec![Info::dynamic("placeholder0".parse().unwrap(), 1)].into();
     let publish = Request::Publish(publish).encode(&session.context).unwrap();
     let answer = session.ask_bytes(forged(&publish, "placeholder0", "x\u{1b}[2J\nforged")).await;
-    assert_eq!(answer, Reply::from(Status::ERR_UNPACK_FAILURE).encode(&session.context).unwrap());
+    assert_eq!(answer, Reply::from(Status::ERR_BAD_PARAM).encode(&session.context).unwrap());
     let line =
         logs.line_with(&["cannot decode a request", "a key must not contain a control character"]).await;
     assert!(!line.contains(char::is_control), "{line:?}");
@@ -328,7 +328,7 @@ async fn sec_03_what_a_process_has_asked_that_left_before_it_was_let_in_is_dropp
         drop(stream);
         leave.add_permits(1);
         if !at_once {
-            logs.line_with(&["refused a connection", "disconnected before it was let in"]).await;
+            logs.line_with(&["refused a connection", "disconnected before it was admitted"]).await;
         }
         node.until(|stats| stats.waiting == 0).await;
         // what comes after it is served, and nothing before
@@ -443,6 +443,34 @@ async fn a_request_that_cannot_be_read_is_answered_and_its_connection_stays() {
         assert_eq!(answer, Reply::from(status).encode(&session.context).unwrap());
     }
     logs.line_with(&["cannot decode a request", "other:2"]).await;
+    drop(session);
+    goes_on(&node, &clients).await;
+}
+
+#[tokio::test]
+async fn put_06_a_commit_that_cannot_be_read_is_refused_whole_and_the_log_has_few_lines_of_it() {
+    let (node, clients) = node().await;
+    let logs = Logs::start();
+    node.register(&other()).await;
+    let mut session = NativeSession::open(&node, Who::Client(other()), plain(), "4.2.2").await;
+    let pair = |key: &str, number: u16| KeyVal { key: key.parse().unwrap(), value: Value::Uint16(number) };
+    let parts = vec![CommitPart::new(Scope::GLOBAL, vec![pair("good", 1), pair("bad", 2)])];
+    let commit = Request::Commit(parts).encode(&session.context).unwrap();
+    let mut unknown = commit.to_vec();
+    // the type of the second value
+    let at = unknown.windows(4).position(|window| window == b"bad\0").unwrap() + 4;
+    unknown[at] = 44;
+    for _ in 0..1000 {
+        let answer = session.ask_bytes(unknown.clone()).await;
+        assert_eq!(answer, Reply::from(Status::ERR_UNKNOWN_DATA_TYPE).encode(&session.context).unwrap());
+    }
+    let lines = logs.count_with(&["cannot decode a request", "other:2"]);
+    assert!((1..100).contains(&lines), "{lines}");
+    let mut get = Get::new(other(), Some("good".parse().unwrap()));
+    get.info = Directives::new().with(&keys::IMMEDIATE, true);
+    assert_eq!(session.ask(&Request::Get(get.clone())).await.status, Status::ERR_NOT_FOUND);
+    session.ask_bytes(commit).await;
+    assert_eq!(session.ask(&Request::Get(get)).await.status, Status::SUCCESS);
     drop(session);
     goes_on(&node, &clients).await;
 }
