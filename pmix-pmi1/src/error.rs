@@ -12,14 +12,17 @@ pub enum Error {
     /// A spawn has more than [`MAX_SPAWN`] bytes.
     #[error("a spawn has more than {MAX_SPAWN} bytes")]
     LongSpawn,
-    /// A line is not text in UTF-8.
-    #[error("a line is not text in UTF-8")]
-    NotText,
+    /// A message has a line that is not UTF-8.
+    #[error("cmd={command}: received a line that is not valid UTF-8")]
+    NotText {
+        /// The name of the message.
+        command: Token,
+    },
     /// A line does not begin with a command.
     #[error("a line begins with {0:?} instead of cmd=NAME")]
     NoCommand(Excerpt),
     /// A line inside a spawn is not part of one.
-    #[error("a spawn has a line {0:?}")]
+    #[error("unexpected line {0:?} in a spawn request")]
     NotOfSpawn(Excerpt),
     /// A message lacks something.
     #[error("cmd={command} has no {key}")]
@@ -41,7 +44,7 @@ pub enum Error {
     },
     /// The text cannot be a value in a line.
     #[error(
-        "a value of a line is no longer than {MAX_LINE} bytes, and has no spaces, ends of lines or NUL bytes in it"
+        "a value must be shorter than {MAX_LINE} bytes and must not contain spaces, newlines or NUL bytes"
     )]
     NotAValue,
     /// An answer that is not known.
@@ -54,9 +57,10 @@ impl Error {
     /// next one begins.
     pub const fn command(&self) -> Option<&Token> {
         match self {
-            Self::Missing { command, .. } | Self::Invalid { command, .. } | Self::Unknown(command) => {
-                Some(command)
-            }
+            Self::NotText { command }
+            | Self::Missing { command, .. }
+            | Self::Invalid { command, .. }
+            | Self::Unknown(command) => Some(command),
             _ => None,
         }
     }

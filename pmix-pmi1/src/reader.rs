@@ -1,5 +1,8 @@
+use std::borrow::Cow;
+
 use bytes::BytesMut;
 
+use crate::pairs::Pairs;
 use crate::spawn::Partial;
 use crate::{Error, MAX_LINE, Request, Response};
 
@@ -23,9 +26,12 @@ impl Reader {
     /// [`Error`] if it is none.
     pub fn request(&mut self, arrived: &mut BytesMut) -> Result<Option<Request>, Error> {
         while let Some(line) = self.line(arrived)? {
-            let line = str::from_utf8(&line).map_err(|_| Error::NotText)?;
+            // what is not UTF-8 is replaced, so that the end of the message is found
+            let line = String::from_utf8_lossy(&line);
             if self.spawn.is_some() || line.starts_with("mcmd=") {
-                match self.spawn.get_or_insert_default().line(line) {
+                let spawn = self.spawn.get_or_insert_default();
+                spawn.is_garbled |= matches!(line, Cow::Owned(_));
+                match spawn.line(&line) {
                     Ok(None) => continue,
                     Ok(Some(spawn)) => {
                         self.spawn = None;
@@ -37,7 +43,14 @@ impl Reader {
                     }
                 }
             }
-            return Request::read(line).map(Some);
+            return match line {
+                Cow::Borrowed(line) => Request::read(line).map(Some),
+                Cow::Owned(line) => match Request::read(&line)? {
+                    // people read its message
+                    abort @ Request::Abort { .. } => Ok(Some(abort)),
+                    _ => Err(not_text(&line)),
+                },
+            };
         }
         Ok(None)
     }
@@ -48,7 +61,13 @@ impl Reader {
     /// [`Error`] if it is none.
     pub fn response(&mut self, arrived: &mut BytesMut) -> Result<Option<Response>, Error> {
         while let Some(line) = self.line(arrived)? {
-            self.lines.push(str::from_utf8(&line).map_err(|_| Error::NotText)?.to_owned());
+            match String::from_utf8_lossy(&line) {
+                Cow::Borrowed(line) => self.lines.push(line.to_owned()),
+                Cow::Owned(line) => {
+                    self.lines.clear();
+                    return Err(not_text(&line));
+                }
+            }
             let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
             let read = Response::read(&lines);
             if !matches!(read, Ok(None)) {
@@ -76,4 +95,9 @@ impl Reader {
             _ => Err(Error::LongLine),
         }
     }
+}
+
+/// The error of a line that was not UTF-8, which has been replaced in it.
+fn not_text(line: &str) -> Error {
+    Pairs::new(line).map_or_else(|error| error, |pairs| Error::NotText { command: pairs.name() })
 }

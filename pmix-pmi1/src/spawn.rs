@@ -98,6 +98,8 @@ pub(crate) struct Partial {
     ends: Vec<usize>,
     /// Whether the last block has begun and has not ended.
     is_open: bool,
+    /// Whether a line was not UTF-8.
+    pub(crate) is_garbled: bool,
 }
 
 impl Partial {
@@ -138,6 +140,9 @@ impl Partial {
     }
 
     fn finish(&self) -> Result<SpawnRequest, Error> {
+        if self.is_garbled {
+            return Err(Error::NotText { command: Token::of_line("spawn") });
+        }
         let mut begin = 0;
         let mut spawn = SpawnRequest::default();
         for end in &self.ends {

@@ -213,6 +213,37 @@ fn what_is_no_message_is_told_from_a_message_that_lacks_something() {
 }
 
 #[test]
+fn a_message_that_is_not_utf_8_is_refused_and_the_next_one_is_read() {
+    let garbled = [
+        (&b"cmd=put key=a value=caf\xe9\n"[..], "put"),
+        (b"cmd=publish_name service=\xe9 port=p\n", "publish_name"),
+        (b"mcmd=spawn\nnprocs=1\nexecname=a\narg1=\xe9\nargcnt=1\nendcmd\n", "spawn"),
+        // two blocks: the second one belongs to it
+        (
+            b"mcmd=spawn\nexecname=\xe9\ntotspawns=2\nspawnssofar=1\nendcmd\n\
+              mcmd=spawn\nexecname=b\ntotspawns=2\nspawnssofar=2\nendcmd\n",
+            "spawn",
+        ),
+    ];
+    for (garbled, command) in garbled {
+        let (mut reader, mut arrived) = (Reader::default(), BytesMut::from(garbled));
+        arrived.extend_from_slice(b"cmd=get key=a\n");
+        let error = reader.request(&mut arrived).unwrap_err();
+        assert_eq!(error.command().map(Token::as_str), Some(command), "{error}");
+        assert_eq!(reader.request(&mut arrived), Ok(Some(get("a"))));
+    }
+    let Ok(Some(Request::Abort { exit_code: 3, .. })) = read(b"cmd=abort exitcode=3 message=\xe9\n") else {
+        panic!("it aborts anyway")
+    };
+    let (mut reader, mut arrived) =
+        (Reader::default(), BytesMut::from(&b"cmd=my_kvsname kvsname=\xe9\n"[..]));
+    arrived.extend_from_slice(b"cmd=barrier_out\n");
+    let error = reader.response(&mut arrived).unwrap_err();
+    assert_eq!(error.command().map(Token::as_str), Some("my_kvsname"));
+    assert_eq!(reader.response(&mut arrived), Ok(Some(Response::BarrierOut)));
+}
+
+#[test]
 fn lines_and_spawns_have_a_limit() {
     let endless = [b'a'; MAX_LINE];
     assert_eq!(read(&endless), Err(Error::LongLine));

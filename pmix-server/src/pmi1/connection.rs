@@ -243,7 +243,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
             Ask::Spawn(spawn) => {
                 let ignored = translate::ignored(&spawn);
                 if !ignored.is_empty() {
-                    self.warn(&format!("keys of a spawn are ignored: {ignored}"));
+                    self.warn(&format!("ignoring unsupported MPI_Info keys in a spawn request: {ignored}"));
                 }
                 Response::Spawned(self.carry_out(translate::spawn(spawn)).await?.map(drop))
             }
@@ -404,10 +404,18 @@ fn refused(command: &str, reason: &str) -> Response {
     Response::Failed { command: Token::of_text(command), reason: Token::of_text(reason) }
 }
 
+/// The answer to a message that cannot be read. Text that is not UTF-8 comes from the program, which can go on if its operation
+/// fails.
 fn failed(error: &Error) -> Option<Response> {
-    let command = error.command()?;
-    Some(Response::Failed {
-        command: Token::of_text(command.as_str()),
-        reason: Token::of_text(&error.to_string()),
+    let (command, reason) = (error.command()?.as_str(), Token::of_text(&error.to_string()));
+    let is_of_program = matches!(error, Error::NotText { .. });
+    Some(match command {
+        "put" if is_of_program => Response::Put(Err(reason)),
+        "get" if is_of_program => Response::Value(Err(reason)),
+        "publish_name" if is_of_program => Response::Published(Err(reason)),
+        "unpublish_name" if is_of_program => Response::Unpublished(Err(reason)),
+        "lookup_name" if is_of_program => Response::Port(Err(reason)),
+        "spawn" if is_of_program => Response::Spawned(Err(reason)),
+        _ => Response::Failed { command: Token::of_text(command), reason },
     })
 }

@@ -50,7 +50,7 @@ impl<R: AsyncRead + Unpin> Reading<R> {
                 Ok(Some(request)) => return Ok(Ok(request)),
                 Ok(None) => {}
                 Err(error) if error.command().is_some() => return Ok(Err(error)),
-                Err(error) => return Err(End::Broken(format!("it broke the protocol: {error}"))),
+                Err(error) => return Err(End::Broken(format!("protocol error: {error}"))),
             }
             self.more().await?;
         }

@@ -29,7 +29,7 @@ pub(super) fn reason(failure: &Failure) -> Token {
 /// What is wrong with it, for the process.
 pub(super) fn key(key: &Token) -> Result<KeyName, Token> {
     if key.as_str().is_empty() || key.as_str().len() >= KEYLEN_MAX {
-        return Err(Token::of_text(&format!("a key has 1 to {} bytes", KEYLEN_MAX - 1)));
+        return Err(Token::of_text(&format!("invalid key length: 1 to {} bytes", KEYLEN_MAX - 1)));
     }
     name(Pmi1Wire::KEYS, key.as_str()).map_err(|error| Token::of_text(&error.to_string()))
 }
@@ -41,7 +41,7 @@ fn name(prefix: &str, key: &str) -> Result<KeyName, KeyNameError> {
 /// Stores a value: at once, so that other processes of the node find it, and everywhere after the next barrier.
 pub(super) fn put(key: KeyName, value: &Token) -> Result<Request, Token> {
     if value.as_str().len() >= VALLEN_MAX {
-        return Err(Token::of_text(&format!("a value has less than {VALLEN_MAX} bytes")));
+        return Err(Token::of_text(&format!("value too long: at most {} bytes", VALLEN_MAX - 1)));
     }
     Ok(Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key, value.as_str())]))
 }

@@ -41,7 +41,7 @@ async fn what_is_no_pmi_1_is_shown_out_while_the_job_goes_on() {
             session.say(&garbage).await;
             assert_eq!(session.answer().await, None);
         }
-        logs.line_with(&["closed a connection", "it broke the protocol"]).await;
+        logs.line_with(&["closed a connection", "protocol error"]).await;
         goes_on(&mut sessions).await;
     }
 }
@@ -94,6 +94,39 @@ async fn requests_that_lack_something_or_come_too_early_are_answered_by_failures
     let long = format!("cmd=put key=a value={}", "v".repeat(1024));
     assert!(matches!(sessions[0].line(&long).await, Response::Put(Err(_))));
     goes_on(&mut sessions).await;
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf_8_fails_with_its_request_and_the_connection_of_pmi_1_goes_on() {
+    let (_node, mut sessions) = node().await;
+    let block = |last: &[u8]| [b"mcmd=spawn\nnprocs=1\nexecname=true\n", last, b"endcmd\n"].concat();
+    let spawn = block(b"arg1=ren\xe9\nargcnt=1\n");
+    sessions[0].say(&spawn).await;
+    assert!(matches!(sessions[0].answer().await, Some(Response::Spawned(Err(_)))));
+    goes_on(&mut sessions).await;
+    let spawn =
+        [block(b"arg1=\xe9\nargcnt=1\ntotspawns=2\nspawnssofar=1\n"), block(b"totspawns=2\nspawnssofar=2\n")];
+    sessions[0].say(&spawn.concat()).await;
+    assert!(matches!(sessions[0].answer().await, Some(Response::Spawned(Err(_)))));
+    for (line, command) in [
+        (&b"cmd=put key=a value=\xe9\n"[..], "put"),
+        (b"cmd=get key=\xe9\n", "get"),
+        (b"cmd=publish_name service=\xe9 port=p\n", "publish"),
+        (b"cmd=lookup_name service=\xe9\n", "lookup"),
+        (b"cmd=unheard_of of=\xe9\n", "another"),
+    ] {
+        sessions[0].say(line).await;
+        let answer = sessions[0].answer().await.expect("an answer");
+        let is_due = match command {
+            "put" => matches!(answer, Response::Put(Err(_))),
+            "get" => matches!(answer, Response::Value(Err(_))),
+            "publish" => matches!(answer, Response::Published(Err(_))),
+            "lookup" => matches!(answer, Response::Port(Err(_))),
+            _ => matches!(answer, Response::Failed { .. }),
+        };
+        assert!(is_due, "{command}: {answer:?}");
+        goes_on(&mut sessions).await;
+    }
 }
 
 /// It costs what its socket holds, and one request at a time.
