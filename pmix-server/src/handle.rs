@@ -13,9 +13,10 @@ use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, change_environment};
+use tokio::sync::oneshot;
 
 use crate::door::Door;
-use crate::inbox::Inbox;
+use crate::inbox::{DriverEvent, Inbox, stopped};
 use crate::open_mpi;
 use crate::pmi1::{self, Pmi1Socket, inherit_pmi_fd};
 use crate::wire::NativeWire;
@@ -277,8 +278,14 @@ impl ServerHandle {
     /// As [`ServerHandle::register_nspace`].
     #[doc(alias = "PMIx_server_deregister_nspace")]
     pub async fn deregister_nspace(&self, nspace: &Nspace) -> Result<(), Failure> {
+        let (answer, answered) = oneshot::channel();
+        let call = HostCall::DeregisterNspace(nspace.clone());
+        if !self.inbox.send(DriverEvent::Call { call, answer }).await {
+            return Err(stopped());
+        }
+        // not before: if nobody waits for room in the inbox any more, the job goes on
         let _forgets = self.shared.pmi1.as_ref().map(|pmi1| pmi1.forgets(nspace));
-        self.call(HostCall::DeregisterNspace(nspace.clone())).await
+        answered.await.unwrap_or_else(|_| Err(stopped())).map(drop)
     }
 
     /// Registers a local process before it starts. A peer that connects as `proc` must have this user and group

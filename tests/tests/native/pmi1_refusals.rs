@@ -265,3 +265,21 @@ async fn reg_11_the_connection_and_the_number_of_a_process_at_the_port_end_with_
         logs.line_with(&["refused a connection", "there is no process with PMI_ID"]).await;
     }
 }
+
+#[tokio::test]
+async fn a_process_at_the_port_stays_if_the_end_of_its_job_is_given_up_before_it_is_asked_for() {
+    let (node, mut sessions) = node().await;
+    let (address, id) = port(&node, 2).await;
+    let mut third = Pmi1Session::at(&address).await;
+    third.line(&format!("cmd=initack pmiid={id}")).await;
+    assert_eq!(third.line("cmd=init pmi_version=1 pmi_subversion=1").await, INIT);
+    let nspace = node.job().nspace;
+    let mut gone = Box::pin(node.handle().deregister_nspace(&nspace));
+    // a task that has used its budget up must wait, as for a full inbox
+    while tokio::task::consume_budget().now_or_never().is_some() {}
+    assert!((&mut gone).now_or_never().is_none());
+    drop(gone);
+    tokio::task::yield_now().await;
+    third.put("third", "3").await;
+    assert_eq!(sessions[0].get("third").await.as_deref(), Some("3"));
+}
