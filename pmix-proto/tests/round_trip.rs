@@ -334,6 +334,27 @@ fn get_replies_take_a_job_that_is_encoded_already() {
 }
 
 #[test]
+fn get_20_a_number_that_is_equal_to_another_one_comes_back_with_its_own_sign() {
+    let zeros = [
+        [Value::Double(0.0), Value::Double(-0.0)],
+        [Value::Float(0.0), Value::Float(-0.0)],
+        [0.0, -0.0].map(|zero| DataArray::Double(vec![zero]).into()),
+    ];
+    for [zero, negative] in zeros {
+        let entry =
+            |key: &str, value: &Value| PutEntry::new(Scope::GLOBAL, key.try_into().unwrap(), value.clone());
+        let mut reply = GetReply::value(negative.clone());
+        let proc = ProcId::new("job-1".parse().unwrap(), Rank::from_raw(0));
+        let data = ProcData::new(proc, vec![entry("a", &zero), entry("b", &negative)]);
+        reply.modex = Arc::new(Modex::new(vec![data]));
+        let body = EncodedBody::get_reply(&reply, None);
+        let ServerBody::Reply(Reply::Get(received)) = server(&body, 3) else { panic!("no reply to a get") };
+        // both are equal, but not as texts
+        assert_eq!(format!("{:?}", received.value), format!("{:?}", reply.value));
+    }
+}
+
+#[test]
 fn a_value_that_comes_along_with_all_else_is_sent_once() {
     const LARGE: usize = 500_000;
     let entry = |key: &str, byte| {

@@ -75,16 +75,18 @@ fn clear_named(cleanup: &Cleanup, dir: &Path, kind: DirCleanup) -> io::Result<()
 
 /// Empties a directory as far as possible.
 fn clear(cleanup: &Cleanup, path: &Path, opened: OwnedFd, kind: DirCleanup, depth: usize) -> io::Result<()> {
-    for entry in Dir::read_from(&opened)? {
-        let entry = entry?;
+    for entry in Dir::read_from(&opened)?.flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             continue;
         }
         let below: PathBuf = path.join(name);
         let is_dir = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)?;
-        let removed = if is_dir {
+            .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        let removed = if let Err(error) = is_dir {
+            // somebody else may be removing files here, such as the cleanup of another process
+            Err(error.into())
+        } else if is_dir == Ok(true) {
             if kind.recursive && depth < MAX_DEPTH {
                 clear_below(cleanup, &opened, name, &below, kind, depth + 1)
             } else {
@@ -277,6 +279,23 @@ mod tests {
         while left(&root).contains(&"top/a") {
             assert!(begin.elapsed() < std::time::Duration::from_secs(20), "there is no place again");
             clean_up_as_user(cleanup.clone()).await;
+        }
+    }
+
+    #[test]
+    fn jct_03_those_who_clean_up_the_same_directory_leave_nothing() {
+        let (_scene, root, mut cleanup) = scene();
+        let top = root.join("top");
+        cleanup.dirs.insert(top.clone(), DirCleanup { recursive: true, ..DirCleanup::default() });
+        for _ in 0..20 {
+            fs::create_dir_all(top.join("sub")).unwrap();
+            (0..300).for_each(|number| fs::write(top.join(number.to_string()), "").unwrap());
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| clean_up(&cleanup));
+                }
+            });
+            assert!(!top.exists());
         }
     }
 }

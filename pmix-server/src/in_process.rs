@@ -54,7 +54,8 @@ pub struct InProcess {
     events: tokio::sync::Mutex<mpsc::Receiver<Event>>,
 }
 
-type Waiting = Arc<Mutex<HashMap<RequestId, oneshot::Sender<Result<Reply, Failure>>>>>;
+/// Pending requests; `None` once the server has closed the connection.
+type Waiting = Arc<Mutex<Option<HashMap<RequestId, oneshot::Sender<Result<Reply, Failure>>>>>>;
 
 impl ServerHandle {
     /// Connects a task of this program as a registered process, with this program's user and group.
@@ -86,7 +87,7 @@ impl ServerHandle {
         let conn = inbox.next_conn();
         let (admission, admitted) = oneshot::channel();
         let (events_in, events) = mpsc::channel(EVENTS);
-        let waiting = Waiting::default();
+        let waiting = Waiting::new(Mutex::new(Some(HashMap::new())));
         let peer = LocalPeer { admission: Some(admission), waiting: waiting.clone(), events: events_in };
         let cred = PeerCred {
             uid: rustix::process::geteuid().as_raw(),
@@ -118,7 +119,7 @@ impl InProcess {
     pub async fn request(&self, request: Request) -> Result<Reply, Failure> {
         let id = RequestId(self.next.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        lock(&self.waiting).insert(id, answer);
+        lock(&self.waiting).as_mut().ok_or_else(gone)?.insert(id, answer);
         let input = Input::Request { conn: self.conn, id, request };
         if !self.inbox.send(DriverEvent::Input(input)).await {
             return Err(gone());
@@ -193,7 +194,8 @@ impl Peer for LocalPeer {
     }
 
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
-        if let Some(answer) = lock(&self.waiting).remove(&id) {
+        let answer = lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&id));
+        if let Some(answer) = answer {
             // the caller may have stopped waiting
             let _ = answer.send(result);
         }
@@ -208,9 +210,9 @@ impl Peer for LocalPeer {
 }
 
 impl Drop for LocalPeer {
-    /// The server has stopped or closed the connection: all pending requests fail.
+    /// The server has stopped or closed the connection: all requests fail.
     fn drop(&mut self) {
-        lock(&self.waiting).clear();
+        lock(&self.waiting).take();
     }
 }
 

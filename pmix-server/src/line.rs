@@ -142,6 +142,11 @@ impl<M> Line<M> {
         self.lock().requests.len()
     }
 
+    /// Whether the request of this number is pending.
+    pub(crate) fn is_under_way(&self, id: u64) -> bool {
+        self.lock().requests.contains_key(&id)
+    }
+
     /// Records that a request has been answered.
     pub(crate) fn end(&self, id: u64) {
         let mut state = self.lock();

@@ -175,8 +175,10 @@ impl Plan {
 impl Ports {
     fn serve(self, plan: &Plan, driver: Driver, inbox: Inbox, events: mpsc::Receiver<DriverEvent>) {
         let Self { reactor, grpc, native, pmi1 } = self;
+        let reactor = Ends(Some(reactor));
         let (limits, identity) = (plan.limits, plan.server.clone());
-        reactor.block_on(async move {
+        let Some(running) = &reactor.0 else { return };
+        running.block_on(async move {
             let connections = TaskTracker::new();
             let accepting = tokio::spawn(grpc.accept(inbox.clone(), limits, connections.clone()));
             if let Some(port) = native {
@@ -197,5 +199,40 @@ impl Ports {
             let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;
         });
         // listeners and connections end with their runtime
+    }
+}
+
+/// A runtime that ends without waiting for what blocks: a file system may hang, and whoever stops the server must not.
+struct Ends(Option<Runtime>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_runtime_ends_though_something_blocks() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (release, released) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            drop(tokio::task::spawn_blocking(move || released.recv()));
+        });
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            drop(Ends(Some(runtime)));
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(release);
     }
 }

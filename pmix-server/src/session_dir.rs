@@ -123,10 +123,22 @@ impl SessionDir {
     }
 
     fn make_own(base: &Path, mode: u32, hostname: &str) -> Result<Self, SessionDirError> {
+        /// How many names may be taken before it is given up.
+        const MAX_TAKEN: u32 = 100;
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = base.join(format!("{hostname}.{}.{count}", std::process::id()));
-        DirBuilder::new().mode(mode).create(&path).map_err(SessionDirError::io(&path, "cannot create it"))?;
+        let next = || {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("{hostname}.{}.{count}", std::process::id()));
+            let made = DirBuilder::new().mode(mode).create(&path);
+            (path, made)
+        };
+        // the same name may be that of a process in another container, or of one that ended long ago
+        let is_taken = |made: &io::Result<()>| {
+            made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        };
+        let (path, made) =
+            (1..MAX_TAKEN).map(|_| next()).find(|(_, made)| !is_taken(made)).unwrap_or_else(next);
+        made.map_err(SessionDirError::io(&path, "cannot create it"))?;
         let lock = open_lock(&path.join(LOCK)).and_then(|lock| {
             lock.lock().map_err(SessionDirError::io(&path.join(LOCK), "cannot lock it"))?;
             let permissions = Permissions::from_mode(mode);
@@ -446,6 +458,22 @@ mod tests {
         assert!(second.path().exists());
         drop(second);
         assert!(!base(root.path()).exists());
+    }
+
+    #[test]
+    fn the_name_of_a_directory_that_is_there_already_is_not_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let first = create(root.path(), "n9", false).unwrap();
+        let name = first.path().file_name().unwrap().to_str().unwrap();
+        let (stem, number) = name.rsplit_once('.').unwrap();
+        let number: u32 = number.parse().unwrap();
+        // that of a server in another container, whose lock is held
+        let taken = base(root.path()).join(format!("{stem}.{}", number + 1));
+        fs::create_dir(&taken).unwrap();
+        let lock = open_lock(&taken.join(LOCK)).unwrap();
+        lock.lock().unwrap();
+        let others: Vec<_> = (0..3).map(|_| create(root.path(), "n9", false).unwrap()).collect();
+        assert!(others.iter().all(|other| other.path() != taken && other.path() != first.path()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{Get as NativeGet, Request as Ask};
 use pmix_native::{Dialect, Encoding};
 use pmix_proto::ServerBody;
+use pmix_proto::v1::ClientMessage;
 use pmix_server::NativeWire;
 use pmix_tests::{NativeSession, RawSession, TestNode, TestServer, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -357,7 +358,7 @@ async fn a_c_process_that_reads_slowly_gets_all_its_answers() {
 
 #[tokio::test]
 async fn who_has_two_requests_of_one_number_under_way_is_gone() {
-    let node = TestNode::start(2).await;
+    let node = TestNode::start(3).await;
     let client = node.client(0).await;
     let hello = Hello::new(Identity::Client(node.proc(1)), Pid(1));
     let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
@@ -367,5 +368,14 @@ async fn who_has_two_requests_of_one_number_under_way_is_gone() {
         pmix_proto::encode_request(7, &get).for_each(|message| session.outgoing.send(message).unwrap());
     }
     let error = within(client.get::<u32>(node.proc(1), "key")).await.unwrap_err();
+    assert!(error.to_string().contains("two pending requests with number 7"), "{error}");
+
+    // nor is a message that cannot be read answered in place of the other
+    let hello = Hello::new(Identity::Client(node.proc(2)), Pid(1));
+    let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
+    assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+    pmix_proto::encode_request(7, &get).for_each(|message| session.outgoing.send(message).unwrap());
+    session.outgoing.send(ClientMessage { id: 7, ..Default::default() }).unwrap();
+    let error = within(client.get::<u32>(node.proc(2), "key")).await.unwrap_err();
     assert!(error.to_string().contains("two pending requests with number 7"), "{error}");
 }

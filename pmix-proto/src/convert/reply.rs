@@ -9,6 +9,7 @@ use pmix_types::message::{
     QueryReply, Reply, SpawnReply, Welcome,
 };
 use pmix_types::{ProcId, Value};
+use prost::Message as _;
 
 use super::array::Element;
 use super::records::named;
@@ -105,11 +106,17 @@ pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1
 
 /// A GetReply with encoded job data. A value that is also in the modex is sent once.
 pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody {
-    let sent_along = |value: &Value| entries(&reply.modex).position(|entry| entry.value == *value);
+    let sent_along = |value: &Value| entries(&reply.modex).position(|entry| is_same(&entry.value, value));
     let value_at = reply.value.as_ref().and_then(sent_along).and_then(|place| u32::try_from(place).ok());
     let value = if value_at.is_some() { None } else { reply.value.to_form() };
     let reply = v1::GetReply { value, modex: modex::encode(&reply.modex), job, value_at };
     v1::ServerBody { body: Some(Body::Get(reply)) }
+}
+
+/// Whether two values are the same on the wire: equal numbers may differ there, which are 0.0 and -0.0.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let has_no_number = matches!(one, Value::String(_) | Value::ByteObject(_));
+    one == other && (has_no_number || one.to_form().encode_to_vec() == other.to_form().encode_to_vec())
 }
 
 fn entries(modex: &Modex) -> impl Iterator<Item = &PutEntry> {

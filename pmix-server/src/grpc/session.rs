@@ -276,7 +276,7 @@ impl Incoming {
                         );
                         Failure::new(Status::ERR_RESOURCE_BUSY, message)
                     }
-                    Err(Refused::Twice) => return format!("it has two pending requests with number {id}"),
+                    Err(Refused::Twice) => return twice(id),
                 },
                 Ok(Some(_)) => Failure::new(Status::ERR_NOT_SUPPORTED, "unknown kind of message"),
                 Err(error) if matches!(error.reason(), Reason::TooManyOpen { .. }) => {
@@ -284,6 +284,10 @@ impl Incoming {
                 }
                 Err(error) => Failure::new(error.status(), format!("the request cannot be read: {error}")),
             };
+            // to answer it would be taken for the answer to the other, which is still counted
+            if line.is_under_way(id) {
+                return twice(id);
+            }
             self.shared
                 .inbox
                 .send(DriverEvent::Refuse { conn, id: RequestId(id), failure: refused, turn })
@@ -291,4 +295,8 @@ impl Incoming {
             turn = line.turn().await;
         }
     }
+}
+
+fn twice(id: u64) -> String {
+    format!("it has two pending requests with number {id}")
 }

@@ -2,8 +2,8 @@
 
 use crate::rank_set::MAX_RANK;
 
-/// The ranks `first`, `first + step`, ... `count` of them, all valid. `step` is never 0, and 1 if there is
-/// only one rank.
+/// The ranks `first`, `first + step`, ... `count` of them, all valid. `step` is never 0 or `i32::MIN`, and 1 if
+/// there is only one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RankRun {
     pub(super) first: u32,
@@ -15,7 +15,7 @@ impl RankRun {
     /// The series, if all its ranks are valid.
     pub(super) fn new(first: u32, step: i32, count: u32) -> Option<Self> {
         let run = if count == 1 { Self::one(first) } else { Self { first, step, count } };
-        (count > 0 && step != 0 && run.is_valid_after(0)).then_some(run)
+        (count > 0 && step != 0 && step != i32::MIN && run.is_valid_after(0)).then_some(run)
     }
 
     pub(super) fn one(rank: u32) -> Self {
@@ -76,6 +76,8 @@ pub(super) fn push_rank(runs: &mut Vec<RankRun>, floor: usize, rank: u32) {
     };
     if open.count == 1 {
         let step = i32::try_from(i64::from(rank) - i64::from(open.first)).unwrap_or(0);
+        // its opposite is a step, too
+        let step = if step == i32::MIN { 0 } else { step };
         if step != 0 {
             (open.step, open.count) = (step, 2);
             return;
@@ -137,5 +139,16 @@ mod tests {
             assert!(run.is_unit());
             assert_eq!((run.first, run.last(), run.next()), (5, 5, 6));
         }
+    }
+
+    #[test]
+    fn ranks_as_far_apart_as_they_can_be_are_placed() {
+        let mut runs = Vec::new();
+        for rank in [1 << 31, 0] {
+            push_rank(&mut runs, 0, rank);
+        }
+        let all: Vec<_> = runs.iter().map(RankRun::ascending).map(|run| (run.first, run.count)).collect();
+        assert_eq!(all, [(1 << 31, 1), (0, 1)]);
+        assert_eq!(RankRun::new(1 << 31, i32::MIN, 2), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pmix_client::types::message::Failure;
+use pmix_client::types::message::{Failure, Fence, Request};
 use pmix_client::types::{App, DataRange, Event, Info, Pdata, Query, Status};
 use pmix_client::{Nspace, ProcId, Scope, keys};
 use pmix_host::{MemoryExchange, StandardHost};
@@ -306,4 +306,16 @@ async fn nobody_else_becomes_the_server() {
     assert_eq!(node.connect(&server).await.unwrap_err().status(), Status::ERR_NO_PERMISSIONS);
     let tool = within(Tool::builder().uri(node.handle().uri()).identity(server.clone()).connect()).await;
     assert_eq!(tool.unwrap_err().status(), Status::ERR_EXISTS);
+}
+
+#[tokio::test]
+async fn requests_of_a_process_in_this_program_fail_once_it_is_lost_or_its_job_has_ended() {
+    let node = TestNode::start(2).await;
+    let [lost, ended] = [0, 1].map(|rank| node.handle().connect_in_process(node.proc(rank)));
+    let (lost, ended) = (within(lost).await.unwrap(), within(ended).await.unwrap());
+    lost.lose().await;
+    let ask = || Request::Fence(Fence::default());
+    assert_eq!(within(lost.request(ask())).await.unwrap_err().status, Status::ERR_LOST_CONNECTION);
+    within(node.handle().deregister_nspace(&node.proc(1).nspace)).await.unwrap();
+    assert_eq!(within(ended.request(ask())).await.unwrap_err().status, Status::ERR_LOST_CONNECTION);
 }
