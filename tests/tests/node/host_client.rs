@@ -314,7 +314,7 @@ async fn requests_of_a_process_in_this_program_fail_once_it_is_lost_or_its_job_h
     let [lost, ended] = [0, 1].map(|rank| node.handle().connect_in_process(node.proc(rank)));
     let (lost, ended) = (within(lost).await.unwrap(), within(ended).await.unwrap());
     lost.lose().await;
-    let ask = || Request::Fence(Fence::default());
+    let ask = || Request::Fence(Fence::new(None));
     assert_eq!(within(lost.request(ask())).await.unwrap_err().status, Status::ERR_LOST_CONNECTION);
     within(node.handle().deregister_nspace(&node.proc(1).nspace)).await.unwrap();
     assert_eq!(within(ended.request(ask())).await.unwrap_err().status, Status::ERR_LOST_CONNECTION);
