@@ -149,9 +149,10 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     pmix_tool::log::to_stderr("warn");
     let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
-    let outcome = run(cli, &mut console).and_then(|code| {
-        console.out.flush()?;
-        Ok(code)
+    let outcome = run(cli, &mut console).and_then(|code| match console.out.flush() {
+        // its reader has gone, which does not change what became of a job
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
     });
     match outcome {
         Ok(code) => code,

@@ -28,14 +28,20 @@ pub(super) async fn run(
     let mut signals = Signals::receive()?;
     let mut report = Report::default();
     let outcome = follow(job, args, selection, console, (&mut signals, &mut report)).await;
+    let mut written = Ok(());
     if args.json {
         report.seconds = (!args.detach).then(|| begun.elapsed().as_secs_f64());
         if let Err(trouble) = &outcome {
             report.error = Some(trouble.to_string());
         }
-        console.json_line(&report)?;
+        written = console.json_line(&report);
     }
-    outcome
+    let code = outcome?;
+    match written.and_then(|()| console.out.flush()) {
+        Ok(()) => Ok(code),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::from(NO_READER)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn follow(

@@ -1,0 +1,283 @@
+//! A server whose host says what happens to jobs, and `pmix` beside it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pmix_server::host::{
+    Infos, IofPullRequest, JobControl, QueryRequest, QueryResults, Spawn, ToolConnected,
+};
+use pmix_server::{
+    Capabilities, HostError, HostModule, HostResult, Server, ServerHandle, Upcall, UpcallContext, async_trait,
+};
+use pmix_tool::types::{DataArray, DataRange, IofChannels, JOB_END, Value};
+use pmix_tool::{Directives, Event, Info, Nspace, ProcId, ProcInfo, Rank, Status, keys};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+/// Longer than anything takes here.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The job that runs, with a process of each of these ranks.
+pub(crate) const JOB: &str = "job";
+/// A job that has ended, and its exit code.
+pub(crate) const ENDED: (&str, i32) = ("ended", 6);
+/// What the host says if it refuses to control a job: it tries to write on a line of its own, in red.
+pub(crate) const REFUSAL: &str = "not today\npmix: \x1b[31mall is well";
+
+/// Starts nothing: what becomes of its jobs is for the test to say.
+#[derive(Clone)]
+pub(crate) struct Host {
+    handle: Arc<OnceLock<ServerHandle>>,
+    /// The requests that came, by name.
+    asked: Arc<Mutex<Vec<&'static str>>>,
+    /// A request of this name is answered no earlier than another one is named here.
+    held: watch::Sender<Option<&'static str>>,
+    ranks: u32,
+}
+
+impl Host {
+    fn new(ranks: u32) -> Self {
+        let (handle, asked) = Default::default();
+        Self { handle, asked, held: watch::Sender::new(None), ranks }
+    }
+
+    /// Notes a request, and waits while those of its name are held.
+    async fn begin(&self, request: &'static str) {
+        self.asked.lock().unwrap().push(request);
+        let mut held = self.held.subscribe();
+        held.wait_for(|held| *held != Some(request)).await.unwrap();
+    }
+
+    pub(crate) fn handle(&self) -> &ServerHandle {
+        self.handle.get().unwrap()
+    }
+
+    fn value(&self, key: &str, nspace: Option<&str>) -> Option<Value> {
+        if key == keys::QUERY_NAMESPACES.name() {
+            return Some(JOB.into());
+        }
+        if key == JOB_END.name() && nspace == Some(ENDED.0) {
+            return Some(DataArray::Info(vec![Info::new(&keys::EXIT_CODE, ENDED.1)]).into());
+        }
+        if key == keys::QUERY_PROC_TABLE.name() && nspace == Some(JOB) {
+            let row = |rank| ProcInfo::new(ProcId::new(nspace_of(JOB), Rank::from_raw(rank)));
+            return Some(DataArray::ProcInfo((0..self.ranks).map(row).collect()).into());
+        }
+        None
+    }
+}
+
+#[async_trait]
+impl HostModule for Host {
+    fn capabilities(&self) -> Capabilities {
+        [Upcall::ToolConnected, Upcall::Spawn, Upcall::Query, Upcall::IofPull, Upcall::JobControl]
+            .into_iter()
+            .collect()
+    }
+
+    fn started(&self, handle: &ServerHandle) {
+        self.handle.set(handle.clone()).unwrap();
+    }
+
+    async fn tool_connected(&self, cx: &UpcallContext, _: ToolConnected) -> HostResult<ProcId> {
+        self.begin("tool").await;
+        Ok(ProcId::new(nspace_of(&format!("tool.{}", cx.id)), Rank::from_raw(0)))
+    }
+
+    /// A job has the name of its program. One named `early` has ended before its spawn is answered.
+    async fn spawn(&self, _: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
+        self.begin("spawn").await;
+        let name = nspace_of(&req.apps[0].command);
+        if &*name == "early" {
+            let event = Event::new(Status::EVENT_JOB_END, ProcId::none()).with_range(DataRange::GLOBAL);
+            let event = event.with_info(Info::new(&keys::NSPACE.text(), &*name));
+            self.handle().notify_event(event.with_info(Info::new(&keys::EXIT_CODE, 3))).await.unwrap();
+        }
+        Ok(name)
+    }
+
+    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
+        self.begin("query").await;
+        let mut found = Vec::new();
+        for query in &req.queries {
+            let nspace: Option<String> = query.qualifiers.get(&keys::NSPACE.text()).ok().flatten();
+            for key in &query.keys {
+                let value = self.value(key, nspace.as_deref());
+                found.extend(value.map(|value| Info::dynamic(key.clone(), value)));
+            }
+        }
+        if found.is_empty() {
+            return Err(Status::ERR_NOT_FOUND.into());
+        }
+        Ok(QueryResults::complete(vec![Info::new(&keys::QUERY_RESULTS, DataArray::Info(found))]))
+    }
+
+    async fn iof_pull(&self, _: &UpcallContext, _: IofPullRequest) -> HostResult<()> {
+        self.begin("pull").await;
+        Ok(())
+    }
+
+    async fn job_control(&self, _: &UpcallContext, _: JobControl) -> HostResult<Infos> {
+        self.begin("control").await;
+        Err(HostError::new(Status::ERR_NO_PERMISSIONS, REFUSAL))
+    }
+}
+
+fn nspace_of(name: &str) -> Nspace {
+    name.parse().unwrap()
+}
+
+/// A server that runs while its runtime does.
+pub(crate) struct Rig {
+    pub(crate) root: TempDir,
+    pub(crate) host: Host,
+    server: Option<Server>,
+    runtime: Runtime,
+}
+
+impl Rig {
+    pub(crate) fn start() -> Self {
+        Self::with(2, Duration::from_secs(60))
+    }
+
+    /// With so many ranks in the job, and for a server of this patience.
+    pub(crate) fn with(ranks: u32, patience: Duration) -> Self {
+        let (root, host) = (tempfile::tempdir().unwrap(), Host::new(ranks));
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = Server::builder()
+            .host(host.clone())
+            .hostname("n0")
+            .patience(patience)
+            .session_root(root.path())
+            .tool_support(true);
+        let server = Some(runtime.block_on(server.start()).unwrap());
+        Self { root, host, server, runtime }
+    }
+
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.runtime.block_on(self.server.take().unwrap().stop());
+    }
+
+    /// Answers no request of this name from now on; without one, all.
+    pub(crate) fn hold(&self, request: Option<&'static str>) {
+        self.host.held.send_replace(request);
+    }
+
+    /// Waits until so many requests of this name have come.
+    pub(crate) fn until_asked(&self, request: &str, count: usize) {
+        until(request, || {
+            self.host.asked.lock().unwrap().iter().filter(|asked| **asked == request).count() >= count
+        });
+    }
+
+    /// A rank of the job writes this.
+    pub(crate) fn write(&self, text: impl Into<bytes::Bytes>) {
+        let source = ProcId::new(nspace_of(JOB), Rank::from_raw(0));
+        let (channel, info) = (IofChannels::STDOUT, Directives::new());
+        self.block_on(self.host.handle().iof_deliver(&source, channel, text.into(), info)).unwrap();
+    }
+
+    /// No output of the job is to come.
+    pub(crate) fn end_output(&self) {
+        let source = ProcId::wildcard(nspace_of(JOB));
+        let info = Directives::new().with(&keys::IOF_COMPLETE, true);
+        let channels = IofChannels::STDOUT | IofChannels::STDERR;
+        self.block_on(self.host.handle().iof_deliver(&source, channels, bytes::Bytes::new(), info)).unwrap();
+    }
+
+    /// Notifies tools of an event with a text.
+    pub(crate) fn tell(&self, code: Status, text: &str) {
+        let event = Event::new(code, ProcId::none()).with_range(DataRange::SESSION);
+        let event = event.with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, text));
+        self.block_on(self.host.handle().notify_event(event)).unwrap();
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmix"));
+        command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).env_remove("RUST_LOG");
+        command
+    }
+
+    pub(crate) fn pmix(&self, args: &[&str]) -> Running {
+        Running::start(self.command(args))
+    }
+
+    /// Its exit code if nobody reads what it writes.
+    pub(crate) fn without_reader(&self, args: &[&str]) -> Option<i32> {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        self.command(args).stdout(writer).status().unwrap().code()
+    }
+}
+
+/// A command that runs; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self { child, out: BufReader::new(out), err: BufReader::new(err) }
+    }
+
+    /// The next line that it prints; empty at the end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The next message.
+    pub(crate) fn message(&mut self) -> String {
+        let mut line = String::new();
+        self.err.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Its exit code, and what it has printed and told meanwhile.
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
+        until("the end", || !self.is_running());
+        let (mut out, mut err) = (Vec::new(), String::new());
+        self.out.read_to_end(&mut out).unwrap();
+        self.err.read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), String::from_utf8_lossy(&out).into_owned(), err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // it may have ended
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < DEADLINE, "{what} does not come");
+        thread::yield_now();
+    }
+}
