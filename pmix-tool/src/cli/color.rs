@@ -46,7 +46,7 @@ pub(super) fn painted(table: String) -> String {
     if is_on() { paint(&table) } else { table }
 }
 
-fn paint(table: &str) -> String {
+pub(super) fn paint(table: &str) -> String {
     let titles: Vec<char> = table.lines().next().unwrap_or_default().chars().collect();
     let title: Vec<char> = "STATE".chars().collect();
     let is_start = |at: &usize| *at == 0 || titles.get(at - 1) == Some(&' ');
@@ -91,7 +91,7 @@ const RED: u8 = 31;
 fn color(word: &str) -> Option<u8> {
     match word {
         "up" => return Some(GREEN),
-        "drains" | "paused" | "PAUSED" => return Some(YELLOW),
+        "draining" | "paused" | "PAUSED" => return Some(YELLOW),
         "dead" | "lost" => return Some(RED),
         _ => {}
     }

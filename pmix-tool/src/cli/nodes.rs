@@ -215,6 +215,7 @@ fn row(node: &SessionNode) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::color;
     use super::*;
 
     fn written(nodes: &[SessionNode], width: Option<usize>) -> String {
@@ -255,7 +256,9 @@ node n1 is lost: its connection has ended:\\nthe other side has not answered for
     fn a_node_that_is_to_leave_says_so() {
         let mut node = SessionNode::new("n2");
         node.drains = true;
-        assert_eq!(written(&[node], None), "NODE  STATE\nn2    draining\n");
+        let table = written(&[node], None);
+        assert_eq!(table, "NODE  STATE\nn2    draining\n");
+        assert_eq!(color::paint(&table), "NODE  STATE\nn2    \x1b[33mdraining\x1b[0m");
     }
 
     #[test]
