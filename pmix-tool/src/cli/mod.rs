@@ -218,10 +218,15 @@ fn json_line(report: &impl Serialize) -> io::Result<String> {
     Ok(escaped_json(&serde_json::to_string(&Versioned { schema: SCHEMA, report })?))
 }
 
+/// A message for people, in one line: servers and programs have a part in what it says.
+fn message(problem: &str) -> String {
+    format!("pmix: {}", escaped(&without_os_codes(problem)))
+}
+
 impl Console<'_> {
     fn complain(&mut self, problem: &str) {
         // a closed standard error is no reason to fail
-        let _ = writeln!(self.err, "pmix: {}", escaped(&without_os_codes(problem)));
+        let _ = writeln!(self.err, "{}", message(problem));
     }
 
     /// One object, which says which form of reports it has.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::selection::{Selection, finalize};
 use super::target::Target;
-use super::{Console, Trouble};
+use super::{Console, Trouble, message};
 
 /// Follows the output of running jobs or processes until they end
 ///
@@ -259,7 +259,7 @@ fn close(open: &mut BTreeMap<ProcId, IofChannels>, chunk: &OutputChunk) {
 
 /// Writes to standard error directly, as the output writer borrows the console.
 pub(super) fn complain(problem: &str) {
-    let _ = writeln!(io::stderr(), "pmix: {problem}");
+    let _ = writeln!(io::stderr(), "{}", message(problem));
 }
 
 impl From<Format> for OutputFormat {

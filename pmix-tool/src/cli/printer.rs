@@ -9,6 +9,8 @@ use std::thread;
 use pmix_tool::{OutputChunk, OutputFormat, OutputWriter};
 use tokio::sync::{mpsc, oneshot};
 
+use super::message;
+
 /// Items that wait for the reader; what comes before them is held, and dropped, by the subscription.
 const WAITING: usize = 16;
 
@@ -101,7 +103,7 @@ fn write(
         match item {
             Item::Chunk(chunk) => writer.write(&chunk)?,
             // a closed standard error is no reason to fail
-            Item::Note(note) => drop(writeln!(notes, "pmix: {note}")),
+            Item::Note(note) => drop(writeln!(notes, "{}", message(&note))),
         }
     }
     writer.finish()

@@ -4,3 +4,4 @@
 
 mod readers;
 mod rig;
+mod unanswered;
