@@ -137,6 +137,18 @@ async fn until_gone(pid: Pid) {
     .await;
 }
 
+#[tokio::test]
+async fn a_terminal_that_does_not_control_it_is_not_called_standard_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut script = Command::new("script");
+    script.env("PMIX_SERVER_TMPDIR", dir.path());
+    // in a session of its own, no terminal is its
+    let line = format!("setsid -w {} top </dev/null", program("pmix-tool", "pmix").display());
+    let (code, shown) = Terminal::open(script, &line, (80, 24)).end().await;
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.starts_with("pmix: top: cannot use the terminal: "), "{shown}");
+}
+
 #[test]
 fn without_a_terminal_another_command_is_named() {
     let dir = tempfile::tempdir().unwrap();

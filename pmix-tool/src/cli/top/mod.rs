@@ -102,7 +102,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         number = any(&mut signals) => return Ok(after(number)),
         begun = top.begin() => begun?,
     }
-    let screen = Screen::open()?;
+    let screen = Screen::open().map_err(unusable)?;
     let mut painter = Painter::start()?;
     let outcome = top.show(&mut signals, &mut painter).await;
     screen.close(painter).await;
@@ -195,7 +195,7 @@ impl Top {
                 number = any(signals) => return Ok(after(number)),
                 event = input.recv() => match event {
                     Some(Ok(event)) => {
-                        let page = draw::page(terminal.size()?.height);
+                        let page = draw::page(terminal.size().map_err(unusable)?.height);
                         if react(&mut self.model, &event, page) {
                             return Ok(ExitCode::SUCCESS);
                         }
@@ -303,6 +303,11 @@ fn react(model: &mut Model, event: &Event, page: usize) -> bool {
         _ => {}
     }
     false
+}
+
+/// Not standard output, which is a terminal, but the one that controls this process.
+fn unusable(error: io::Error) -> Trouble {
+    Trouble::Other(format!("top: cannot use the terminal: {error}"))
 }
 
 fn after(signal: i32) -> ExitCode {
