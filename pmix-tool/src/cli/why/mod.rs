@@ -87,9 +87,15 @@ pub(super) async fn run(mut args: Args, console: &mut Console<'_>) -> Result<Exi
         return record::run(&args.selection, file, console).await;
     }
     let candidates = args.selection.candidates()?;
-    let first = join_all(candidates.into_iter().map(|tool| attach(tool, &args.jobs))).await;
+    let mut observed = Vec::new();
+    for attached in join_all(candidates.into_iter().map(|tool| attach(tool, &args.jobs))).await {
+        match attached {
+            Ok(server) => observed.push(server),
+            Err(error) => tell(&error, console),
+        }
+    }
     sleep_until(Instant::now() + BETWEEN).await;
-    let mut observed = look_again(told(first, console), &args.jobs, console).await;
+    look_again(&mut observed, &args.jobs).await.iter().for_each(|error| tell(error, console));
     let has = |job: &&Nspace| observed.iter().any(|server| server.last.jobs.contains(job));
     let missing: Vec<_> = args.jobs.iter().filter(|job| !has(job)).collect();
     if !observed.is_empty() {
@@ -102,10 +108,13 @@ pub(super) async fn run(mut args: Args, console: &mut Console<'_>) -> Result<Exi
     while args.watch && !observed.iter().all(is_over) {
         due = (due + PERIOD).max(Instant::now() + BETWEEN);
         sleep_until(due).await;
-        observed = look_again(observed, &args.jobs, console).await;
-        if !observed.is_empty() {
+        let count = observed.len();
+        let errors = look_again(&mut observed, &args.jobs).await;
+        if errors.len() < count {
             args.print(&observed, false, console)?;
         }
+        // below the page, which begins on a cleared screen
+        errors.iter().for_each(|error| tell(error, console));
     }
     join_all(observed.into_iter().map(|server| finalize(server.tool))).await;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -118,35 +127,39 @@ async fn attach(builder: ToolBuilder, jobs: &[Nspace]) -> Result<Observed, Error
     Ok(Observed { tool, server, last, interval: Duration::ZERO })
 }
 
-/// All servers at once, so that one that hangs does not make the others' processor times too long.
-async fn look_again(servers: Vec<Observed>, jobs: &[Nspace], console: &mut Console<'_>) -> Vec<Observed> {
-    let looks = servers.into_iter().map(async |server| server.look(jobs).await);
-    told(join_all(looks).await, console)
+/// All servers at once, so that one that hangs does not make the others' processor times too long. Returns why some have not
+/// answered. Those are asked again, and their last reports stay, unless their connections are lost.
+async fn look_again(servers: &mut Vec<Observed>, jobs: &[Nspace]) -> Vec<Error> {
+    let looks = servers.iter_mut().map(|server| server.look(jobs));
+    let mut outcomes = join_all(looks).await.into_iter();
+    let mut errors = Vec::new();
+    servers.retain(|_| match outcomes.next() {
+        Some(Err(error)) => {
+            let stays = !error.is_lost_connection();
+            errors.push(error);
+            stays
+        }
+        _ => true,
+    });
+    errors
 }
 
-/// Those that have answered; of the others it is said why they have not.
-fn told(answers: Vec<Result<Observed, Error>>, console: &mut Console<'_>) -> Vec<Observed> {
-    let mut servers = Vec::new();
-    for answer in answers {
-        match answer {
-            Ok(server) => servers.push(server),
-            // its jobs have ended
-            Err(error) if error.is_server_stopped() => {}
-            Err(error) if error.is_timeout() => {
-                console.complain(&format!("{error}; pmix doctor says whether it is stopped"));
-            }
-            Err(error) => console.complain(&error.to_string()),
-        }
+/// Says why a server has not answered.
+fn tell(error: &Error, console: &mut Console<'_>) {
+    if error.is_timeout() {
+        console.complain(&format!("{error}; pmix doctor says whether it is stopped"));
+    } else if !error.is_server_stopped() {
+        console.complain(&error.to_string());
     }
-    servers
+    // the jobs of one that has stopped have ended
 }
 
 impl Observed {
-    async fn look(self, jobs: &[Nspace]) -> Result<Self, Error> {
-        let Self { tool, server, last, .. } = self;
-        let now = tool.why(jobs).await?;
-        let interval = now.interval(&last);
-        Ok(Self { tool, server, last: now.since(&last), interval })
+    async fn look(&mut self, jobs: &[Nspace]) -> Result<(), Error> {
+        let now = self.tool.why(jobs).await?;
+        self.interval = now.interval(&self.last);
+        self.last = now.since(&self.last);
+        Ok(())
     }
 }
 
