@@ -21,9 +21,14 @@ async fn started(dir: &Path) -> Running {
 
 /// `pmix top` in a terminal of 80 columns and 24 lines.
 fn open(dir: &Path) -> Terminal {
+    open_with(dir, "", 80)
+}
+
+fn open_with(dir: &Path, options: &str, columns: u16) -> Terminal {
     let mut script = Command::new("script");
     script.env("PMIX_SERVER_TMPDIR", dir);
-    Terminal::open(script, &format!("{} top", program("pmix-tool", "pmix").display()), (80, 24))
+    let line = format!("{} top{options}", program("pmix-tool", "pmix").display());
+    Terminal::open(script, &line, (columns, 24))
 }
 
 #[tokio::test]
@@ -64,6 +69,23 @@ async fn a_signal_ends_it_and_gives_the_terminal_back() {
         assert_eq!(code, Some(expected), "{rest:?}");
         assert!(rest.contains(GIVEN_BACK), "{rest:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_did_not_answer_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = started(dir.path()).await;
+    stop(job.pid()).await;
+    // which has room for the whole message
+    let mut top = open_with(dir.path(), " --timeout 1", 200);
+    top.until("has not answered within").await;
+    kill_process(Pid::from_raw(job.pid()).unwrap(), Signal::CONT).unwrap();
+    top.until(&format!(".{}", job.pid())).await;
+    // and the line of the message is written again: as a blank one
+    top.until("\u{1b}[23;1H").await;
+    top.press("q");
+    let (code, rest) = top.end().await;
+    assert_eq!(code, Some(0), "{rest:?}");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, palette: Palette) {
             Lines { columns: &columns, rows: &rows, selected, style: &style }.draw(frame, table, model);
         }
     }
-    if let Some(text) = &model.problem {
+    if let Some(text) = model.problems.last() {
         frame.render_widget(
             Paragraph::new(Span::styled(escaped(text).to_string(), palette.of(Color::Red))),
             problem,

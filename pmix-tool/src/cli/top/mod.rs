@@ -26,7 +26,7 @@ use super::refresh::Refresh;
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble, color};
 use draw::Palette;
-use model::{Model, Server, View};
+use model::{Model, Problems, Server, View};
 use screen::{Painter, Picture, Screen};
 
 /// How often servers are looked for that have started, and at least whether the terminal is there.
@@ -62,8 +62,8 @@ pub(super) struct Args {
 
 /// What is waited for.
 enum Happened {
-    /// A server was attached to, or not.
-    Attached(Result<Attached, Error>),
+    /// The server at this address was attached to, or not.
+    Attached(String, Result<Attached, Error>),
     /// The watch of the server of this number has news, or ends.
     News(usize, JobsWatch, Option<Result<JobsNews, Error>>),
 }
@@ -71,6 +71,7 @@ enum Happened {
 struct Attached {
     tool: Tool,
     name: String,
+    uri: String,
     watch: JobsWatch,
 }
 
@@ -81,7 +82,7 @@ struct Top {
     waiting: FuturesUnordered<BoxFuture<'static, Happened>>,
     /// By the number of the server; `None` for one that has ended.
     tools: Vec<Option<Tool>>,
-    /// Addresses of the servers that are there, each of which is attached to once, even if it refuses.
+    /// Addresses of the servers that are there and are attached to, are being attached to, or have refused.
     known: BTreeSet<String>,
     /// An answer that no picture has shown.
     news: Option<Refresh>,
@@ -132,13 +133,15 @@ impl Top {
     fn look(&mut self) {
         let servers = match Selection::live() {
             Ok(servers) => servers,
-            Err(error) => return self.model.problem = Some(error.to_string()),
+            Err(error) => return self.model.problems.tell(Problems::SEARCH, error.to_string()),
         };
+        self.model.problems.forget(Problems::SEARCH);
         self.known.retain(|uri| servers.iter().any(|server| server.uri == *uri));
         for server in servers {
-            if self.known.insert(server.uri.clone()) {
+            let uri = server.uri.clone();
+            if self.known.insert(uri.clone()) {
                 let attaching = self.attach(self.args.selection.builder().server(server));
-                self.waiting.push(Box::pin(async move { Happened::Attached(attaching.await) }));
+                self.waiting.push(Box::pin(async move { Happened::Attached(uri, attaching.await) }));
             }
         }
     }
@@ -147,15 +150,17 @@ impl Top {
         let (jobs, period) = (self.args.jobs.clone(), self.args.every);
         async move {
             let tool = builder.connect().await?;
-            let name = tool.server()?.proc_id().nspace.to_string();
+            let server = tool.server()?;
+            let (name, uri) = (server.proc_id().nspace.to_string(), server.uri().to_owned());
             let watch = tool.watch_jobs().only(jobs).period(period).usage().start().await?;
-            Ok(Attached { tool, name, watch })
+            Ok(Attached { tool, name, uri, watch })
         }
     }
 
     /// Gives a server the number of one that has ended, or a new one.
-    fn add(&mut self, Attached { tool, name, watch }: Attached) {
-        let server = Server { name, ..Server::default() };
+    fn add(&mut self, Attached { tool, name, uri, watch }: Attached) {
+        self.model.problems.keep(&self.known);
+        let server = Server { name, uri, ..Server::default() };
         let number = match self.tools.iter().position(Option::is_none) {
             Some(number) => number,
             None => {
@@ -230,42 +235,48 @@ impl Top {
     }
 
     /// The selected server has ended.
-    fn end(&mut self) -> Result<ExitCode, Trouble> {
-        match self.model.problem.take() {
+    fn end(&self) -> Result<ExitCode, Trouble> {
+        match self.model.problems.last() {
             None => Ok(ExitCode::SUCCESS),
-            Some(problem) => Err(Trouble::Other(problem)),
+            Some(problem) => Err(Trouble::Other(problem.to_owned())),
+        }
+    }
+
+    /// A server is not attached to. The next look tries it again, unless it has refused.
+    fn fails(&mut self, uri: &str, error: &Error) {
+        self.model.problems.tell(uri, error.to_string());
+        if error.is_timeout() || error.is_lost_connection() {
+            self.known.remove(uri);
         }
     }
 
     fn take(&mut self, happened: Happened) {
         let (number, watch, news) = match happened {
-            Happened::Attached(Ok(attached)) => return self.add(attached),
-            Happened::Attached(Err(error)) => return self.model.problem = Some(error.to_string()),
+            Happened::Attached(_, Ok(attached)) => return self.add(attached),
+            Happened::Attached(uri, Err(error)) => return self.fails(&uri, &error),
             Happened::News(number, watch, news) => (number, watch, news),
         };
         let Some(server) = self.model.servers.get_mut(number) else { return };
         match news {
             Some(Ok(_)) => {
                 // it answers again
-                if !self.args.selection.is_any() {
-                    self.model.problem = None;
-                }
+                self.model.problems.forget(&server.uri);
                 server.take(&watch);
                 self.news = Some(Refresh::of(&watch));
                 self.wait(number, watch);
             }
             // it is asked again
             Some(Err(error)) if error.is_timeout() => {
-                self.model.problem = Some(error.to_string());
+                self.model.problems.tell(&server.uri, error.to_string());
                 self.wait(number, watch);
             }
             Some(Err(error)) => {
-                *server = Server { is_gone: true, ..Server::default() };
+                let gone = Server { is_gone: true, ..Server::default() };
+                let Server { uri, .. } = std::mem::replace(server, gone);
                 match error.is_server_stopped() {
-                    false => self.model.problem = Some(error.to_string()),
                     // that its jobs have ended is no problem, and what went wrong before is over
-                    true if !self.args.selection.is_any() => self.model.problem = None,
-                    true => {}
+                    true => self.model.problems.forget(&uri),
+                    false => self.fails(&uri, &error),
                 }
                 // its connection ends with it
                 drop(self.tools.get_mut(number).and_then(Option::take));

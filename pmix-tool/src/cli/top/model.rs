@@ -1,6 +1,7 @@
 //! What is shown: jobs and ranks as they are told, in the order and with the selection that were chosen. No terminal.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,43 @@ pub(super) struct Model {
     /// The selected rank of the job that is open.
     pub(super) rank: Option<Rank>,
     pub(super) has_help: bool,
-    /// The last thing that went wrong.
-    pub(super) problem: Option<String>,
+    pub(super) problems: Problems,
+}
+
+/// What went wrong and is not over, the last thing last.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Vec<Problem>);
+
+#[derive(Debug)]
+struct Problem {
+    /// The address of a server, or [`Problems::SEARCH`].
+    source: String,
+    text: String,
+}
+
+impl Problems {
+    /// Not of a server, but of the search for servers.
+    pub(super) const SEARCH: &str = "";
+
+    /// Takes the place of what was told of this source.
+    pub(super) fn tell(&mut self, source: &str, text: String) {
+        self.forget(source);
+        self.0.push(Problem { source: source.to_owned(), text });
+    }
+
+    /// It is over.
+    pub(super) fn forget(&mut self, source: &str) {
+        self.0.retain(|problem| problem.source != source);
+    }
+
+    /// Of other servers, nothing is told any more.
+    pub(super) fn keep(&mut self, servers: &BTreeSet<String>) {
+        self.0.retain(|problem| servers.contains(&problem.source));
+    }
+
+    pub(super) fn last(&self) -> Option<&str> {
+        self.0.last().map(|problem| &*problem.text)
+    }
 }
 
 /// A job, and the number of its server.
@@ -49,6 +85,8 @@ pub(super) enum Sort {
 #[derive(Debug, Default)]
 pub(super) struct Server {
     pub(super) name: String,
+    /// Its address.
+    pub(super) uri: String,
     pub(super) jobs: Jobs,
     pub(super) usage: Option<Arc<Usage>>,
     /// The answer before.

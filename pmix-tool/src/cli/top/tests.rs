@@ -11,7 +11,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::draw::{self, Palette};
-use super::model::{Model, Server, Sort, View};
+use super::model::{Model, Problems, Server, Sort, View};
 use super::react;
 
 fn proc(nspace: &str, rank: u32) -> ProcId {
@@ -54,6 +54,7 @@ fn model() -> Model {
     let began = Instant::now();
     let server = Server {
         name: "n0.4711".into(),
+        uri: "uri".into(),
         jobs,
         usage: Some(usage(began, 2)),
         earlier: Some(usage(began, 1)),
@@ -210,7 +211,7 @@ fn keys_are_explained_and_a_job_that_has_ended_is_said_to_have() {
     model.servers[0].jobs = Jobs::new();
     let over = picture(&model, (80, 24));
     assert!(over.starts_with("pmix top: n0.4711.post-processing-of-results: has ended\n"), "{over}");
-    model.problem = Some("server n0.4711 did not answer\n\u{1b}[2J".into());
+    model.problems.tell("uri", "server n0.4711 did not answer\n\u{1b}[2J".into());
     let told = picture(&model, (80, 24));
     assert!(told.contains("\nserver n0.4711 did not answer\\n\\u{1b}[2J\n"), "{told}");
     let quits =
@@ -218,6 +219,19 @@ fn keys_are_explained_and_a_job_that_has_ended_is_said_to_have() {
     assert!(quits(&mut model, KeyCode::Char('q'), KeyModifiers::NONE));
     assert!(quits(&mut model, KeyCode::Char('c'), KeyModifiers::CONTROL));
     assert!(!quits(&mut model, KeyCode::Char('c'), KeyModifiers::NONE));
+}
+
+#[test]
+fn a_problem_of_a_server_is_shown_until_that_one_answers() {
+    let mut problems = Problems::default();
+    problems.tell("a", "a is slow".into());
+    problems.tell("b", "b is slow".into());
+    problems.tell("a", "a is lost".into());
+    assert_eq!(problems.last(), Some("a is lost"));
+    problems.forget("a");
+    assert_eq!(problems.last(), Some("b is slow"));
+    problems.keep(&["c".into()].into());
+    assert_eq!(problems.last(), None);
 }
 
 #[test]
