@@ -16,6 +16,7 @@ use pmix_tool::{
 };
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep_until};
 
 /// Starts nothing: what becomes of its jobs is for the test to say.
 #[derive(Clone, Default)]
@@ -42,11 +43,13 @@ impl HostModule for Host {
         Ok(ProcId::new(nspace(&format!("tool.{}", cx.id)), Rank::from_raw(0)))
     }
 
-    /// A job has the name of its program. One named `early` has ended before its spawn is answered.
+    /// A job has the name of its program. One named `early` has ended before its spawn is answered, and one named `slow` takes a
+    /// while to start.
     async fn spawn(&self, _: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         let name = req.apps[0].command.clone();
         match &*name {
             "early" => self.tell_end(&name, 3).await,
+            "slow" => sleep_until(Instant::now() + Duration::from_millis(700)).await,
             _ => self.running.lock().unwrap().push(name.clone()),
         }
         Ok(nspace(&name))
@@ -152,6 +155,20 @@ fn the_end_of_a_job_that_ends_before_its_spawn_is_answered_is_known() {
         let mut job = within(submitter.submit(app, Directives::new(), IofChannels::NONE)).await.unwrap();
         assert_eq!(exit_code(next(&mut job).await), 3);
         assert!(within(job.next()).await.is_none());
+    });
+}
+
+/// A server counts whole seconds, and from a later time on.
+#[test]
+fn a_job_that_the_server_still_starts_in_time_is_followed() {
+    let rig = Rig::start();
+    rig.of_tool.block_on(async {
+        let limit = Duration::from_millis(500);
+        let tool = Tool::builder().session_root(rig.root.path()).timeout(limit);
+        let submitter = within(within(tool.connect()).await.unwrap().submitter()).await.unwrap();
+        let app = vec![App::new("slow", 1)];
+        let job = within(submitter.submit(app, Directives::new(), IofChannels::NONE)).await.unwrap();
+        assert_eq!(&**job.nspace(), "slow");
     });
 }
 

@@ -152,12 +152,13 @@ impl Submitter {
     /// [`SubmittedJob::next`] instead of its usual destination; with [`IofChannels::NONE`], none is forwarded. This method
     /// sets `NOTIFY_COMPLETION`, `FWD_STDOUT` and `FWD_STDERR` accordingly, and `EVENT_SILENT_TERMINATION` has no effect.
     /// Without the directive `TIMEOUT`, the limit
-    /// of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout) is that of the start: the server ends a job that has not started
-    /// by then.
+    /// of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout), in whole seconds, is that of the start: the server ends a job that
+    /// has not started by then, and its answer is awaited for a few seconds more.
     ///
     /// # Errors
-    /// Those of [`Client::spawn`] and [`Client::pull_output`], as [`Error::Client`], and [`Error::Timeout`] when the tool's limit
-    /// has passed. No job is left running, unless its output cannot be pulled and the server does not answer any more.
+    /// Those of [`Client::spawn`] and [`Client::pull_output`], as [`Error::Client`], such as `ERR_TIMEOUT` when that limit has passed,
+    /// and [`Error::Timeout`] if the output is not pulled within the tool's limit. No job is left running, unless the server does
+    /// not answer any more.
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the job is started, and nobody follows it.
@@ -184,11 +185,11 @@ impl Submitter {
         let mut spawn = shared.client.spawn(apps).directives(directives).notify_completion();
         if let Some(limit) = shared.tool.servers().limit().filter(|_| !has_limit) {
             let whole = limit.as_secs().saturating_add(u64::from(limit.subsec_nanos() > 0));
-            // beyond what the attribute can express, the tool's own clock is enough
             spawn = spawn.timeout(Duration::from_secs(whole.min(i32::MAX as u64)));
         }
         let under_way = UnderWay::begin(shared);
-        let nspace = shared.tool.within_limit("spawn", spawn).await?;
+        // not by the tool's clock, which the server's is behind: a job that starts in between would be followed by nobody
+        let nspace = spawn.await?;
         let ended = under_way.started(nspace.clone());
         let mut job = SubmittedJob {
             shared: Arc::clone(shared),
