@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::output::{Follower, complain, missing};
 use super::printer::{Item, Printer};
-use super::selection::{Selection, finalize};
+use super::selection::{Selection, leave};
 use super::signals::{Received, Signals};
 use super::target::Target;
 use super::{Console, Trouble};
@@ -65,16 +65,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let mut signals = Signals::receive()?;
-    let Target(proc) = args.target;
-    let found = args.selection.find(std::slice::from_ref(&proc.nspace), console).await?;
-    let Some((tool, _)) = found.servers.into_iter().next() else { return Ok(ExitCode::FAILURE) };
-    let channels = IofChannels::STDOUT | IofChannels::STDERR;
+    let Target(proc) = &args.target;
+    let started = tokio::select! {
+        started = start(proc, &args.selection, console) => started?,
+        // its server may hang
+        _ = signals.interrupted() => return Ok(ExitCode::SUCCESS),
+    };
+    let Some((tool, output)) = started else { return Ok(ExitCode::FAILURE) };
     let mut attached = Attached {
-        output: Follower::start(&tool, BTreeSet::from([proc.clone()]), channels, false).await?,
+        output,
         printer: Printer::start(OutputFormat::default().rank(args.rank), false)?,
         acts: FuturesUnordered::new(),
         passes_signals: args.signals,
-        proc,
+        proc: proc.clone(),
     };
     if args.stdin || io::stdin().is_terminal() {
         let reader = attached.reader();
@@ -87,10 +90,23 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         // the reader takes its time
         _ = signals.interrupted() => Ok(()),
     };
-    finalize(tool).await;
+    leave(tool).await;
     outcome?;
     written?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Follows the output of a process, or of a job; `None` if no server runs it, which has been said.
+async fn start(
+    proc: &ProcId,
+    selection: &Selection,
+    console: &mut Console<'_>,
+) -> Result<Option<(Tool, Follower)>, Error> {
+    let found = selection.find(std::slice::from_ref(&proc.nspace), console).await?;
+    let Some((tool, _)) = found.servers.into_iter().next() else { return Ok(None) };
+    let channels = IofChannels::STDOUT | IofChannels::STDERR;
+    let output = Follower::start(&tool, BTreeSet::from([proc.clone()]), channels, false).await?;
+    Ok(Some((tool, output)))
 }
 
 struct Attached {

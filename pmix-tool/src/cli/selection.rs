@@ -8,6 +8,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
 use pmix_tool::{Error, ServerInfo, Tool, ToolBuilder, discover, system_server};
+use tokio::time::timeout;
 
 use super::{Console, Trouble};
 
@@ -25,6 +26,9 @@ pub(super) struct Selection {
 
 /// How long a server may take if the command line does not say.
 const PATIENCE: u32 = 30;
+
+/// How long a server may take when its user wants to leave.
+const LEAVING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
@@ -176,6 +180,11 @@ pub(super) async fn finalize(tool: Tool) {
     if let Err(error) = tool.finalize().await {
         tracing::debug!(%error, "finalize failed");
     }
+}
+
+/// The same to a server that may hang.
+pub(super) async fn leave(tool: Tool) {
+    let _ = timeout(LEAVING, finalize(tool)).await;
 }
 
 /// A tool attached to a server, and the jobs that run there.

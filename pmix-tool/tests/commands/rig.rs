@@ -1,7 +1,8 @@
 //! A server whose host says what happens to jobs, and `pmix` beside it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use pmix_server::host::{
 use pmix_server::{
     Capabilities, HostError, HostModule, HostResult, Server, ServerHandle, Upcall, UpcallContext, async_trait,
 };
+use pmix_tool::types::job::JobSpec;
 use pmix_tool::types::{DataArray, DataRange, IofChannels, JOB_END, Value};
 use pmix_tool::{Directives, Event, Info, Nspace, ProcId, ProcInfo, Rank, Status, keys};
 use rustix::process::{Pid, Signal, kill_process};
@@ -155,8 +157,10 @@ impl Rig {
             .patience(patience)
             .session_root(root.path())
             .tool_support(true);
-        let server = Some(runtime.block_on(server.start()).unwrap());
-        Self { root, host, server, runtime }
+        let server = runtime.block_on(server.start()).unwrap();
+        let spec = JobSpec::new(nspace_of(JOB)).node_map(["n0"]).unwrap().ranks_block(1, ranks).unwrap();
+        runtime.block_on(server.handle().register_nspace(spec)).unwrap();
+        Self { root, host, server: Some(server), runtime }
     }
 
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -222,29 +226,26 @@ impl Rig {
 /// A command that runs; killed when dropped.
 pub(crate) struct Running {
     child: Child,
-    pub(crate) out: BufReader<ChildStdout>,
-    err: BufReader<ChildStderr>,
+    out: Lines,
+    err: Lines,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Self { child, out: BufReader::new(out), err: BufReader::new(err) }
+        let out = Lines::Unread(Box::new(child.stdout.take().unwrap()));
+        let err = Lines::Unread(Box::new(child.stderr.take().unwrap()));
+        Self { child, out, err }
     }
 
-    /// The next line that it prints; empty at the end.
+    /// The next line that it prints, empty at the end. Nothing is read before the first call.
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        line
+        self.out.next()
     }
 
     /// The next message.
     pub(crate) fn message(&mut self) -> String {
-        let mut line = String::new();
-        self.err.read_line(&mut line).unwrap();
-        line
+        self.err.next()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -252,17 +253,12 @@ impl Running {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
     /// Its exit code, and what it has printed and told meanwhile.
     pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
-        until("the end", || !self.is_running());
-        let (mut out, mut err) = (Vec::new(), String::new());
-        self.out.read_to_end(&mut out).unwrap();
-        self.err.read_to_string(&mut err).unwrap();
-        (self.child.wait().unwrap().code(), String::from_utf8_lossy(&out).into_owned(), err)
+        self.out.read();
+        let (err, out) = (self.err.rest(), self.out.rest());
+        until("the end", || self.child.try_wait().unwrap().is_some());
+        (self.child.wait().unwrap().code(), out, err)
     }
 }
 
@@ -271,6 +267,52 @@ impl Drop for Running {
         // it may have ended
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What comes out of a pipe.
+enum Lines {
+    Unread(Box<dyn Read + Send>),
+    Read(mpsc::Receiver<String>),
+}
+
+impl Lines {
+    /// Has a thread read them.
+    fn read(&mut self) -> &mpsc::Receiver<String> {
+        if let Self::Unread(pipe) = self {
+            let (lines, received) = mpsc::channel();
+            let mut pipe = BufReader::new(std::mem::replace(pipe, Box::new(std::io::empty())));
+            thread::spawn(move || {
+                let mut line = Vec::new();
+                while pipe.read_until(b'\n', &mut line).unwrap() > 0 {
+                    // a test that has failed reads no more
+                    let _ = lines.send(String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned());
+                }
+            });
+            *self = Self::Read(received);
+        }
+        match self {
+            Self::Read(lines) => lines,
+            Self::Unread(_) => unreachable!("it has been replaced"),
+        }
+    }
+
+    fn next(&mut self) -> String {
+        match self.read().recv_timeout(DEADLINE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(RecvTimeoutError::Timeout) => panic!("no line comes"),
+        }
+    }
+
+    fn rest(&mut self) -> String {
+        let mut all = String::new();
+        loop {
+            match self.next() {
+                line if line.is_empty() => return all,
+                line => all += &line,
+            }
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::rig::{JOB, Rig};
 fn what_a_server_says_is_one_line_and_controls_no_terminal() {
     let rig = Rig::start();
     let mut attach = rig.pmix(&["attach", JOB, "--signals"]);
-    rig.until_asked("pull", 1);
+    rig.write("a line\n");
+    assert_eq!(attach.line(), "a line\n");
     attach.signal(Signal::USR1);
     let message = attach.message();
     let expected =
@@ -31,4 +32,42 @@ fn pmix_why_goes_on_watching_a_server_that_was_slow_once() {
     }
     rig.stop();
     assert_eq!(why.end().0, Some(0));
+}
+
+#[test]
+fn pmix_attach_ends_when_it_is_told_to_whatever_its_server_has_not_answered() {
+    for (held, signal) in [("query", Signal::INT), ("pull", Signal::TERM)] {
+        let rig = Rig::start();
+        rig.hold(Some(held));
+        let attach = rig.pmix(&["attach", JOB, "--timeout", "0"]);
+        rig.until_asked(held, 1);
+        attach.signal(signal);
+        assert_eq!(attach.end(), (Some(0), String::new(), String::new()), "{held}");
+    }
+}
+
+#[test]
+fn pmix_submit_does_not_wait_for_ever_for_a_server_that_does_not_end_the_job() {
+    let message = "pmix: the server does not answer; job job may still be running\n";
+    let submitted = |options: &[&str]| {
+        let rig = Rig::start();
+        rig.hold(Some("control"));
+        let mut submit = rig.pmix(&[&["submit"], options, &[JOB]].concat());
+        rig.write("a line\n");
+        assert_eq!(submit.line(), "a line\n");
+        (rig, submit)
+    };
+    let (rig, submit) = submitted(&["--timeout", "0"]);
+    submit.signal(Signal::INT);
+    rig.until_asked("control", 1);
+    submit.signal(Signal::INT);
+    rig.until_asked("control", 2);
+    submit.signal(Signal::INT);
+    assert_eq!(submit.end(), (Some(130), String::new(), message.into()));
+
+    // it has been asked to kill the job, in vain
+    let (_rig, submit) = submitted(&["--timeout", "1", "--grace", "0"]);
+    submit.signal(Signal::TERM);
+    let (code, _, err) = submit.end();
+    assert!(code == Some(143) && err.ends_with(message), "{code:?}: {err}");
 }

@@ -159,3 +159,26 @@ async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_t
     hung.goes_on();
     hung.end().await;
 }
+
+#[tokio::test]
+async fn pmix_attach_ends_when_it_is_told_to_although_its_server_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let ticks = "while echo tick; do sleep 0.05; done";
+    program("pmix-tool", "pmix");
+    let mut run = Running::start(pmix_tests::pmixrun(dir.path(), &["-n", "1", "sh", "-c", ticks]));
+    run.line_with("tick").await;
+    let tool = within(Tool::builder().session_root(dir.path()).connect()).await.unwrap();
+    let jobs = within(tool.namespaces()).await.unwrap();
+    let job = jobs.into_iter().find(|nspace| nspace.starts_with("run.")).unwrap();
+    let mut command = Command::new(program("pmix-tool", "pmix"));
+    command.args(["attach", &job, "--timeout", "0"]).env("PMIX_SERVER_TMPDIR", dir.path());
+    let mut attach = Running::start(command);
+    attach.line_with("tick").await;
+    stop(run.pid()).await;
+    attach.signal(Signal::INT);
+    let (status, _, err) = attach.end().await;
+    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+    run.signal(Signal::CONT);
+    run.signal(Signal::TERM);
+    run.end().await;
+}

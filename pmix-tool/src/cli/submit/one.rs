@@ -9,6 +9,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJob, Tool, keys};
+use rustix::process::Signal;
 
 use super::super::output::complain;
 use super::super::printer::{Item, Printer};
@@ -73,18 +74,25 @@ async fn follow(
         acts: FuturesUnordered::new(),
         grace: args.grace,
         kill_at: None,
-        is_told_to_end: false,
+        told_to_end: None,
+        times_told: 0,
         missing: 0,
         unwritten: None,
     };
     let end = foreground.until_end(&mut job, signals).await;
-    let Foreground { missing, unwritten, is_told_to_end, .. } = foreground;
+    let Foreground { missing, unwritten, told_to_end, .. } = foreground;
     report.missing_bytes = (missing > 0).then_some(missing);
     let has_no_reader = unwritten.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     // that is why it was ended, even if the event of its end was lost in a flood of output
     let end = match end {
         Err(_) if has_no_reader => return Ok(ExitCode::from(NO_READER)),
         end => end?,
+    };
+    let Some(end) = end else {
+        let problem = format!("the server does not answer; job {} may still be running", job.nspace());
+        console.complain(&problem);
+        report.error = Some(problem);
+        return Ok(exit_code(told_to_end.unwrap_or(1)));
     };
     report.exit_code = Some(end.exit_code);
     report.status = Some(end.status);
@@ -97,7 +105,7 @@ async fn follow(
         Some(error) => return Err(error.into()),
         None => {}
     }
-    if !end.status.is_success() && !is_told_to_end {
+    if !end.status.is_success() && told_to_end.is_none() {
         console.complain(&failure(&nspace, &end));
     }
     Ok(exit_code(end.exit_code))
@@ -136,23 +144,41 @@ fn failure(job: &Nspace, end: &JobEnd) -> String {
     }
 }
 
+/// The outcome of a request.
+struct Act {
+    /// Nothing more can be done for the end of the job.
+    is_last: bool,
+    outcome: Result<(), Error>,
+}
+
+/// How many signals may ask for the end of a job whose server does not answer.
+const ENOUGH: u32 = 3;
+
 /// The job that this command waits for.
 struct Foreground {
     /// `None` once nothing is written any more.
     printer: Option<Printer>,
     /// Requests on behalf of signals, which may take long.
-    acts: FuturesUnordered<BoxFuture<'static, Result<(), Error>>>,
+    acts: FuturesUnordered<BoxFuture<'static, Act>>,
     /// How long processes have to end after a signal that ends them.
     grace: Duration,
     kill_at: Option<Instant>,
-    is_told_to_end: bool,
+    /// The exit code for why the job is to end, if its own does not come.
+    told_to_end: Option<i32>,
+    /// How many signals have said so.
+    times_told: u32,
     missing: u64,
     /// Why output cannot be written.
     unwritten: Option<io::Error>,
 }
 
 impl Foreground {
-    async fn until_end(&mut self, job: &mut SubmittedJob, signals: &mut Signals) -> Result<JobEnd, Error> {
+    /// `None` if the job is to end and its server does not answer.
+    async fn until_end(
+        &mut self,
+        job: &mut SubmittedJob,
+        signals: &mut Signals,
+    ) -> Result<Option<JobEnd>, Error> {
         let end = self.follow(job, signals).await;
         if let Some(printer) = self.printer.take() {
             tokio::select! {
@@ -164,7 +190,11 @@ impl Foreground {
         end
     }
 
-    async fn follow(&mut self, job: &mut SubmittedJob, signals: &mut Signals) -> Result<JobEnd, Error> {
+    async fn follow(
+        &mut self,
+        job: &mut SubmittedJob,
+        signals: &mut Signals,
+    ) -> Result<Option<JobEnd>, Error> {
         let mut waiting = None;
         loop {
             tokio::select! {
@@ -174,7 +204,7 @@ impl Foreground {
                         self.missing += bytes;
                         waiting = self.printer.is_some().then(|| Item::Note(missing(bytes)));
                     }
-                    JobNews::Ended(end) => return Ok(end),
+                    JobNews::Ended(end) => return Ok(Some(end)),
                     _ => {}
                 },
                 is_taken = hand(self.printer.as_ref(), &mut waiting), if waiting.is_some() => {
@@ -183,30 +213,49 @@ impl Foreground {
                         self.has_not_written(job).await;
                     }
                 }
-                signal = signals.next() => self.pass_on(signal, job),
+                signal = signals.next() => {
+                    let is_unanswered = !self.acts.is_empty();
+                    self.pass_on(signal, job);
+                    if self.times_told >= ENOUGH && is_unanswered {
+                        return Ok(None);
+                    }
+                }
                 () = until(self.kill_at) => {
                     self.kill_at = None;
-                    self.acts.push(job.kill().boxed());
+                    self.act(job.kill(), true);
                 }
-                Some(outcome) = self.acts.next(), if !self.acts.is_empty() => {
+                Some(Act { is_last, outcome }) = self.acts.next(), if !self.acts.is_empty() => match outcome {
+                    Err(error) if is_last && error.is_timeout() => return Ok(None),
                     // a job may end before a signal reaches it
-                    if let Err(error) = outcome && !error.is_not_found() {
-                        complain(&error.to_string());
-                    }
+                    Err(error) if !error.is_not_found() => complain(&error.to_string()),
+                    _ => {}
                 }
             }
         }
     }
 
-    fn pass_on(&mut self, signal: Received, job: &SubmittedJob) {
-        self.is_told_to_end |= !matches!(signal, Received::PassOn(_));
-        if let Received::End(_) = signal {
-            self.kill_at.get_or_insert_with(|| Instant::now() + self.grace);
+    fn pass_on(&mut self, received: Received, job: &SubmittedJob) {
+        match received {
+            Received::PassOn(signal) => self.act(job.signal(signal.as_raw()), false),
+            Received::End(signal) => {
+                self.kill_at.get_or_insert_with(|| Instant::now() + self.grace);
+                self.is_to_end(signal);
+                self.act(job.signal(signal.as_raw()), false);
+            }
+            Received::Kill => {
+                self.is_to_end(Signal::INT);
+                self.act(job.kill(), true);
+            }
         }
-        self.acts.push(match signal {
-            Received::End(signal) | Received::PassOn(signal) => job.signal(signal.as_raw()).boxed(),
-            Received::Kill => job.kill().boxed(),
-        });
+    }
+
+    fn is_to_end(&mut self, signal: Signal) {
+        self.told_to_end = Some(128 + signal.as_raw());
+        self.times_told += 1;
+    }
+
+    fn act(&self, request: impl Future<Output = Result<(), Error>> + Send + 'static, is_last: bool) {
+        self.acts.push(async move { Act { is_last, outcome: request.await } }.boxed());
     }
 
     /// Nobody reads what the job writes.
@@ -214,8 +263,8 @@ impl Foreground {
         if let Some(printer) = self.printer.take() {
             self.unwritten = printer.finish().await.err();
         }
-        self.is_told_to_end = true;
-        self.acts.push(job.terminate().boxed());
+        self.told_to_end = Some(NO_READER.into());
+        self.act(job.terminate(), true);
     }
 }
 

@@ -20,10 +20,10 @@ use pmix_tool::{Error, Nspace, Tool, ToolBuilder};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::refresh::Refresh;
-use super::selection::{Selection, finalize};
+use super::selection::{Selection, leave};
 use super::{Console, Trouble, color};
 use draw::Palette;
 use model::{Model, Problems, Server, View};
@@ -31,8 +31,6 @@ use screen::{Painter, Picture, Screen};
 
 /// How often servers are looked for that have started, and at least whether the terminal is there.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long servers may take when all ends.
-const LEAVING: Duration = Duration::from_secs(1);
 
 /// Shows jobs and ranks as they run: processor time, memory, collectives, output, and the slowest rank
 ///
@@ -107,8 +105,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let mut painter = Painter::start()?;
     let outcome = top.show(&mut signals, &mut painter).await;
     screen.close(painter).await;
-    // a server that hangs is not waited for
-    let _ = timeout(LEAVING, join_all(top.tools.into_iter().flatten().map(finalize))).await;
+    join_all(top.tools.into_iter().flatten().map(leave)).await;
     outcome
 }
 
