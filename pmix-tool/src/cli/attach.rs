@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use pmix_tool::client::InputSink;
 use pmix_tool::types::{IofChannels, Rank};
-use pmix_tool::{Bytes, Error, OutputChunk, OutputError, OutputFormat, ProcId, Tool};
+use pmix_tool::{Bytes, Error, OutputFormat, ProcId, Tool};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::getpgrp;
@@ -18,8 +18,8 @@ use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::output::{Follower, complain, missing};
-use super::printer::{Item, Printer};
+use super::output::{Follower, complain, item};
+use super::printer::Printer;
 use super::selection::{Selection, leave};
 use super::signals::{Received, Signals};
 use super::target::Target;
@@ -153,14 +153,6 @@ impl Attached {
                 }
             }
         }
-    }
-}
-
-fn item(next: Result<OutputChunk, OutputError>) -> Result<Item, Trouble> {
-    match next {
-        Ok(chunk) => Ok(Item::Chunk(chunk)),
-        Err(OutputError::Lagged { bytes }) => Ok(Item::Note(missing(bytes))),
-        Err(error) => Err(Trouble::Other(error.to_string())),
     }
 }
 

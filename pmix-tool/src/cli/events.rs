@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use pmix_tool::types::{DataArray, DataRange, Directives, Info, ProcId, escaped};
-use pmix_tool::{Event, EventError, Status, keys};
+use pmix_tool::{Event, EventError, OutputFormat, Status, keys};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
+use super::printer::{Item, Printer};
 use super::qualifier::parse_qualifier;
 use super::selection::{Selection, finalize};
 use super::target::Target;
-use super::{Console, Trouble};
+use super::{Console, Trouble, json_line};
 
 /// Follows the events of a server, one line for each, or notifies one
 ///
@@ -153,28 +154,38 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     };
     let range = args.range.map(DataRange::from);
     let mut events = tool.within_limit("register events", request).await?;
+    let printer = Printer::start(OutputFormat::default(), false)?;
     let mut left = args.count;
+    let mut outcome = Ok(());
     while left != Some(0) {
         let next = match end {
             Some(end) => timeout_at(end, events.recv()).await,
             None => Ok(events.recv().await),
         };
-        match next {
+        let line = match next {
             Ok(Some(Ok(event))) if range.is_some_and(|range| range != event.range) => continue,
             Ok(Some(Ok(event))) => {
-                write_event(&event, args.json, console)?;
                 left = left.map(|left| left - 1);
+                line_of(&event, args.json)?
             }
-            Ok(Some(Err(EventError::Lagged { missed }))) if args.json => {
-                console.json_line(&Line::Missed { missed })?;
+            Ok(Some(Err(EventError::Lagged { missed }))) if args.json => json_line(&Line::Missed { missed })?,
+            Ok(Some(Err(lagged @ EventError::Lagged { .. }))) => format!("# {lagged}"),
+            Ok(Some(Err(error))) => {
+                outcome = Err(error);
+                break;
             }
-            Ok(Some(Err(lagged @ EventError::Lagged { .. }))) => writeln!(console.out, "# {lagged}")?,
-            Ok(Some(Err(error))) => return Err(Trouble::Other(error.to_string())),
-            Ok(None) => return Err(Trouble::Other(EventError::Disconnected.to_string())),
+            Ok(None) => {
+                outcome = Err(EventError::Disconnected);
+                break;
+            }
             Err(_) => break,
+        };
+        if !printer.print(Item::Text((line + "\n").into())).await {
+            break;
         }
-        console.out.flush()?;
     }
+    printer.finish().await?;
+    outcome.map_err(|error| Trouble::Other(error.to_string()))?;
     drop(events);
     finalize(tool).await;
     Ok(if left.is_none_or(|left| left == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -213,11 +224,11 @@ async fn notify(code: Status, args: Args, console: &mut Console<'_>) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_event(event: &Event, json: bool, console: &mut Console<'_>) -> io::Result<()> {
+fn line_of(event: &Event, json: bool) -> io::Result<String> {
     let source = Some(&event.source).filter(|source| source.is_valid());
     if json {
         let number = event.code.into();
-        return console.json_line(&Line::Event {
+        return json_line(&Line::Event {
             code: event.code,
             number,
             source,
@@ -234,5 +245,5 @@ fn write_event(event: &Event, json: bool, console: &mut Console<'_>) -> io::Resu
     for info in event.info.as_slice() {
         let _ = write!(line, " {}={}", info.key, info.value);
     }
-    writeln!(console.out, "{}", escaped(&line))
+    Ok(escaped(&line).to_string())
 }

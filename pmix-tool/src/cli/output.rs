@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use pmix_tool::types::IofChannels;
 use pmix_tool::{
-    AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, OutputWriter,
-    ProcId, Tool,
+    AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, ProcId, Tool,
 };
 use tokio::time::timeout;
 
+use super::printer::{Item, Printer};
 use super::selection::{Selection, finalize};
 use super::target::Target;
 use super::{Console, Trouble, message};
@@ -114,29 +114,36 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         return Err(Trouble::Other(problem.into()));
     };
     let mut follower = Follower::start(&tool, procs, channels, args.redirect).await?;
-    let mut writer = OutputWriter::new(args.format.into(), &mut *console.out, &mut *console.err);
-    let mut trouble = None;
-    while let Some(next) = follower.next(&tool).await? {
-        match next {
-            Ok(chunk) => writer.write(&chunk)?,
-            // printed where output is missing, between lines
-            Err(OutputError::Lagged { bytes }) => complain(&missing(bytes)),
-            Err(error) => trouble = Some(error),
+    let printer = Printer::start(args.format.into(), false)?;
+    let outcome = print(&mut follower, &tool, &printer).await;
+    printer.finish().await?;
+    outcome?;
+    drop(follower);
+    finalize(tool).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints all output, unless nothing can be written.
+async fn print(follower: &mut Follower, tool: &Tool, printer: &Printer) -> Result<(), Trouble> {
+    while let Some(next) = follower.next(tool).await? {
+        if !printer.print(item(next)?).await {
+            break;
         }
     }
-    writer.finish()?;
-    match trouble {
-        Some(error) => Err(Trouble::Other(error.to_string())),
-        None => {
-            drop(follower);
-            finalize(tool).await;
-            Ok(ExitCode::SUCCESS)
-        }
+    Ok(())
+}
+
+/// What is to be written of output, or where it is missing.
+pub(super) fn item(next: Result<OutputChunk, OutputError>) -> Result<Item, Trouble> {
+    match next {
+        Ok(chunk) => Ok(Item::Chunk(chunk)),
+        Err(OutputError::Lagged { bytes }) => Ok(Item::Note(missing(bytes))),
+        Err(error) => Err(Trouble::Other(error.to_string())),
     }
 }
 
 /// The message where output was lost.
-pub(super) fn missing(bytes: u64) -> String {
+fn missing(bytes: u64) -> String {
     format!("{bytes} bytes of output are missing here: this command could not keep up")
 }
 
@@ -257,7 +264,7 @@ fn close(open: &mut BTreeMap<ProcId, IofChannels>, chunk: &OutputChunk) {
     });
 }
 
-/// Writes to standard error directly, as the output writer borrows the console.
+/// Writes to standard error directly, beside what a thread writes.
 pub(super) fn complain(problem: &str) {
     let _ = writeln!(io::stderr(), "{}", message(problem));
 }

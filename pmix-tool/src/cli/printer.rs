@@ -1,4 +1,4 @@
-//! A thread that writes the output of a job: a slow reader must hold back neither events nor signals.
+//! A thread that writes what a command goes on printing: a slow reader must hold back neither the connection nor signals.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,6 +18,8 @@ const WAITING: usize = 16;
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(OutputChunk),
+    /// Lines for standard output.
+    Text(Vec<u8>),
     /// A message between lines, for people.
     Note(String),
 }
@@ -42,7 +44,7 @@ impl Printer {
             // who does not wait for the outcome is about to exit
             let is_inside = Cell::new(false);
             let tracked = Tracked { file: &out, is_inside: &is_inside };
-            let written = write(OutputWriter::new(format, tracked, err), notes, received);
+            let written = write(OutputWriter::new(format, tracked, err), &out, notes, received);
             let ended = written.and_then(|()| match goes_on && is_inside.get() {
                 true => (&out).write_all(b"\n"),
                 false => Ok(()),
@@ -63,6 +65,11 @@ impl Printer {
             }
             Err(_) => false,
         }
+    }
+
+    /// Hands over an item; returns false if the thread cannot write.
+    pub(super) async fn print(&self, item: Item) -> bool {
+        self.take(&mut Some(item)).await
     }
 
     /// Waits until all is written.
@@ -96,12 +103,14 @@ impl Write for Tracked<'_> {
 
 fn write(
     mut writer: OutputWriter<Tracked<'_>, File>,
+    mut out: &File,
     mut notes: File,
     mut items: mpsc::Receiver<Item>,
 ) -> io::Result<()> {
     while let Some(item) = items.blocking_recv() {
         match item {
             Item::Chunk(chunk) => writer.write(&chunk)?,
+            Item::Text(text) => out.write_all(&text)?,
             // a closed standard error is no reason to fail
             Item::Note(note) => drop(writeln!(notes, "{}", message(&note))),
         }

@@ -1,6 +1,10 @@
 //! Readers of what is printed that have gone, or pause.
 
-use crate::rig::{ENDED, Rig};
+use std::time::{Duration, Instant};
+
+use pmix_tool::Status;
+
+use crate::rig::{ENDED, JOB, Rig, until};
 
 #[test]
 fn what_became_of_a_job_is_in_the_exit_code_even_if_the_reader_of_the_report_has_gone() {
@@ -11,4 +15,63 @@ fn what_became_of_a_job_is_in_the_exit_code_even_if_the_reader_of_the_report_has
     assert_eq!(code(&["wait", "--json", ENDED.0]), ENDED.1);
     // it has seen enough
     assert_eq!(code(&["ps"]), 0);
+}
+
+/// How long the server waits for a process that leaves its messages unread.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// More than a pipe holds.
+const LARGE: usize = 128 << 10;
+
+/// Does this again and again for longer than the server waits. Commands that come and go set a pace that it can keep up with.
+fn beyond_patience(rig: &Rig, act: impl Fn()) {
+    let end = Instant::now() + 2 * PATIENCE;
+    while Instant::now() < end {
+        act();
+        assert_eq!(rig.pmix(&["ps"]).end().0, Some(0));
+    }
+}
+
+#[test]
+fn pmix_output_stays_at_its_server_while_its_reader_pauses() {
+    let rig = Rig::with(1, PATIENCE);
+    let output = rig.pmix(&["output", JOB]);
+    rig.until_asked("pull", 1);
+    let line = "x".repeat(LARGE) + "\n";
+    beyond_patience(&rig, || (0..4).for_each(|_| rig.write(line.clone())));
+    rig.end_output();
+    let (code, out, err) = output.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.len() > 1 << 20, "{}", out.len());
+    assert!(err.contains(" bytes of output are missing here: "), "{err}");
+}
+
+#[test]
+fn pmix_events_stays_at_its_server_while_its_reader_pauses() {
+    let rig = Rig::with(1, PATIENCE);
+    let mut events = rig.pmix(&["events", "4711"]);
+    let code = Status::from_raw(4711);
+    // kept for who comes later
+    rig.tell(code, "the first one");
+    until("the registration", || rig.delivered() > 0);
+    beyond_patience(&rig, || rig.tell(code, &"x".repeat(LARGE)));
+    rig.tell(code, "the last one");
+    loop {
+        let line = events.line();
+        assert!(!line.is_empty(), "it has ended: {}", events.message());
+        if line.contains("the last one") {
+            return;
+        }
+    }
+}
+
+#[test]
+fn pmix_ps_stays_at_its_server_while_its_reader_pauses() {
+    // a pipe has no room for the table of so many ranks
+    let rig = Rig::with(4096, PATIENCE);
+    let mut ps = rig.pmix(&["ps", "--watch"]);
+    rig.until_asked("query", 2);
+    // it hears of these, and has read them all when it asks again after an answer that came behind them
+    (0..100).for_each(|_| rig.tell(Status::EVENT_JOB_END, &"x".repeat(64 << 10)));
+    rig.until_asked("query", rig.asked("query") + 6);
+    assert!(ps.line().starts_with("NSPACE "));
 }

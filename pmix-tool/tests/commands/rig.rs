@@ -176,11 +176,14 @@ impl Rig {
         self.host.held.send_replace(request);
     }
 
-    /// Waits until so many requests of this name have come.
+    /// How many requests of this name have come.
+    pub(crate) fn asked(&self, request: &str) -> usize {
+        self.host.asked.lock().unwrap().iter().filter(|asked| **asked == request).count()
+    }
+
+    /// Waits until so many have.
     pub(crate) fn until_asked(&self, request: &str, count: usize) {
-        until(request, || {
-            self.host.asked.lock().unwrap().iter().filter(|asked| **asked == request).count() >= count
-        });
+        until(request, || self.asked(request) >= count);
     }
 
     /// A rank of the job writes this.
@@ -205,7 +208,12 @@ impl Rig {
         self.block_on(self.host.handle().notify_event(event)).unwrap();
     }
 
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    /// How many events have been delivered.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.block_on(self.host.handle().stats()).events_delivered
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pmix"));
         command.args(args).env("PMIX_SERVER_TMPDIR", self.root.path()).env_remove("RUST_LOG");
         command

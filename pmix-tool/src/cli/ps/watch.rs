@@ -10,9 +10,10 @@ use futures::stream::{self, BoxStream, SelectAll};
 use pmix_tool::submit::JobEnd;
 use pmix_tool::types::{RankSet, escaped};
 use pmix_tool::watch::{JobChange, Jobs, JobsChange, JobsNews, JobsWatch};
-use pmix_tool::{Error, Nspace, ProcInfo, Rank, Status, Tool, ToolBuilder};
+use pmix_tool::{Error, Nspace, OutputFormat, ProcInfo, Rank, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
+use super::super::printer::{Item, Printer};
 use super::super::refresh::Refresh;
 use super::super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
 use super::super::selection::{absent, finalize};
@@ -83,7 +84,9 @@ pub(super) async fn run(args: &Args, console: &mut Console<'_>) -> Result<ExitCo
         }
     }
     let count = servers.len();
-    let seen = follow(args, console, &mut servers, all).await?;
+    let printer = Printer::start(OutputFormat::default(), false)?;
+    let seen = follow(args, (&printer, console.width), &mut servers, all).await?;
+    printer.finish().await?;
     join_all(servers.into_iter().flatten().map(|server| finalize(server.tool))).await;
     let missing: Vec<_> = args.jobs.iter().filter(|job| !seen.contains(*job)).collect();
     if count > 0 {
@@ -112,7 +115,7 @@ fn all_of(number: usize, watch: JobsWatch) -> BoxStream<'static, Told> {
 /// Prints all news until no server is left, or none of the jobs that were named. Returns the jobs that were seen.
 async fn follow(
     args: &Args,
-    console: &mut Console<'_>,
+    (printer, width): (&Printer, Option<usize>),
     servers: &mut [Option<Watched>],
     mut all: SelectAll<BoxStream<'static, Told>>,
 ) -> Result<BTreeSet<Nspace>, Trouble> {
@@ -121,28 +124,36 @@ async fn follow(
     while let Some(Told { number, news, running, answer }) = all.next().await {
         let Some(place) = servers.get_mut(number) else { continue };
         let Some(server) = place else { continue };
-        match news {
+        let is_answer = news.is_ok();
+        let item = match news {
             Ok(news) => {
                 server.running = running;
                 seen.extend(named(&news).cloned());
+                let mut text = Vec::new();
+                let mut page = Console { out: &mut text, err: &mut io::sink(), width };
                 match args.json {
-                    true => write_json(&server.nspace, &news, console)?,
-                    false => write_text(are_several.then_some(&server.nspace), &news, console)?,
+                    true => write_json(&server.nspace, &news, &mut page)?,
+                    false => write_text(are_several.then_some(&server.nspace), &news, &mut page)?,
                 }
-                console.out.flush()?;
-                answer.is_shown(None);
+                Some(Item::Text(text))
             }
             // it is asked again
-            Err(error) if error.is_timeout() => console.complain(&error.to_string()),
+            Err(error) if error.is_timeout() => Some(Item::Note(error.to_string())),
             Err(error) => {
-                // its jobs have ended
-                if !error.is_server_stopped() {
-                    console.complain(&error.to_string());
-                }
                 if let Some(server) = place.take() {
                     finalize(server.tool).await;
                 }
+                // the jobs of one that has stopped have ended
+                (!error.is_server_stopped()).then(|| Item::Note(error.to_string()))
             }
+        };
+        if let Some(item) = item
+            && !printer.print(item).await
+        {
+            break;
+        }
+        if is_answer {
+            answer.is_shown(None);
         }
         let is_over = |server: &Watched| server.running == Some(0);
         if !args.jobs.is_empty() && servers.iter().flatten().all(is_over) {
