@@ -153,7 +153,7 @@ pub struct Unsupported {
 /// A job that has ended, but how is not known: the event of its end was lost, and the server does not remember it.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[error(
-    "job {nspace} has ended, but how is unknown: no event told of its end, and the server does not remember it"
+    "job {nspace} has ended, but its exit status is unknown: no event of its end arrived, and the server no longer has a record of it"
 )]
 #[non_exhaustive]
 pub struct UnknownEnd {

@@ -215,7 +215,10 @@ fn when_events_are_lost_jobs_that_are_gone_are_reported_and_others_followed_on()
     rig.of_tool.block_on(async {
         let error = next(&mut gone).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
-        assert!(error.to_string().starts_with("job gone has ended, but how is unknown"), "{error}");
+        assert!(
+            error.to_string().starts_with("job gone has ended, but its exit status is unknown"),
+            "{error}"
+        );
         // it is looked for again
         rig.host.end_silently("goes");
         assert!(matches!(next(&mut goes).await, Err(Error::UnknownEnd(_))));

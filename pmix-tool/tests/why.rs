@@ -100,7 +100,7 @@ async fn a_job_in_which_nothing_waits_is_told_of_with_its_processes() {
     let output = pmix(root.path(), &["why"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let expected = "\
-a: no process waits in PMIx; an MPI_Barrier makes no PMIx call. Of its 2 processes rank 1 (pid 4712) has \
+a: no process is waiting inside PMIx (MPI collectives such as MPI_Barrier do not show up here). Of its 2 processes rank 1 (pid 4712) has \
 ended (exit code 3) and 1 does something else. `pmix stack a` shows where.
 
 RANK  NODE   PID  STATE
@@ -117,7 +117,7 @@ async fn several_servers_are_asked_and_those_without_the_job_left_out() {
     let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
     let _c = start(root.path(), "srv.c", Host::default(), &[]).await;
     let all = stdout(&pmix(root.path(), &["why"]).await);
-    let title = format!("server srv.a, pid {}:\njob-a: no process waits", std::process::id());
+    let title = format!("server srv.a, pid {}:\njob-a: no process is waiting", std::process::id());
     assert!(all.starts_with(&title) && all.contains("\n\nserver srv.b, pid "), "{all}");
     assert!(all.ends_with(":\nNo job is running.\n"), "{all}");
     let one = stdout(&pmix(root.path(), &["why", "job-b"]).await);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
 
-/// Has a server log a message
+/// Logs a message through a server
 ///
 /// By default the only live server of this user on this node writes it to the syslog. Which channels there are depends on the server's host: that of `pmixrun` and
 /// `pmixd` has the syslog, and mail; stdout and stderr are those of the job that logs, so this command cannot use them. A server of another family may have others.
@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(i32).range(0..=7))]
     priority: i32,
 
-    /// Begin with the time
+    /// Prefix the message with the time
     #[arg(long)]
     timestamp: bool,
 

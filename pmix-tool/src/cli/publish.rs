@@ -18,7 +18,7 @@ use super::selection::{Selection, finalize};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// Keys with their values, which are texts unless a type is named: int, uint, uint64, double, bool, string, ...
+    /// Keys with their values, which are strings unless a type is given: int, uint, uint64, double, bool, string, ...
     #[arg(value_name = "KEY[:TYPE]=VALUE", required = true)]
     data: Vec<Datum>,
 

@@ -12,8 +12,8 @@ use super::{Console, Trouble};
 /// Lists the servers of this user on this node
 ///
 /// They are found by their files; none is contacted. STATE is up, or dead for a server that has left its files behind; the next
-/// server that starts removes them. LEVEL is session for servers that commands find by themselves, and system for the one of
-/// the node.
+/// server that starts removes them. LEVEL is session for a user's own server, and system for the one of
+/// the whole node.
 ///
 /// The JSON report is one object: {"schema", "servers": [{"nspace", "rank", "pid", "uid", "host", "version", "uri", "dir", "level", "alive"}]}. What
 /// is unknown is null.

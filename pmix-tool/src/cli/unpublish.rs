@@ -13,7 +13,7 @@ use super::selection::{Selection, finalize};
 /// Data of processes is left alone, as only the process that has published it can take it back. A key that is not published is no error.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if none of the keys is published by this command in this range any more; 1 if the server keeps no data, or could \
+    after_help = "Exit code: 0 if the keys are no longer published in this range; 1 if the server keeps no data, or could \
                   not be queried; 2 for an invalid command line."
 )]
 pub(super) struct Args {

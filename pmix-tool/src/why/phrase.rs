@@ -77,11 +77,12 @@ impl<'a> Scene<'a> {
     pub(super) fn idle(&self, job: &Nspace) -> String {
         let procs: ProcSet = self.why.procs_of(job).map(|process| &process.proc).collect();
         let known = if self.why.waits.iter().any(Wait::is_unanswered) {
-            "no process is known to wait"
+            "no process is known to be waiting"
         } else {
-            "no process waits"
+            "no process is waiting"
         };
-        let mut text = format!("{job}: {known} in PMIx; an MPI_Barrier makes no PMIx call");
+        let mut text =
+            format!("{job}: {known} inside PMIx (MPI collectives such as MPI_Barrier do not show up here)");
         if !procs.is_empty() {
             text += ". ";
             let counted = match procs.len() {

@@ -255,7 +255,10 @@ fn a_node_that_has_not_answered_is_named() {
     unanswered.error = Some((Status::ERR_TIMEOUT, "no answer".into()));
     let sentences = why(vec![unanswered], vec![]).sentences();
     assert_eq!(sentences[0], "node n3 has not reported its waits: ERR_TIMEOUT, no answer.");
-    assert!(sentences[1].starts_with("job: no process is known to wait in PMIx;"), "{sentences:?}");
+    assert!(
+        sentences[1].starts_with("job: no process is known to be waiting inside PMIx ("),
+        "{sentences:?}"
+    );
 }
 
 #[test]
@@ -285,7 +288,8 @@ fn a_missing_process_that_waits_itself_is_explained_next() {
 
 #[test]
 fn a_job_in_which_nothing_waits_points_to_its_stacks() {
-    let start = "job: no process waits in PMIx; an MPI_Barrier makes no PMIx call.";
+    let start =
+        "job: no process is waiting inside PMIx (MPI collectives such as MPI_Barrier do not show up here).";
     let end = "`pmix stack job` shows where.";
     says(vec![], vec![], &format!("{start} {end}"));
     says(vec![], vec![process(0, Activity::Runs)], &format!("{start} Its process computes or spins. {end}"));

@@ -74,8 +74,9 @@ impl Late {
         let job = server["jobs"][0].as_str().unwrap();
         let [sentence] = &server["sentences"].as_array().unwrap()[..] else { panic!("{server:#}") };
         let sentence = sentence.as_str().unwrap();
-        let starts =
-            format!("{job}: no process waits in PMIx; an MPI_Barrier makes no PMIx call. Of its 16 ");
+        let starts = format!(
+            "{job}: no process is waiting inside PMIx (MPI collectives such as MPI_Barrier do not show up here). Of its 16 "
+        );
         assert!(sentence.starts_with(&starts), "{sentence}");
         assert!(sentence.ends_with(&format!(". `pmix stack {job}` shows where.")), "{sentence}");
         let procs = server["procs"].as_array().unwrap();

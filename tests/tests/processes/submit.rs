@@ -369,7 +369,7 @@ async fn pmix_submit_limits_the_time_of_a_job_and_leaves_a_detached_one_alone() 
     let (code, out, err) = run(rig.pmix(&["submit", "--json", "--time-limit", "1", "sleep", "1000"]));
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&report["status"], code), (&"ERR_TIMEOUT".into(), Some(124)), "{err}");
-    assert!(err.contains("the time of the job is over"), "{err}");
+    assert!(err.contains("the job has exceeded its time limit"), "{err}");
 
     let fifo = rig.dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();

@@ -27,7 +27,7 @@ use super::{Console, Trouble};
 /// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
 ///
 /// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is queried each second, and as
-/// soon as a job starts or ends. It is never slowed by a reader that is slow: what was missed is left out, and all processes are printed anew. In the
+/// soon as a job starts or ends. A slow reader does not slow the server down: missed changes are skipped, and the whole table is printed again. In the
 /// JSON report each line is an object with "schema", "server" (its namespace) and one of: "snapshot": {"missed": COUNT of events, "jobs": [{"nspace",
 /// "procs"}]} with all processes; "changed": [{"nspace", "procs"}] with those that are new or have changed; "removed": [{"nspace", "ranks": [RANK, ...] or null for
 /// the whole job, "exit_code", "status"}], where the last two are null if they are unknown.

@@ -23,7 +23,7 @@ use job::JobArgs;
 /// Runs a job, or many, in a server that starts jobs
 ///
 /// The server is that of a DVM (pmixd --head), of pmixrun, or of another resource manager that starts jobs for tools. Standard output
-/// and error of the job are written here in whole lines; its processes read nothing. They inherit the environment of
+/// and error of the job are written here in whole lines; its processes have no standard input. They inherit the environment of
 /// the server (in a DVM for several users only PATH, HOME, USER, LOGNAME and SHELL), plus what -x sets.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -95,7 +95,7 @@ A job is refused if too few slots are free. With --stage, it is tried again when
 
 If this command is killed, its jobs end, except for one with --detach.
 
-If the reader of the output is too slow, some is missing; a message says how much. Servers of OpenPMIx (prte) do not forward what a job writes \
+If output is not read fast enough, some of it is dropped, and a message says how much. Servers of OpenPMIx (prte) do not forward what a job writes \
 in its first moments.
 
 The JSON report, with --json and for each job of --stage, is one object in a line: {\"schema\", \"nspace\", \"exit_code\", \"status\", \"seconds\"}; where there is one also \"first_failure\" (a rank), \"missing_bytes\" (of output) and \"error\"; and with --stage \"line\", the number of its line in the file.

@@ -133,7 +133,7 @@ fn failure(job: &Nspace, end: &JobEnd) -> String {
     // not of a job that it has spawned
     let is_own = first_failure.as_ref().is_none_or(|proc| proc.nspace == *job);
     match first_failure {
-        _ if is_own && *status == Status::ERR_TIMEOUT => "the time of the job is over".to_owned(),
+        _ if is_own && *status == Status::ERR_TIMEOUT => "the job has exceeded its time limit".to_owned(),
         _ if is_own && *status == Status::ERR_JOB_KILLED_BY_CMD => {
             format!("the job was ended on request, exit code {exit_code}")
         }

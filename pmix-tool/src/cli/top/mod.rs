@@ -37,8 +37,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// It takes the whole terminal until q is pressed. By default it shows the jobs of all live servers of this user on this node, also of those that start later; a server that
 /// is selected must be there. Keys: Up and Down select a line, Enter opens a job, Esc goes back, s sorts by the next column, ? shows the other keys.
 ///
-/// CPU% is the current use of processors, 100 for a whole one; MEM is resident memory; COLL/S are collectives of PMIx in a second (fences, connects,
-/// groups; MPI makes its own), OUT/S is what is written to standard output and error in a second, WAIT% the share of the time that is spent waiting in
+/// CPU% is the current use of processors, 100 for a whole one; MEM is resident memory; COLL/S are PMIx collectives per second (fences, connects,
+/// groups; MPI collectives are not counted), OUT/S is what is written to standard output and error in a second, WAIT% the share of the time that is spent waiting in
 /// collectives. SLOWEST is the rank of a job that waits least: the others wait for it. - means unknown.
 #[derive(Debug, clap::Args)]
 #[command(
