@@ -30,6 +30,11 @@ use measured::{Measured, to_measure};
 pub(super) use measured::{measure_for, on_measured, on_usage, usage_for};
 use question::{Outcome, Question, Questions, says};
 
+/// Keys that the queries of one request may have together.
+const MAX_KEYS: usize = 1024;
+/// How often a query may have the same key.
+const MAX_TIMES: usize = 2;
+
 /// Queries that wait for the host or the driver.
 #[derive(Debug, Default)]
 pub(super) struct Queries(BTreeMap<UpcallId, Pending>);
@@ -155,9 +160,25 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
 }
 
 /// Refuses queries that are malformed (QRY-05).
-fn check<'a>(mut queries: impl ExactSizeIterator<Item = &'a Query>) -> Result<(), Failure> {
+fn check<'a>(mut queries: impl ExactSizeIterator<Item = &'a Query> + Clone) -> Result<(), Failure> {
     if queries.len() == 0 {
         return Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"));
     }
-    queries.try_for_each(|query| query.check())
+    let keys = queries.clone().map(|query| query.keys.len()).sum::<usize>();
+    if keys > MAX_KEYS {
+        let message = format!("the request has {keys} keys, the limit is {MAX_KEYS}");
+        return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+    }
+    queries.try_for_each(|query| {
+        query.check()?;
+        // each is answered, perhaps with a table
+        let often = |key: &&KeyName| query.keys.iter().filter(|other| other == key).count() > MAX_TIMES;
+        match query.keys.iter().find(often) {
+            Some(key) => {
+                let message = format!("a query has the key {key} more than {MAX_TIMES} times");
+                Err(Failure::new(Status::ERR_BAD_PARAM, message))
+            }
+            None => Ok(()),
+        }
+    })
 }

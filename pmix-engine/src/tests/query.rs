@@ -360,3 +360,18 @@ fn qry_14_the_abi_versions_are_the_librarys_own() {
     assert_eq!(values(&reply).len(), 2);
     t.finish();
 }
+
+#[test]
+fn what_one_request_asks_for_is_limited() {
+    let (mut t, peers) = Harness::local(1);
+    let once = || Query::new(&keys::QUERY_NAMESPACES);
+    let thrice = once().key(&keys::QUERY_NAMESPACES).key(&keys::QUERY_NAMESPACES);
+    let to = t.ask(&peers[0], Request::Query(vec![thrice]));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    let to = t.ask(&peers[0], Request::Query(vec![once(); 1025]));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[0], Request::Query(vec![once().key(&keys::QUERY_NAMESPACES); 512]));
+    let Reply::Query(reply) = t.ok(to) else { panic!("not the answer to a query") };
+    assert_eq!(reply.results.len(), 512);
+    t.finish();
+}

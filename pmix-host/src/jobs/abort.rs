@@ -1,5 +1,7 @@
 //! Aborts that processes request.
 
+use std::collections::BTreeSet;
+
 use pmix_server::host::{Abort, HostError, HostResult, UpcallContext};
 use pmix_types::{Nspace, Rank, Status};
 
@@ -13,8 +15,9 @@ impl Jobs {
             let message = "single processes cannot be aborted here: abort a whole namespace (rank WILDCARD)";
             return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
         }
-        let targets: Vec<&Nspace> = if req.procs.is_empty() {
-            vec![caller]
+        // each once, however often it is named
+        let targets: BTreeSet<&Nspace> = if req.procs.is_empty() {
+            BTreeSet::from([caller])
         } else {
             req.procs.iter().map(|proc| &proc.nspace).collect()
         };

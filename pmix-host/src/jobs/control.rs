@@ -84,3 +84,13 @@ impl Child {
         }
     }
 }
+
+/// Ends jobs that a job has started while it ended, or whose start had failed meanwhile.
+pub(super) fn end_late_children(mut controls: mpsc::UnboundedReceiver<Control>) {
+    controls.close();
+    while let Ok(control) = controls.try_recv() {
+        if let Control::Child { child, .. } = control {
+            child.end();
+        }
+    }
+}

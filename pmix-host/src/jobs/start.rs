@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::bindings::Bindings;
 use super::cluster::Cluster;
+use super::control::end_late_children;
 use super::daemons;
 use super::error::StartError;
 use super::kept::JobFacts;
@@ -146,8 +147,9 @@ impl Jobs {
             }
             let plan = Plan::new(&nspace, &wanted, &added, &room, how).await?;
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
-            let place =
-                allocation.as_ref().map(|id| allocations.enter(id, &nspace, plan.slots())).transpose()?;
+            // daemons take none
+            let slots = if is_of_daemons { BTreeMap::new() } else { plan.slots() };
+            let place = allocation.as_ref().map(|id| allocations.enter(id, &nspace, slots)).transpose()?;
             let entered =
                 self.enter(&nspace, plan.slots(), (&room, whose), |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots, or a node is just to leave
@@ -220,6 +222,9 @@ impl Jobs {
         };
         if let Err(error) = started {
             self.cluster.table.remove(&nspace);
+            // processes that ran for a while may have had allocations, and started jobs
+            self.cluster.allocations.holder_ended(&nspace);
+            end_late_children(controls);
             // it may not have come as far as to be registered
             nodes.end_job(&nspace).await;
             self.cluster.store().inspect(|store| store.forget(&nspace));

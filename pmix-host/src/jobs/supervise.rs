@@ -8,7 +8,7 @@ use pmix_types::{Event, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, R
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
-use super::control::{Act, Child, Control, Reach};
+use super::control::{Act, Child, Control, Reach, end_late_children};
 use super::endings::JobEnding;
 use super::node::Nodes;
 use super::notices;
@@ -193,13 +193,7 @@ impl Supervisor {
         self.table.remove(&self.job.nspace);
         drop(self.job.place.take());
         self.allocations.holder_ended(&self.job.nspace);
-        controls.close();
-        while let Ok(control) = controls.try_recv() {
-            // a job that was started while this one ended
-            if let Control::Child { child, .. } = control {
-                child.end();
-            }
-        }
+        end_late_children(controls);
         self.nodes.end_job(&self.job.nspace).await;
         self.cluster.store().inspect(|store| store.forget(&self.job.nspace));
         let _ = out.send(JobReport::Done(outcome)).await;
@@ -344,8 +338,9 @@ impl Supervisor {
             }
             Control::ChildEnded { nspace, outcome } => {
                 let concerns_us = self.children.remove(&nspace).is_none_or(|child| !child.is_independent);
-                // what ends on request is no failure
-                if concerns_us && outcome.exit_code != 0 && !self.course.asked_to_end {
+                // what ends on request is no failure, neither of the child nor of its parent
+                let has_failed = outcome.exit_code != 0 && outcome.status != Status::ERR_JOB_KILLED_BY_CMD;
+                if concerns_us && has_failed && !self.course.asked_to_end {
                     self.course.child_failure.get_or_insert(outcome);
                 }
             }

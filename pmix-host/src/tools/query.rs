@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use pmix_server::host::{HostError, HostResult, QueryRequest, QueryResults};
 use pmix_types::message::{QueryReply, Reply};
-use pmix_types::{DataArray, Directives, Info, JOB_END, Key, KeyName, Nspace, Query, Status, Value, keys};
+use pmix_types::{
+    DataArray, Directives, Info, JOB_END, Key, KeyName, Memory, Nspace, Query, Status, Value, keys,
+};
 
 use super::groups::Groups;
 use super::nodes::SessionNodes;
@@ -19,6 +21,8 @@ use crate::user::{User, is_trusted, take_identity};
 
 /// Queries of one request that are answered at a time.
 const AT_A_TIME: usize = 64;
+/// Bytes that the answer to one request may take.
+const MAX_ANSWER: usize = 256 << 20;
 
 /// Answers queries.
 pub(crate) struct Queries {
@@ -55,10 +59,17 @@ impl Queries {
         }
         let (mut results, mut missing) = (Vec::new(), false);
         // other nodes are waited for by all of them together
-        let mut answered = Vec::with_capacity(req.queries.len());
+        let (mut answered, mut bytes) = (Vec::with_capacity(req.queries.len()), 0);
         for some in req.queries.chunks(AT_A_TIME) {
             let some: Vec<_> = some.iter().map(|query| self.answer_query((requester, node), query)).collect();
-            answered.extend(try_join_all(some).await?);
+            let some = try_join_all(some).await?;
+            bytes += some.iter().flatten().map(Info::memory).sum::<usize>();
+            if bytes > MAX_ANSWER {
+                let message =
+                    format!("the answer takes more than {MAX_ANSWER} bytes: ask for less at a time");
+                return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));
+            }
+            answered.extend(some);
         }
         for (query, answers) in req.queries.iter().zip(answered) {
             missing |= answers.len() < query.keys.len();

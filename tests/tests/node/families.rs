@@ -263,3 +263,21 @@ async fn con_18_the_failure_of_an_independent_child_is_not_that_of_its_parent() 
     let outcome = outcome.await;
     assert_eq!((outcome.exit_code, outcome.status), (0, Status::SUCCESS));
 }
+
+#[tokio::test]
+async fn con_18_jct_02_a_child_that_is_ended_on_request_is_no_failure_of_its_parent() {
+    let (mut rig, client, child, loner) = ending_family().await;
+    within(async { client.job_control([ProcId::wildcard(child.clone())]).terminate().await }).await.unwrap();
+    let asked = rig.launcher.until_asked(1).await;
+    assert_eq!(asked, [both(&child)]);
+    for rank in 0..2 {
+        rig.end(&loner, rank, ProcExit::Code(0)).await;
+    }
+    within(client.finalize()).await.unwrap();
+    for rank in 0..2 {
+        rig.end(&rig.parent.nspace().clone(), rank, ProcExit::Code(0)).await;
+    }
+    let outcome = within(rig.parent.outcome()).await.unwrap();
+    assert_eq!((outcome.exit_code, outcome.status), (0, Status::SUCCESS));
+    assert_eq!(rig.launcher.until_asked(1).await.len(), 1, "nothing else was ended");
+}
