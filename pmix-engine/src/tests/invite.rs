@@ -455,7 +455,7 @@ fn grp_03_a_tool_leads_no_group() {
 }
 
 #[test]
-fn idn_07_grp_03_a_clone_that_finalizes_ends_nothing_of_its_process() {
+fn idn_07a_grp_03_a_clone_that_finalizes_ends_nothing_of_its_process() {
     let (mut t, peers) = Harness::local(3);
     let clone = t.connect(&proc("job", 1));
     let leads = t.ask(&peers[0], invite([all_of("job")]));

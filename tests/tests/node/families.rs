@@ -265,7 +265,7 @@ async fn con_18_the_failure_of_an_independent_child_is_not_that_of_its_parent() 
 }
 
 #[tokio::test]
-async fn con_18_jct_02_a_child_that_is_ended_on_request_is_no_failure_of_its_parent() {
+async fn con_18_a_child_that_is_ended_on_request_is_no_failure_of_its_parent() {
     let (mut rig, client, child, loner) = ending_family().await;
     within(async { client.job_control([ProcId::wildcard(child.clone())]).terminate().await }).await.unwrap();
     let asked = rig.launcher.until_asked(1).await;
