@@ -2,6 +2,7 @@
 
 use std::io;
 
+use procfs::process::Process;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
@@ -14,12 +15,13 @@ pub(crate) enum Received {
     PassOn(Signal),
 }
 
-/// Receives signals from its creation on; before that they have their default effect.
+/// Receives signals from its creation on; before that they have their default effect. Those that end a run stay ignored if they
+/// are, as `nohup` and shells request it for what is to outlive a terminal.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: Stream,
-    terminate: Stream,
-    hangup: Stream,
+    interrupt: Option<Stream>,
+    terminate: Option<Stream>,
+    hangup: Option<Stream>,
     user1: Stream,
     user2: Stream,
 }
@@ -27,10 +29,15 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn receive() -> io::Result<Self> {
         let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
+        let ignored = ignored();
+        let unless_ignored = |number: Signal| match ignored & bit(number) {
+            0 => stream(number).map(Some),
+            _ => Ok(None),
+        };
         Ok(Self {
-            interrupt: stream(Signal::INT)?,
-            terminate: stream(Signal::TERM)?,
-            hangup: stream(Signal::HUP)?,
+            interrupt: unless_ignored(Signal::INT)?,
+            terminate: unless_ignored(Signal::TERM)?,
+            hangup: unless_ignored(Signal::HUP)?,
             user1: stream(Signal::USR1)?,
             user2: stream(Signal::USR2)?,
         })
@@ -48,12 +55,30 @@ impl Signals {
     /// The next one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Received {
         tokio::select! {
-            _ = self.interrupt.recv() => Received::End(Signal::INT),
-            _ = self.terminate.recv() => Received::End(Signal::TERM),
+            () = of(&mut self.interrupt) => Received::End(Signal::INT),
+            () = of(&mut self.terminate) => Received::End(Signal::TERM),
             // the terminal is gone, which is no concern of the ranks
-            _ = self.hangup.recv() => Received::End(Signal::TERM),
+            () = of(&mut self.hangup) => Received::End(Signal::TERM),
             _ = self.user1.recv() => Received::PassOn(Signal::USR1),
             _ = self.user2.recv() => Received::PassOn(Signal::USR2),
         }
     }
+}
+
+/// Waits for a signal that is received. Cancel-safe.
+async fn of(stream: &mut Option<Stream>) {
+    match stream {
+        Some(stream) => _ = stream.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that this process ignores, as bits; none where /proc does not tell.
+fn ignored() -> u64 {
+    let status = Process::myself().and_then(|process| process.status());
+    status.map(|status| status.sigign).unwrap_or_default()
+}
+
+const fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
 }

@@ -321,3 +321,32 @@ fn a_job_for_which_the_launcher_has_too_few_files_is_refused_before_any_process_
     let (code, out, err) = of("70");
     assert_eq!((code, out.lines().count()), (Some(0), 70), "{err}");
 }
+
+/// A shell that runs a script, for which `$0` is `pmixrun`.
+fn shell(dir: &TempDir, script: &str) -> Command {
+    let pmixrun = pmix_tests::plain_pmixrun();
+    let mut command = Command::new("sh");
+    pmix_tests::outside_allocations(&mut command);
+    command.args(["-c", script]).arg(pmixrun.get_program());
+    command.env("PMIX_SERVER_TMPDIR", dir.path()).env("PMIXRUN_RECORD", "none").env_remove("RUST_LOG");
+    command
+}
+
+#[tokio::test]
+async fn pmixrun_outlives_a_terminal_if_it_is_started_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"trap "" HUP; exec "$0" -n 1 sh -c "echo here; exec cat""#;
+    let mut run = Running::start_with_input(shell(&dir, script));
+    run.line_with("here").await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    let bits = [Signal::HUP, Signal::INT, Signal::TERM].map(|signal| ignored >> (signal.as_raw() - 1) & 1);
+    assert_eq!(bits, [1, 0, 0], "{status}");
+    run.signal(Signal::HUP);
+    run.write("still here\n").await;
+    run.line_with("still here").await;
+    let (status, _, err) = run.end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    nothing_is_left(&dir);
+}
