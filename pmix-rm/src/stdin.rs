@@ -104,7 +104,7 @@ pub(crate) fn forward(mut to: To) -> io::Result<()> {
     std::thread::Builder::new().name("stdin forward".into()).spawn(move || {
         loop {
             let mut piece = BytesMut::zeroed(CHUNK);
-            match from.read(&mut piece) {
+            match read(&mut from, &mut piece) {
                 Ok(0) => return,
                 Ok(count) => {
                     piece.truncate(count);
@@ -112,7 +112,6 @@ pub(crate) fn forward(mut to: To) -> io::Result<()> {
                         return;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot read standard input");
                     return;
@@ -145,9 +144,25 @@ fn pass_on(mut to: impl Write) -> io::Result<()> {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        match stdin.read(&mut buffer)? {
+        match read(&mut stdin, &mut buffer)? {
             0 => return Ok(()),
             count => to.write_all(buffer.get(..count).unwrap_or_default())?,
+        }
+    }
+}
+
+/// Waits for input and reads some of it, even if another process that shares the file has made it non-blocking.
+fn read(from: &mut (impl Read + AsFd), buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(&*from, PollFlags::IN)], None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
         }
     }
 }

@@ -174,7 +174,8 @@ impl Running {
         Self::start_with(command, Stdio::piped())
     }
 
-    fn start_with(command: std::process::Command, stdin: Stdio) -> Self {
+    /// Starts a command with this input.
+    pub fn start_with(command: std::process::Command, stdin: Stdio) -> Self {
         let mut command = Command::from(command);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();

@@ -1,5 +1,6 @@
 //! Real processes: of a server in this process, and of `pmixrun`.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -346,6 +347,26 @@ async fn pmixrun_outlives_a_terminal_if_it_is_started_so() {
     run.signal(Signal::HUP);
     run.write("still here\n").await;
     run.line_with("still here").await;
+    let (status, _, err) = run.end().await;
+    assert_eq!(status.code(), Some(0), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
+async fn pmixrun_forwards_input_that_is_not_there_yet_from_a_pipe_that_does_not_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&reader, true).unwrap();
+    let mut command = pmix_tests::plain_pmixrun();
+    command.args(["--stdin", "all", "sh", "-c", "echo here; exec cat"]);
+    command.env("PMIX_SERVER_TMPDIR", dir.path()).env("PMIXRUN_RECORD", "none");
+    let mut run = Running::start_with(command, reader.into());
+    run.line_with("here").await;
+    for text in ["one\n", "two\n"] {
+        writer.write_all(text.as_bytes()).unwrap();
+        run.line_with(text.trim_end()).await;
+    }
+    drop(writer);
     let (status, _, err) = run.end().await;
     assert_eq!(status.code(), Some(0), "{err}");
     nothing_is_left(&dir);
