@@ -160,7 +160,7 @@ impl Console {
         }
     }
 
-    /// Waits until everything is written.
+    /// Waits until everything is written. Tells why standard output cannot be written, unless its reader has gone away.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
@@ -170,7 +170,14 @@ impl Console {
         {
             self.take_back(unwritten);
         }
-        let (written, _) = tokio::join!(self.out.finish(), self.err.finish());
+        let (written, _) = tokio::join!(self.out.finish(), self.err.pass_all());
+        if let Err(error) = &written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.say(format_args!("cannot write to standard output: {error}"));
+        }
+        // there is nowhere to report an error of standard error
+        let _ = self.err.finish().await;
         written
     }
 }
@@ -278,10 +285,16 @@ impl Stream {
         self.writer = None;
     }
 
-    async fn finish(&mut self) -> io::Result<()> {
+    /// Passes everything that waits to the thread.
+    async fn pass_all(&mut self) -> io::Result<()> {
         while self.is_behind() {
             self.advance().await?;
         }
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
+        self.pass_all().await?;
         // the thread ends when it has written everything
         if self.writer.take().is_some() { self.outcome().await } else { Ok(()) }
     }

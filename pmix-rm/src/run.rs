@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::debugger::Prepared;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::{Ending, Interrupts, NotRun};
-use crate::exit_code::NO_READER;
+use crate::exit_code::{NO_READER, NOT_STARTED};
 use crate::job::Job;
 use crate::records::RecordPlace;
 use crate::report::Report;
@@ -76,7 +76,7 @@ pub(crate) async fn run(plan: Plan) -> io::Result<i32> {
         written = console.finish() => match written {
             Ok(()) => code,
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => NO_READER,
-            Err(error) => return Err(error),
+            Err(_) => NOT_STARTED,
         },
         // a signal ends the wait for a slow reader
         () = interrupts.again() => code,

@@ -353,6 +353,16 @@ async fn pmixrun_outlives_a_terminal_if_it_is_started_so() {
 }
 
 #[tokio::test]
+async fn pmixrun_says_that_the_last_output_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, _, err) = Running::start(shell(&dir, r#"exec "$0" -n 1 echo hi > /dev/full"#)).end().await;
+    assert_eq!(status.code(), Some(1), "{err}");
+    assert!(err.contains("pmixrun: cannot write to standard output: No space left on device"), "{err}");
+    assert!(!err.contains("signals"), "{err}");
+    nothing_is_left(&dir);
+}
+
+#[tokio::test]
 async fn pmixrun_forwards_input_that_is_not_there_yet_from_a_pipe_that_does_not_block() {
     let dir = tempfile::tempdir().unwrap();
     let (reader, mut writer) = std::io::pipe().unwrap();
