@@ -30,6 +30,9 @@ struct Shared {
     fails_next: AtomicBool,
     /// The node that is to leave as soon as a job was told that it is not.
     leaves: Mutex<Option<(String, bool)>>,
+    lost: Mutex<BTreeSet<String>>,
+    /// How many processes nodes take, where that is limited.
+    slots: Mutex<BTreeMap<String, u32>>,
     asked: watch::Sender<Vec<Asked>>,
 }
 
@@ -64,6 +67,8 @@ impl TestLauncher {
             dead: Mutex::default(),
             fails_next: AtomicBool::new(false),
             leaves: Mutex::default(),
+            lost: Mutex::default(),
+            slots: Mutex::default(),
             asked: watch::Sender::new(Vec::new()),
         };
         Self(Arc::new(shared))
@@ -77,6 +82,16 @@ impl TestLauncher {
     /// Has this node take no jobs once somebody has heard that it does.
     pub fn leaves_meanwhile(&self, node: &str) {
         *self.0.leaves.lock().unwrap() = Some((node.to_owned(), false));
+    }
+
+    /// Has this node be lost.
+    pub fn lose(&self, node: &str) {
+        self.0.lost.lock().unwrap().insert(node.to_owned());
+    }
+
+    /// Has this node take so many processes at most.
+    pub fn limit(&self, node: &str, slots: u32) {
+        self.0.slots.lock().unwrap().insert(node.to_owned(), slots);
     }
 
     /// Ends a process without a word; [`end`](Self::end) reports it.
@@ -131,6 +146,14 @@ impl Launcher for TestLauncher {
 
     fn machine(&self, node: &str) -> Option<Machine> {
         self.0.machines.get(node).cloned()
+    }
+
+    fn slots(&self, node: &str) -> Option<u32> {
+        self.0.slots.lock().unwrap().get(node).copied()
+    }
+
+    fn loss(&self, node: &str) -> Option<String> {
+        self.0.lost.lock().unwrap().contains(node).then(|| "it was switched off".to_owned())
     }
 
     fn drains(&self, node: &str) -> bool {

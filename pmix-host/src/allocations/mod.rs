@@ -1,6 +1,6 @@
 //! Allocations: slots of nodes that processes reserve for the jobs that they start, for a time (ALC-01, ALC-02).
 //!
-//! A slot is a processor of a node's machine. No two allocations have the same slot. Jobs that are started into an allocation, and
+//! A slot is a processor of a node's machine, if the launcher does not limit the node to fewer. No two allocations have the same slot. Jobs that are started into an allocation, and
 //! the jobs that these start, count against it and end with it; all other jobs run as if there were none.
 
 mod choice;
@@ -226,7 +226,8 @@ impl Allocations {
         Ok(free)
     }
 
-    /// The slots of each node: nodes that share a machine share its processors.
+    /// The slots of each node: nodes that share a machine share its processors. A node that takes no jobs has none, but keeps
+    /// its share, as processes may still run there.
     fn slots(&self) -> HostResult<Vec<(String, u64)>> {
         let mut nodes = Vec::new();
         for node in self.launcher.nodes() {
@@ -242,9 +243,18 @@ impl Allocations {
         let share = |(place, (node, machine)): (usize, &(String, Machine))| {
             let (sharing, before) = (on(&machine.name, &nodes), on(&machine.name, &nodes[..place]));
             let processors = u64::from(machine.processors);
-            (node.clone(), processors / sharing + u64::from(before < processors % sharing))
+            let share = processors / sharing + u64::from(before < processors % sharing);
+            (node.clone(), share.min(self.most(node)))
         };
         Ok(nodes.iter().enumerate().map(share).collect())
+    }
+
+    /// How many processes the launcher lets a node take.
+    fn most(&self, node: &str) -> u64 {
+        if self.launcher.loss(node).is_some() || self.launcher.drains(node) {
+            return 0;
+        }
+        self.launcher.slots(node).map_or(u64::MAX, u64::from)
     }
 }
 

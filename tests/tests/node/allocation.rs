@@ -6,7 +6,7 @@ use futures::StreamExt;
 use pmix_client::types::job::JobSpec;
 use pmix_client::types::{AllocDirective, App, DataArray, Info, Query, SessionNode, Status, ValueType};
 use pmix_client::{AllocateBuilder, Client, Error, Nspace, ProcId, Rank, keys};
-use pmix_host::{Machine, MemoryExchange, ProcExit, RunningJob, StandardHost};
+use pmix_host::{Launcher as _, Machine, MemoryExchange, ProcExit, RunningJob, StandardHost};
 use pmix_tests::{TestLauncher, TestNode, nspace, proc, within};
 
 /// Two nodes with four processors each, a job of two on the first of them, and a process of it.
@@ -307,4 +307,28 @@ async fn alc_01_nodes_on_one_machine_share_its_slots_and_unknown_machines_have_n
     let error = within(client.allocate(AllocDirective::NEW).cpus(1)).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
     assert!(error.to_string().contains("does not say how many processors node n0 has"), "{error}");
+}
+
+#[tokio::test]
+async fn alc_01_only_nodes_that_take_jobs_are_granted_and_no_more_slots_than_they_take() {
+    let names = ["n0", "n1", "n2", "n3"];
+    let launcher = TestLauncher::on_machines(names.map(|node| (node, Some(Machine::new(node, 4)))));
+    let (node, _, job) = launcher.node("job", 1).await;
+    let client = node.connect(&ProcId::new(job.nspace().clone(), Rank::from_raw(0))).await.unwrap();
+    launcher.lose("n0");
+    launcher.leaves_meanwhile("n1");
+    assert!(!launcher.drains("n1"), "from now on it does");
+    launcher.limit("n2", 3);
+    launcher.limit("n3", 9);
+    for wanted in [
+        client.allocate(AllocDirective::NEW).directive(keys::ALLOC_NODE_LIST, "n0"),
+        client.allocate(AllocDirective::NEW).cpus(8),
+    ] {
+        let error = within(wanted).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
+        assert!(error.to_string().contains("n0: 0, n1: 0, n2: 3, n3: 4"), "{error}");
+    }
+    let all = within(client.allocate(AllocDirective::NEW).nodes(2)).await.unwrap();
+    assert_eq!(of(&all, &keys::ALLOC_NODE_LIST), "n2,n3");
+    assert_eq!(of(&all, &keys::ALLOC_NUM_CPU_LIST), "3,4");
 }
