@@ -80,6 +80,9 @@ pub struct Store {
     last_waiter: u64,
     /// What is kept elsewhere and is not to be any more.
     dropped: Vec<u64>,
+    /// How often a key was looked up.
+    #[cfg(test)]
+    looks: std::cell::Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -97,6 +100,8 @@ struct Entry {
 #[derive(Debug)]
 struct Waiter {
     look: Look,
+    /// Those of its keys that it finds now. They are kept so that a publish has to look up only its own keys for it.
+    found: BTreeSet<KeyName>,
     answer: oneshot::Sender<Found>,
 }
 
@@ -186,7 +191,9 @@ impl Store {
     pub(crate) fn restore(&mut self, number: u64, item: Item) {
         self.last_item = self.last_item.max(number);
         let bytes = item.bytes();
+        let key = item.key().clone();
         self.insert(number, Entry { item, bytes, is_shown: true, is_kept: true });
+        self.review(&key);
     }
 
     /// Data is kept elsewhere, too; what is not there any more is dropped there.
@@ -226,7 +233,9 @@ impl Store {
         for number in numbers {
             if let Some(entry) = self.items.get_mut(number) {
                 entry.is_shown = true;
-                woken.extend(self.wanted.get(entry.item.key()).into_iter().flatten());
+                let key = entry.item.key().clone();
+                self.review(&key);
+                woken.extend(self.wanted.get(&key).into_iter().flatten());
             }
         }
         for number in woken {
@@ -250,7 +259,8 @@ impl Store {
     pub(crate) fn look(&mut self, look: Look) -> Result<HostResult<Found>, Waiting> {
         let found = self.best_of_each(&look);
         if look.lacks(found.len()) {
-            return Err(self.wait(look));
+            let found = self.items(&found).map(|(_, item)| item.key().clone()).collect();
+            return Err(self.wait(look, found));
         }
         if found.is_empty() {
             return Ok(Err(self.explain(&look)));
@@ -301,6 +311,8 @@ impl Store {
         for number in &lasting {
             if let Some(entry) = self.items.get_mut(number) {
                 entry.is_shown = false;
+                let key = entry.item.key().clone();
+                self.review(&key);
             }
         }
         Ok(lasting)
@@ -386,22 +398,38 @@ impl Store {
                 self.usage.remove(&uid);
             }
         }
+        self.review(item.key());
         Some(item)
     }
 
     /// The best item of each key that the asker may see (PUB-10, PUB-14).
     fn best_of_each(&self, look: &Look) -> Vec<u64> {
-        let of_key = |key| {
-            let shown =
-                self.by_key.get(key)?.iter().filter_map(|number| Some((number, self.items.get(number)?)));
-            let visible = shown.filter(|(_, Entry { item, is_shown, .. })| {
-                *is_shown && item.is_in_range(look) && item.admits(&look.requester)
-            });
-            let best = visible.min_by_key(|(_, entry)| entry.item.distance(&look.requester));
-            best.map(|(number, _)| *number)
-        };
-        let keys: BTreeSet<_> = look.keys.iter().collect();
-        keys.into_iter().filter_map(of_key).collect()
+        look.keys.iter().filter_map(|key| self.best(look, key)).collect()
+    }
+
+    fn best(&self, look: &Look, key: &KeyName) -> Option<u64> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
+        let shown = self.by_key.get(key)?.iter().filter_map(|number| Some((number, self.items.get(number)?)));
+        let visible = shown.filter(|(_, Entry { item, is_shown, .. })| {
+            *is_shown && item.is_in_range(look) && item.admits(&look.requester)
+        });
+        let best = visible.min_by_key(|(_, entry)| entry.item.distance(&look.requester));
+        best.map(|(number, _)| *number)
+    }
+
+    /// Notes which waiting lookups find this key, whose items have changed.
+    fn review(&mut self, key: &KeyName) {
+        let Some(numbers) = self.wanted.get(key) else { return };
+        let find = |number: &u64| Some((*number, self.best(&self.waiting.get(number)?.look, key).is_some()));
+        let found: Vec<(u64, bool)> = numbers.iter().filter_map(find).collect();
+        for (number, is_found) in found {
+            match self.waiting.get_mut(&number) {
+                Some(waiter) if is_found => _ = waiter.found.insert(key.clone()),
+                Some(waiter) => _ = waiter.found.remove(key),
+                None => {}
+            }
+        }
     }
 
     /// The data of items; what was to be read once is gone then (PUB-08).
@@ -432,29 +460,29 @@ impl Store {
         HostError::new(status, format!("nothing is published for this process under {}", names.join(", ")))
     }
 
-    fn wait(&mut self, look: Look) -> Waiting {
+    fn wait(&mut self, look: Look, found: BTreeSet<KeyName>) -> Waiting {
         self.last_waiter += 1;
         let number = self.last_waiter;
         for key in &look.keys {
             self.wanted.entry(key.clone()).or_default().insert(number);
         }
         let (sender, answer) = oneshot::channel();
-        self.waiting.insert(number, Waiter { look, answer: sender });
+        self.waiting.insert(number, Waiter { look, found, answer: sender });
         Waiting { number, answer }
     }
 
     /// Answers a waiting lookup if its data is published and it has not been dropped.
     fn serve(&mut self, number: u64) {
         let Some(waiter) = self.waiting.get(&number) else { return };
-        let found = self.best_of_each(&waiter.look);
         let is_left = waiter.answer.is_closed();
-        if !is_left && waiter.look.lacks(found.len()) {
+        if !is_left && waiter.look.lacks(waiter.found.len()) {
             return;
         }
         let waiter = self.take_waiter(number);
         if let Some(waiter) = waiter.filter(|_| !is_left) {
+            let found = self.hand_out(&self.best_of_each(&waiter.look));
             // who leaves at this moment has read it
-            let _ = waiter.answer.send(self.hand_out(&found));
+            let _ = waiter.answer.send(found);
         }
     }
 }

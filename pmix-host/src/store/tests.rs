@@ -411,6 +411,39 @@ fn pub_13_waits_for_some_or_all_keys() {
 }
 
 #[test]
+fn pub_13_a_publish_looks_up_only_its_own_keys_for_those_who_wait() {
+    const KEYS: usize = 1000;
+    let mut store = Store::default();
+    let (a, asker) = (user("job", 0, 7), user("job", 1, 7));
+    let names: Vec<String> = (0..KEYS).map(|number| format!("k{number:03}")).collect();
+    let all = Directives::from(vec![Info::dynamic(keys::WAIT.key_name(), 0)]);
+    let wanted = names.iter().map(|name| key(name)).collect();
+    let Err(mut place) = store.look(Look::new(asker, wanted, all).unwrap()) else { panic!("it has to wait") };
+    let spent = |store: &mut Store, name: &str, is_published: bool| {
+        store.looks.set(0);
+        match is_published {
+            true => publish(store, &a, data(&[(name, 1)]), &Directives::new()).unwrap(),
+            false => unpublish(store, &a, &[key(name)], &Directives::new()),
+        }
+        store.looks.get()
+    };
+    let (first, rest) = names.split_first().unwrap();
+    for name in rest {
+        assert_eq!(spent(&mut store, name, true), 1);
+    }
+    // what is gone again is missing again, though it was there
+    let (second, _) = rest.split_first().unwrap();
+    assert_eq!(spent(&mut store, second, false), 1);
+    assert_eq!(spent(&mut store, first, true), 1);
+    assert!(place.try_found().is_none());
+    assert_eq!(spent(&mut store, "else", true), 0);
+    // only the answer takes all keys
+    assert_eq!(spent(&mut store, second, true), 1 + KEYS);
+    assert_eq!(place.try_found().unwrap().len(), KEYS);
+    assert_eq!(store.waiting(), 0);
+}
+
+#[test]
 fn pub_15_pub_16_only_the_publisher_takes_back_and_only_in_that_range() {
     let mut store = Store::default();
     let (a, b) = (user("job", 0, 7), user("job", 1, 7));
