@@ -24,8 +24,8 @@
 //!   reader of the output has gone away, 1 if the job could not be started for another reason, 2 for an invalid command
 //!   line.
 //! - *Signals*: SIGINT and SIGTERM are passed on (SIGHUP as SIGTERM), and the ranks are killed after the grace
-//!   period; a second SIGINT kills them at once. Those of the three that are ignored when it starts, as under `nohup`, stay
-//!   ignored. SIGUSR1 and SIGUSR2 are passed on.
+//!   period; a second SIGINT kills them at once. SIGHUP stays ignored if it is when the run starts, as under
+//!   `nohup`. SIGUSR1 and SIGUSR2 are passed on.
 //! - *Failure* of a rank: the others are notified through PMIx and have the reaction time (`--reaction`, 0.3 seconds)
 //!   to end by themselves; then they get SIGTERM, and SIGKILL after the grace period (`--grace`, 5 seconds).
 //! - *Simulated nodes*: `--vnodes K` divides the ranks in even blocks over `<hostname>-v0`, `<hostname>-v1` and so on.

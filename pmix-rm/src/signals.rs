@@ -15,12 +15,13 @@ pub(crate) enum Received {
     PassOn(Signal),
 }
 
-/// Receives signals from its creation on; before that they have their default effect. Those that end a run stay ignored if they
-/// are, as `nohup` and shells request it for what is to outlive a terminal.
+/// Receives signals from its creation on; before that they have their default effect. SIGHUP stays ignored if it is, as `nohup`
+/// requests it for what is to outlive a terminal. SIGINT does not: shells start what runs in the background so, and scripts
+/// interrupt it all the same.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: Option<Stream>,
-    terminate: Option<Stream>,
+    interrupt: Stream,
+    terminate: Stream,
     hangup: Option<Stream>,
     user1: Stream,
     user2: Stream,
@@ -29,15 +30,11 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn receive() -> io::Result<Self> {
         let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
-        let ignored = ignored();
-        let unless_ignored = |number: Signal| match ignored & bit(number) {
-            0 => stream(number).map(Some),
-            _ => Ok(None),
-        };
+        let outlives_terminal = ignored() & bit(Signal::HUP) != 0;
         Ok(Self {
-            interrupt: unless_ignored(Signal::INT)?,
-            terminate: unless_ignored(Signal::TERM)?,
-            hangup: unless_ignored(Signal::HUP)?,
+            interrupt: stream(Signal::INT)?,
+            terminate: stream(Signal::TERM)?,
+            hangup: if outlives_terminal { None } else { Some(stream(Signal::HUP)?) },
             user1: stream(Signal::USR1)?,
             user2: stream(Signal::USR2)?,
         })
@@ -55,8 +52,8 @@ impl Signals {
     /// The next one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Received {
         tokio::select! {
-            () = of(&mut self.interrupt) => Received::End(Signal::INT),
-            () = of(&mut self.terminate) => Received::End(Signal::TERM),
+            _ = self.interrupt.recv() => Received::End(Signal::INT),
+            _ = self.terminate.recv() => Received::End(Signal::TERM),
             // the terminal is gone, which is no concern of the ranks
             () = of(&mut self.hangup) => Received::End(Signal::TERM),
             _ = self.user1.recv() => Received::PassOn(Signal::USR1),

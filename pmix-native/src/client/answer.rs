@@ -169,10 +169,13 @@ impl Found {
     }
 }
 
-/// Query results by query: libraries before 6.0 receive one info per key instead.
+/// Query results by query: libraries before 6.0 receive one info per key instead. Those before 5.0 are told of a success if there are
+/// any, as they read nothing otherwise; what is missing says that they are not all.
 pub(super) fn query(status: Status, queries: &[Query], infos: Vec<Info>) -> Reply {
     let (mut results, mut loose): (Vec<_>, Vec<_>) =
         infos.into_iter().partition(|info| info.is(&keys::QUERY_RESULTS));
+    let is_by_key = results.is_empty() && !loose.is_empty();
+    let mut is_whole = true;
     for query in queries {
         let mut of_it = Vec::new();
         for key in &query.keys {
@@ -180,6 +183,7 @@ pub(super) fn query(status: Status, queries: &[Query], infos: Vec<Info>) -> Repl
                 of_it.push(loose.remove(at));
             }
         }
+        is_whole &= of_it.len() == query.keys.len();
         if !of_it.is_empty() {
             results.push(query.results(of_it));
         }
@@ -187,6 +191,8 @@ pub(super) fn query(status: Status, queries: &[Query], infos: Vec<Info>) -> Repl
     if !loose.is_empty() {
         results.push(Info::new(&keys::QUERY_RESULTS, DataArray::Info(loose)));
     }
+    let is_partial = status == Status::SUCCESS && is_by_key && !is_whole;
+    let status = if is_partial { Status::ERR_PARTIAL_SUCCESS } else { status };
     Reply::Query(QueryReply::new(status, results))
 }
 

@@ -342,8 +342,8 @@ async fn pmixrun_outlives_a_terminal_if_it_is_started_so() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
-    let bits = [Signal::HUP, Signal::INT, Signal::TERM].map(|signal| ignored >> (signal.as_raw() - 1) & 1);
-    assert_eq!(bits, [1, 0, 0], "{status}");
+    let ignores = |signal: Signal| ignored >> (signal.as_raw() - 1) & 1 == 1;
+    assert!(ignores(Signal::HUP) && !ignores(Signal::TERM), "{status}");
     run.signal(Signal::HUP);
     run.write("still here\n").await;
     run.line_with("still here").await;
