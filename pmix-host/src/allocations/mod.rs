@@ -129,6 +129,15 @@ impl Allocations {
         Ok(Place { allocations: self.clone(), id: id.to_owned(), nspace: nspace.clone() })
     }
 
+    /// The slots of an allocation that no job uses, by node.
+    pub(crate) fn left(&self, id: &str) -> Slots {
+        let held = self.held();
+        let Some(allocation) = held.get(id) else { return Slots::new() };
+        let left =
+            |(node, all): (&String, &u64)| (node.clone(), all.saturating_sub(allocation.used_on(node)));
+        allocation.slots.iter().map(left).collect()
+    }
+
     /// The holder's job has ended: allocations that end with it, and have no jobs, are gone.
     pub(crate) fn holder_ended(&self, nspace: &Nspace) {
         self.held().retain(|_, allocation| {

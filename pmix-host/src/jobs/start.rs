@@ -22,7 +22,7 @@ use super::neighbours::{Neighbours, by_node, describe_apps};
 use super::node::NodeJob;
 use super::plan::{Plan, Starting, check_room};
 use super::report::{JobReport, JobStart};
-use super::requests::JobRequests;
+use super::requests::{AppRequest, JobRequests};
 use super::running::RunningJob;
 use super::setup::Wishes;
 use super::slots::Room;
@@ -144,6 +144,8 @@ impl Jobs {
             if is_of_daemons {
                 // the nodes are full of the processes that they look at
                 room.iter_mut().for_each(|room| room.slots = None);
+            } else if let Some(id) = &allocation {
+                keep_within(&allocations.left(id), &wanted, &mut room);
             }
             let plan = Plan::new(&nspace, &wanted, &added, &room, how).await?;
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
@@ -352,4 +354,17 @@ impl Jobs {
 
 fn in_use(nspace: &Nspace) -> StartError {
     StartError::Invalid(format!("namespace {nspace} is in use: choose another"))
+}
+
+/// Leaves each node the slots that its allocation has left, if they are enough for these; if not, that is the allocation's to say.
+fn keep_within(left: &BTreeMap<String, u64>, wanted: &[AppRequest], rooms: &mut [Room]) {
+    let procs = wanted.iter().map(|wanted| u64::try_from(wanted.app.max_procs).unwrap_or_default());
+    if procs.sum::<u64>() > left.values().sum() {
+        return;
+    }
+    for room in rooms {
+        let left = left.get(&room.name).copied().unwrap_or_default();
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        room.slots = Some(room.slots.map_or(left, |slots| slots.min(left)));
+    }
 }

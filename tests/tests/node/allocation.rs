@@ -332,3 +332,22 @@ async fn alc_01_only_nodes_that_take_jobs_are_granted_and_no_more_slots_than_the
     assert_eq!(of(&all, &keys::ALLOC_NODE_LIST), "n2,n3");
     assert_eq!(of(&all, &keys::ALLOC_NUM_CPU_LIST), "3,4");
 }
+
+#[tokio::test]
+async fn alc_01_jobs_go_where_an_allocation_has_slots_left() {
+    let scene = Scene::start().await;
+    let allocate = |nodes: &'static str, cpus: u64| {
+        let request = scene.client.allocate(AllocDirective::NEW).cpus(cpus);
+        within(request.directive(keys::ALLOC_NODE_LIST, nodes).into_future())
+    };
+    // one slot on the first node and two on the second
+    let id = of(&allocate("n0", 1).await.unwrap(), &keys::ALLOC_ID);
+    let grow = scene.client.allocate(AllocDirective::EXTEND).id(&id).cpus(2);
+    within(grow.directive(keys::ALLOC_NODE_LIST, "n1")).await.unwrap();
+    let mut nodes = Vec::new();
+    for procs in [1, 2] {
+        let job = scene.spawn(&id, procs).await.unwrap();
+        nodes.extend(scene.host.process_table(&job).into_iter().filter_map(|row| row.hostname));
+    }
+    assert_eq!(nodes, ["n0", "n1", "n1"]);
+}
