@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::{Exchange, ExchangeError, MemoryExchange, Responder};
 
-/// An exchange whose requests go on at the other end when nobody waits for them any more, as over a network.
+/// An exchange whose requests continue at the other end after the caller has stopped waiting, as over a network.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub(crate) memory: MemoryExchange,

@@ -65,7 +65,7 @@ impl FinalizeBuilder {
     }
 }
 
-/// Ends the conversation, also if nobody waits for the server's answer any more.
+/// Ends the conversation when dropped, even if the caller no longer awaits the server's answer.
 struct Ends<'a>(&'a Connection);
 
 impl Drop for Ends<'_> {

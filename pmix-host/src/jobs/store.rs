@@ -18,8 +18,8 @@ pub trait JobStore: fmt::Debug + Send + Sync + 'static {
     /// It is not kept: the job is not started, for this reason.
     async fn begin(&self, job: KeptJob) -> HostResult<()>;
 
-    /// Keeps the end of a job. The host reports the end to nobody until this returns: a store that would need long should return, and
-    /// keep it later.
+    /// Keeps the end of a job. The host reports the end only once this has returned, so a slow store should return at once and write
+    /// it later.
     async fn end(&self, job: EndedJob);
 
     /// Forgets a job that has not started, or of whose end all nodes know. Does not wait.

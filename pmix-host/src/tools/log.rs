@@ -208,7 +208,7 @@ impl Logger {
         if let Some(from_procs) = from_procs {
             let ended = || {
                 let message =
-                    format!("all processes of {} have ended: nobody takes output of them", caller.nspace);
+                    format!("all processes of {} have ended, so their output goes nowhere", caller.nspace);
                 HostError::new(Status::ERR_NOT_FOUND, message)
             };
             let supervisor = from_procs.upgrade().ok_or_else(ended)?;
