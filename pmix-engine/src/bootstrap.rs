@@ -158,7 +158,7 @@ impl Bootstraps {
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         below.collectives.check_new_group(&id, caller, &below.lower, cx)?;
-        // the others would wait for one who cannot enter (GEN-05)
+        // the others would wait for one who cannot enter (GEN-07)
         GroupTerms::take(&mut directives.clone())?;
         let until = deadline(asked.at, &mut directives)?;
         let terms = terms_of(&directives).collect();

@@ -62,7 +62,7 @@ impl Context {
         nspaces.into_iter().find(is_others).map_or(Ok(()), |nspace| Err(not_own(*uid, nspace)))
     }
 
-    /// Whether a namespace is known to belong to another user, which may turn out while an operation waits for it.
+    /// Whether a namespace is known to belong to another user. This may become known only while an operation is waiting for it.
     pub(super) fn is_of_another(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
         self.jobs.get(nspace).is_some_and(Job::has_user) && !self.may_see(by, uid, nspace)
     }
@@ -72,13 +72,16 @@ impl Context {
         if self.config.trusts(uid) { Voice::Trusted } else { Voice::Of { uid, nspace: proc.nspace.clone() } }
     }
 
-    /// The voice of a process for which the server speaks, or about which it tells others. For one of an unknown user, the server speaks
-    /// for itself.
+    /// The voice for events that the server sends on behalf of a process, or about it. If its user is unknown, the server's own.
     pub(super) fn voice_for(&self, proc: &ProcId) -> Voice {
+        self.user_of(proc).map_or(Voice::Trusted, |uid| self.voice_of(uid, proc))
+    }
+
+    /// The user of a process, as far as it is known.
+    pub(super) fn user_of(&self, proc: &ProcId) -> Option<u32> {
         let of_conn = || self.conns.values().find(|held| held.proc == *proc).map(|held| held.peer.uid);
         let of_job = || self.jobs.get(&proc.nspace).and_then(Job::owner);
-        let uid = self.client(proc).map(|client| client.uid).or_else(of_conn).or_else(of_job);
-        uid.map_or(Voice::Trusted, |uid| self.voice_of(uid, proc))
+        self.client(proc).map(|client| client.uid).or_else(of_conn).or_else(of_job)
     }
 
     /// Whether processes of a namespace may receive it.

@@ -15,9 +15,8 @@ pub(crate) enum Received {
     PassOn(Signal),
 }
 
-/// Receives signals from its creation on; before that they have their default effect. SIGHUP stays ignored if it is, as `nohup`
-/// requests it for what is to outlive a terminal. SIGINT does not: shells start what runs in the background so, and scripts
-/// interrupt it all the same.
+/// Receives signals from its creation on; before that they have their default effect. If SIGHUP is ignored at startup, as under
+/// `nohup`, it stays ignored. SIGINT does not: shells start background jobs with SIGINT ignored, yet scripts send it to end them.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Stream,

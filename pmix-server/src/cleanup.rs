@@ -83,19 +83,15 @@ fn clear(cleanup: &Cleanup, path: &Path, opened: OwnedFd, kind: DirCleanup, dept
         let below: PathBuf = path.join(name);
         let is_dir = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)
             .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-        let removed = if let Err(error) = is_dir {
-            // somebody else may be removing files here, such as the cleanup of another process
-            Err(error.into())
-        } else if is_dir == Ok(true) {
-            if kind.recursive && depth < MAX_DEPTH {
+        let removed = match is_dir {
+            Ok(true) if kind.recursive && depth < MAX_DEPTH => {
                 clear_below(cleanup, &opened, name, &below, kind, depth + 1)
-            } else {
-                Ok(())
             }
-        } else if kind.only_empty || is_ignored(cleanup, &below) {
-            Ok(())
-        } else {
-            remove_file(cleanup, opened.as_fd(), name)
+            Ok(true) => Ok(()),
+            Ok(false) if kind.only_empty || is_ignored(cleanup, &below) => Ok(()),
+            Ok(false) => remove_file(cleanup, opened.as_fd(), name),
+            // somebody else may be removing files here, such as the cleanup of another process
+            Err(error) => Err(error.into()),
         };
         note(&below, removed);
     }

@@ -123,7 +123,7 @@ impl SessionDir {
     }
 
     fn make_own(base: &Path, mode: u32, hostname: &str) -> Result<Self, SessionDirError> {
-        /// How many names may be taken before it is given up.
+        /// How many names to try.
         const MAX_TAKEN: u32 = 100;
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let next = || {
@@ -132,7 +132,7 @@ impl SessionDir {
             let made = DirBuilder::new().mode(mode).create(&path);
             (path, made)
         };
-        // the same name may be that of a process in another container, or of one that ended long ago
+        // the name may belong to a process in another container, or to one that ended long ago
         let is_taken = |made: &io::Result<()>| {
             made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
         };

@@ -123,12 +123,13 @@ impl Absence {
         if rounds.is_under_way(signature) {
             return None;
         }
-        // what is not known here has no members here that could end it
+        // if it is not known here, no process of this node can hold it up
         let is_unknown = match &signature.operation {
             Operation::Destruct(id) => lower.groups.get(id).is_none(),
-            Operation::Disconnect(_) => signature
-                .set_id()
-                .is_some_and(|id| !lower.sets.is_known(&id) && !rounds.connecting().contains(&id)),
+            Operation::Disconnect(name) => {
+                let connect = Signature { operation: Operation::Connect(name.clone()), ..signature.clone() };
+                signature.set_id().is_some_and(|id| !lower.sets.is_known(&id)) && !rounds.is_open(&connect)
+            }
             _ => false,
         };
         if is_unknown {

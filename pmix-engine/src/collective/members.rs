@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_types::{Nspace, Rank, RankSet};
+use pmix_types::{Nspace, RankSet};
 
 use super::entry::{Operation, Signature};
 use super::lower::Lower;
@@ -48,7 +48,7 @@ pub(super) fn is_for_host(signature: &Signature, local: &LocalPart, terms: Terms
 /// Whether participants of this node are awaited for sure: none has left or ended, and fewer have entered than are known.
 /// Looks at numbers only, so `false` says nothing.
 pub(super) fn are_awaited(signature: &Signature, entered: &Ranks, lower: &Lower<'_>, cx: &Context) -> bool {
-    let absent = absent(signature, lower.sets, lower.groups);
+    let absent = absent(signature, lower.sets, lower.groups, cx);
     let is_whole =
         absent.excused.is_empty() && absent.ended.is_empty() && signature.operation.group().is_none();
     let jobs = signature.procs.iter().map(|(nspace, named)| (nspace, named, cx.jobs.get(nspace)));
@@ -103,7 +103,7 @@ impl LocalPart {
                 part.ranks.insert(nspace.clone(), here);
             }
         }
-        part.absent = absent(signature, sets, groups);
+        part.absent = absent(signature, sets, groups, cx);
         part
     }
 
@@ -157,23 +157,21 @@ impl LocalPart {
 
     /// Local processes that will not enter any more.
     fn departed_of(&self, nspace: &Nspace, cx: &Context) -> RankSet {
-        let job = cx.jobs.get(nspace);
-        let departed = job.map(|job| job.departed.clone()).unwrap_or_default();
+        let departed = cx.jobs.get(nspace).map(|job| job.departed.clone()).unwrap_or_default();
         match self.absent.ended.get(nspace) {
-            // who has finalized and initialized again takes part again (INI-08)
-            Some(ended) => {
-                let is_back = |rank: &Rank| job.is_some_and(|job| job.is_connected(*rank));
-                &departed | &ended.iter().filter(|rank| !is_back(rank)).collect()
-            }
+            Some(ended) => &departed | ended,
             None => departed,
         }
     }
 }
 
 /// Members of connected sets and groups that a collective does not wait for.
-fn absent(signature: &Signature, sets: &ConnectedSets, groups: &Groups) -> Absent {
+fn absent(signature: &Signature, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Absent {
     match &signature.operation {
-        Operation::Fence => sets.absent_of_fence(&signature.procs, &signature.sets),
+        Operation::Fence => {
+            let connected = |nspace: &Nspace| cx.jobs.get(nspace).map(Job::connected).unwrap_or_default();
+            sets.absent_of_fence(&signature.procs, &signature.sets, connected)
+        }
         Operation::Disconnect(_) => {
             signature.set_id().map(|id| sets.absent_of_disconnect(&id)).unwrap_or_default()
         }

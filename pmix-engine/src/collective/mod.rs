@@ -391,7 +391,7 @@ impl Collectives {
     }
 }
 
-/// Checks whether a process could enter the construct of a group that it invites or is invited to, by what it asks for.
+/// Checks whether the directives would let a process enter the construct of a group to which it invites others or is invited.
 pub(crate) fn check_invited(
     (id, members): (&Nspace, &[ProcId]),
     asked: &Asked,
@@ -399,11 +399,14 @@ pub(crate) fn check_invited(
     lower: &Lower<'_>,
     cx: &Context,
 ) -> Result<(), Failure> {
+    let terms = Terms { group: GroupTerms::take(&mut directives)?, ..Terms::default() };
+    directives.remove(&keys::TIMEOUT);
+    if !terms.group.local_only && directives.is_empty() {
+        return Ok(());
+    }
     let operation = Operation::Construct(id.clone());
     let mut signature = Signature::new(operation, &asked.by.proc, members.to_vec(), lower.sets)?;
     signature.procs = spelled_out(&signature.procs, cx);
-    let terms = Terms { group: GroupTerms::take(&mut directives)?, ..Terms::default() };
-    directives.remove(&keys::TIMEOUT);
     let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
     check_with(&signature, &local, terms, &directives, cx)
 }

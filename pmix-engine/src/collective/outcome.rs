@@ -71,7 +71,7 @@ pub(super) fn ask_host(
             UpcallRequest::Fence(FenceRequest::new(procs, nodes, data).with_directives(directives))
         }
         Operation::Connect(_) => {
-            let jobs = local_jobs(signature, cx);
+            let jobs = local_jobs(signature, &round.entered, cx);
             UpcallRequest::Connect(ConnectRequest::new(procs, nodes, jobs).with_directives(directives))
         }
         Operation::Disconnect(_) => {
@@ -79,7 +79,7 @@ pub(super) fn ask_host(
         }
         Operation::Construct(group) => {
             let absent = local.missing(&round.entered, cx).departed;
-            let own = Contribution { absent, data, jobs: local_jobs(signature, cx) };
+            let own = Contribution { absent, data, jobs: local_jobs(signature, &round.entered, cx) };
             UpcallRequest::Group(round.group.request(group, own, cx).with_directives(directives))
         }
         Operation::Destruct(group) => {
@@ -91,8 +91,12 @@ pub(super) fn ask_host(
 }
 
 /// Data of the participating namespaces that this server can tell the others of.
-fn local_jobs(signature: &Signature, cx: &Context) -> Bytes {
-    let jobs = signature.procs.keys().filter_map(|nspace| cx.jobs.get(nspace));
+fn local_jobs(signature: &Signature, entered: &Ranks, cx: &Context) -> Bytes {
+    // one that a participant has named may have turned out to be another user's
+    let own = procs_of(entered).next().and_then(|proc| Some((cx.user_of(&proc)?, proc)));
+    let is_own =
+        |nspace: &&Nspace| own.as_ref().is_none_or(|(uid, proc)| !cx.is_of_another(proc, *uid, nspace));
+    let jobs = signature.procs.keys().filter(is_own).filter_map(|nspace| cx.jobs.get(nspace));
     cx.config.codec.jobs_blob(jobs.map(|job| &*job.data))
 }
 

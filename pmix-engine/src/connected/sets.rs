@@ -130,11 +130,12 @@ impl ConnectedSets {
         self.all.get(id).filter(|set| contains(&id.1, proc) && !set.has_lost(proc))
     }
 
-    /// The set, if it is connected, whichever members are left.
+    /// Whether these processes are connected here.
     pub(crate) fn is_known(&self, id: &SetId) -> bool {
         self.all.contains_key(id)
     }
 
+    /// The set, if it is connected, whichever members are left.
     pub(super) fn get(&self, id: &SetId) -> Option<&ConnectedSet> {
         self.all.get(id)
     }
@@ -238,7 +239,13 @@ impl ConnectedSets {
     }
 
     /// Members that a fence of these processes, or of the sets they were named by, does not wait for.
-    pub(crate) fn absent_of_fence(&self, procs: &Members, named: &Members) -> Absent {
+    /// Who has finalized and initialized again takes part again (INI-08): `connected` gives those of a namespace who are there.
+    pub(crate) fn absent_of_fence(
+        &self,
+        procs: &Members,
+        named: &Members,
+        connected: impl Fn(&Nspace) -> RankSet,
+    ) -> Absent {
         let mut absent = Absent::default();
         let is_meant = |id: &SetId, set: &ConnectedSet| match &set.nspace {
             _ if named.is_empty() => *procs == id.1,
@@ -248,7 +255,9 @@ impl ConnectedSets {
         for (_, set) in self.all.iter().filter(|(id, set)| is_meant(id, set)) {
             add(&mut absent.excused, &set.left);
             let excused = set.terms.early_term;
-            add(if excused { &mut absent.excused } else { &mut absent.ended }, &set.ended);
+            let gone = |(nspace, ended): (&Nspace, &RankSet)| (nspace.clone(), ended - &connected(nspace));
+            let gone = set.ended.iter().map(gone).collect();
+            add(if excused { &mut absent.excused } else { &mut absent.ended }, &gone);
         }
         absent
     }

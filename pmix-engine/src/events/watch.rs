@@ -52,7 +52,7 @@ impl Watch {
 
     pub(super) fn has_room_for(&self, codes: &[Status]) -> bool {
         let fresh = named_once(codes).into_iter().filter(|code| !self.codes.contains_key(code)).count();
-        fresh == 0 || self.codes.len() + fresh <= MAX_WATCHED
+        self.codes.len() + fresh <= MAX_WATCHED
     }
 
     /// Asks the host to watch those codes that only it can see and that it does not watch yet.

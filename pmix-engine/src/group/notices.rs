@@ -34,7 +34,7 @@ pub(super) fn tell_of_completion(
         .with_info(Info::new(&keys::GROUP_ID, id.as_str()))
         .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
     event.info.extend(made.context_id.map(|number| Info::new(&keys::GROUP_CONTEXT_ID, number)));
-    // all of them are members by their own will
+    // all of them have agreed to be members
     Notice::everywhere(event, Voice::Trusted).tell(
         &members_of(&made.members),
         |proc| knows == Some(proc),

@@ -178,7 +178,8 @@ impl Invites {
         }
     }
 
-    /// Those who have accepted learn that the group is not made. Those whose leader has ended do not: they wait for the next one.
+    /// Fails the joins of those who have accepted: the group is not made. Those whose leader has ended are left out: they wait for a
+    /// new one.
     pub(super) fn end_joins(
         &mut self,
         (id, leader): (&Nspace, &ProcId),

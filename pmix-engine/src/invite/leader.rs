@@ -155,6 +155,16 @@ impl Invites {
         if let Some(other) = order.iter().find(|proc| !cx.may_see(leader, asked.by.uid, &proc.nspace)) {
             return Err(not_own(asked.by.uid, &other.nspace));
         }
+        // who may not answer the leader cannot be a member
+        let nspaces: BTreeSet<_> = order.iter().map(|proc| &proc.nspace).collect();
+        let strange = |nspace: &&Nspace| {
+            let owner = cx.jobs.get(*nspace)?.owner()?;
+            let may_answer = cx.may_see(&ProcId::wildcard((*nspace).clone()), owner, &leader.nspace);
+            (!may_answer).then_some(owner)
+        };
+        if let Some(owner) = nspaces.iter().find_map(strange) {
+            return Err(not_own(owner, &leader.nspace));
+        }
         if order.memory() > MAX_INVITED {
             let message =
                 format!("the list of members takes {} bytes, the limit is {MAX_INVITED}", order.memory());

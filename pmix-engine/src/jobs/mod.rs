@@ -120,9 +120,10 @@ impl Job {
         self.local_ranks.is_none() && self.local_count().is_some_and(|count| self.known_local().len() < count)
     }
 
-    /// Whether a local process is between init and finalize.
-    pub(crate) fn is_connected(&self, rank: Rank) -> bool {
-        self.clients.get(&rank).is_some_and(|client| client.stage == Stage::Connected)
+    /// Local ranks between init and finalize.
+    pub(crate) fn connected(&self) -> RankSet {
+        let connected = self.clients.iter().filter(|(_, client)| client.stage == Stage::Connected);
+        connected.map(|(rank, _)| *rank).collect()
     }
 
     /// Local ranks that have ended or finalized.

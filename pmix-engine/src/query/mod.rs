@@ -15,7 +15,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Reply};
-use pmix_types::{Directives, KeyName, Query, Status, keys};
+use pmix_types::{Directives, KeyName, Memory, Query, Status, keys};
 
 use super::context::{Context, Owner};
 use super::names::Meant;
@@ -32,8 +32,10 @@ use question::{Outcome, Question, Questions, says};
 
 /// Keys that the queries of one request may have together.
 const MAX_KEYS: usize = 1024;
-/// How often a query may have the same key.
-const MAX_TIMES: usize = 2;
+/// Qualifiers that the keys of one request may have together: each key is answered with all of its query.
+const MAX_QUALIFIERS: usize = 65_536;
+/// Bytes that the answer to one request may take.
+const MAX_FOUND: usize = 256 << 20;
 
 /// Queries that wait for the host or the driver.
 #[derive(Debug, Default)]
@@ -130,6 +132,7 @@ impl Queries {
 /// Answers what is still open from what the server knows, and replies.
 fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>, cx: &mut Context) {
     let known = Known { cx, sources };
+    let mut room = MAX_FOUND.saturating_sub(questions.asked.iter().map(Question::found_bytes).sum());
     for question in &mut questions.asked {
         let local_only = says(&question.query.qualifiers, keys::QUERY_LOCAL_ONLY.name());
         let strange = catalogue::deny_strange(&question.query.qualifiers);
@@ -138,7 +141,12 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
                 .clone()
                 .and_then(|()| known.own_answer(key, &query.qualifiers, &questions.asker, measured));
             match answer {
-                Ok(Some(value)) => Outcome::Found(value),
+                Ok(Some(value)) => {
+                    let bytes = value.memory();
+                    let has_room = bytes <= room;
+                    room = room.saturating_sub(bytes);
+                    if has_room { Outcome::Found(value) } else { Outcome::Failed(too_large()) }
+                }
                 Ok(None) => Outcome::Failed(unknown(key, local_only, known.cx)),
                 Err(failure) => Outcome::Failed(failure),
             }
@@ -146,6 +154,12 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
     }
     let to = questions.to;
     cx.reply(to, questions.result().map(Reply::Query));
+}
+
+/// The failure of a key for whose value there is no room.
+fn too_large() -> Failure {
+    let message = format!("the answer takes more than {MAX_FOUND} bytes: ask for less at a time");
+    Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
 }
 
 /// The failure of a key that nobody knows: not found, or only the host could know and it answers no queries (QRY-03).
@@ -169,16 +183,11 @@ fn check<'a>(mut queries: impl ExactSizeIterator<Item = &'a Query> + Clone) -> R
         let message = format!("the request has {keys} keys, the limit is {MAX_KEYS}");
         return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
     }
-    queries.try_for_each(|query| {
-        query.check()?;
-        // each is answered, perhaps with a table
-        let often = |key: &&KeyName| query.keys.iter().filter(|other| other == key).count() > MAX_TIMES;
-        match query.keys.iter().find(often) {
-            Some(key) => {
-                let message = format!("a query has the key {key} more than {MAX_TIMES} times");
-                Err(Failure::new(Status::ERR_BAD_PARAM, message))
-            }
-            None => Ok(()),
-        }
-    })
+    let qualifiers = queries.clone().map(|query| query.keys.len() * query.qualifiers.len()).sum::<usize>();
+    if qualifiers > MAX_QUALIFIERS {
+        let message =
+            format!("the keys of the request have {qualifiers} qualifiers, the limit is {MAX_QUALIFIERS}");
+        return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+    }
+    queries.try_for_each(|query| query.check())
 }

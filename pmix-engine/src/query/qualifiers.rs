@@ -18,6 +18,9 @@ pub(super) fn all<T: ValueType + PartialEq>(
         if !values.contains(&value) {
             values.push(value);
         }
+        if values.len() > MAX_READINGS {
+            return Err(too_many());
+        }
     }
     Ok(values)
 }
@@ -42,21 +45,27 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
             if values.iter().all(|known| known.value != info.value) {
                 values.push(info);
             }
+            if values.len() > MAX_READINGS {
+                return Err(too_many());
+            }
         }
         if values.is_empty() {
             continue;
         }
         if readings.len() * values.len() > MAX_READINGS {
-            let message = format!(
-                "the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries"
-            );
-            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+            return Err(too_many());
         }
         let with = |reading: &Vec<Info>, info: &Info| reading.iter().chain([info]).cloned().collect();
         readings =
             readings.iter().flat_map(|reading| values.iter().map(move |info| with(reading, info))).collect();
     }
     Ok(readings.into_iter().map(Directives::from).collect())
+}
+
+fn too_many() -> Failure {
+    let message =
+        format!("the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries");
+    Failure::new(Status::ERR_BAD_PARAM, message)
 }
 
 /// Joins several answers: arrays are concatenated, single values put into an array; all have the same type.

@@ -1,6 +1,9 @@
 use pmix_types::message::{Failure, QueryReply};
-use pmix_types::{DataArray, Directives, Info, KeyName, ProcId, ProcInfo, Query, Status, Value, keys};
+use pmix_types::{
+    DataArray, Directives, Info, KeyName, Memory, ProcId, ProcInfo, Query, Status, Value, keys,
+};
 
+use super::{MAX_FOUND, too_large};
 use crate::Caller;
 use crate::ids::ReplyTo;
 use crate::names::Meant;
@@ -88,12 +91,26 @@ impl Question {
 
     /// Takes over what the host has found, if it belongs to this query. Tables can be large, so they are not copied.
     fn take(&mut self, infos: &mut [Info]) {
+        let mut copied = 0;
         self.settle(|key, query| {
             let Some(info) = infos.iter_mut().find(|info| info.key == *key) else { return Outcome::Open };
             // a key that is asked for twice is answered twice
             let is_once = query.keys.iter().filter(|other| *other == key).count() == 1;
-            Outcome::Found(if is_once { take_value(&mut info.value) } else { info.value.clone() })
+            if is_once {
+                return Outcome::Found(take_value(&mut info.value));
+            }
+            copied += info.value.memory();
+            if copied > MAX_FOUND { Outcome::Failed(too_large()) } else { Outcome::Found(info.value.clone()) }
         });
+    }
+
+    /// Bytes of what was found.
+    pub(super) fn found_bytes(&self) -> usize {
+        let bytes = |outcome: &Outcome| match outcome {
+            Outcome::Found(value) => value.memory(),
+            _ => 0,
+        };
+        self.outcomes.iter().map(bytes).sum()
     }
 
     /// Takes out what was found.

@@ -164,3 +164,19 @@ fn ini_08_con_15_who_has_finalized_and_connects_again_is_a_member_again() {
     all_done(&mut t, asked);
     t.finish();
 }
+
+#[test]
+fn ini_08_con_13_who_has_finalized_and_initialized_again_is_awaited_though_members_may_end_early() {
+    let (mut t, [a0, a1, b0]) = two_jobs();
+    let request = connect(everybody()).with(&keys::CONNECT_EARLY_TERM_ALLOWED, true);
+    all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &request);
+    let to = t.ask(&b0, Request::Finalize(Directives::default()));
+    t.done(to);
+    t.lose(&b0);
+    let b0 = t.connect(&b0.proc);
+    let mut asked = vec![t.ask(&a0, fence(everybody())), t.ask(&a1, fence(everybody()))];
+    t.quiet();
+    asked.push(t.ask(&b0, fence(everybody())));
+    asked.into_iter().for_each(|to| drop(t.fenced(to)));
+    t.finish();
+}

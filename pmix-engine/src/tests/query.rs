@@ -365,8 +365,13 @@ fn qry_14_the_abi_versions_are_the_librarys_own() {
 fn what_one_request_asks_for_is_limited() {
     let (mut t, peers) = Harness::local(1);
     let once = || Query::new(&keys::QUERY_NAMESPACES);
-    let thrice = once().key(&keys::QUERY_NAMESPACES).key(&keys::QUERY_NAMESPACES);
-    let to = t.ask(&peers[0], Request::Query(vec![thrice]));
+    // each key is answered with all qualifiers of its query
+    let named = |query: Query| {
+        (0..1100).fold(query, |query, name| query.qualifier(&keys::NSPACE, &nspace(&format!("j{name}"))))
+    };
+    let to = t.ask(&peers[0], Request::Query(vec![named(once()); 60]));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    let to = t.ask(&peers[0], Request::Query(vec![named(Query::new(&keys::QUERY_PROC_TABLE))]));
     t.fails(to, Status::ERR_BAD_PARAM);
     let to = t.ask(&peers[0], Request::Query(vec![once(); 1025]));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);

@@ -560,3 +560,13 @@ fn con_02_fen_11_who_waits_for_a_namespace_that_becomes_anothers_gets_no_job_dat
     s.t.drain();
     s.t.finish();
 }
+
+#[test]
+fn grp_03_nobody_is_invited_who_may_not_answer_the_leader() {
+    let mut s = Scene::new([]);
+    let invite = GroupInvite::new(nspace("g"), vec![proc("alices", 0)]);
+    let to = s.t.ask(&s.root, Request::GroupInvite(invite));
+    let failure = s.t.fails(to, Status::ERR_NO_PERMISSIONS);
+    assert_eq!(failure.message, "job roots does not belong to uid 1000");
+    s.t.finish();
+}

@@ -102,13 +102,16 @@ impl Collectives {
         // the other nodes could not be told of one that has no valid id
         operation.to_request()?;
         let participants = operation.participants();
-        // what takes place on this node alone has its number only here, and nothing is kept of it
-        let round = match &nodes[..] {
-            [node] if *node == *self.0.site.node() => self.0.rounds.next_alone(),
-            _ => self.0.rounds.begin(&participants, &operation.procs).await,
-        };
+        let part = part.and_then(|part| check_collective(directives).map(|()| part));
+        // nobody else takes part, so there is nothing to exchange, and nothing to count
+        if let [node] = &nodes[..]
+            && *node == *self.0.site.node()
+        {
+            return part.map(|part| vec![part]).map_err(|failure| failed_on(kind, node, failure));
+        }
+        let round = self.0.rounds.begin(&participants, &operation.procs).await;
         // a refusal must reach all nodes, so it goes the way of the data
-        let part = encode_part(part.and_then(|part| check_collective(directives).map(|()| part)));
+        let part = encode_part(part);
         let name = format!("{participants} {round}");
         let awaited = Awaited { operation, nodes: nodes.clone(), round };
         let gathered = tokio::select! {

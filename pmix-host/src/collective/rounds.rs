@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pmix_types::{Nspace, ProcId};
@@ -20,8 +20,6 @@ pub(super) struct Rounds {
     counts: Mutex<BTreeMap<Participants, Count>>,
     /// How many counts there are when those of ended namespaces are looked for again.
     full: AtomicUsize,
-    /// Operations of this node alone.
-    alone: AtomicU64,
     /// Names of connected sets with the namespaces of their members.
     sets: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
 }
@@ -36,13 +34,7 @@ struct Count {
 
 impl Rounds {
     pub(super) fn new(site: Arc<Site>) -> Self {
-        let (full, alone) = (AtomicUsize::new(FEW), AtomicU64::new(0));
-        Self { site, counts: Mutex::default(), full, alone, sets: Mutex::default() }
-    }
-
-    /// The number of an operation of this node alone, which no other one has.
-    pub(super) fn next_alone(&self) -> u64 {
-        self.alone.fetch_add(1, Ordering::Relaxed) + 1
+        Self { site, counts: Mutex::default(), full: AtomicUsize::new(FEW), sets: Mutex::default() }
     }
 
     /// The number of an operation that begins, from 1.

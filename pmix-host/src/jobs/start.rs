@@ -22,7 +22,7 @@ use super::neighbours::{Neighbours, by_node, describe_apps};
 use super::node::NodeJob;
 use super::plan::{Plan, Starting, check_room};
 use super::report::{JobReport, JobStart};
-use super::requests::{AppRequest, JobRequests};
+use super::requests::JobRequests;
 use super::running::RunningJob;
 use super::setup::Wishes;
 use super::slots::Room;
@@ -144,14 +144,28 @@ impl Jobs {
             if is_of_daemons {
                 // the nodes are full of the processes that they look at
                 room.iter_mut().for_each(|room| room.slots = None);
-            } else if let Some(id) = &allocation {
-                keep_within(&allocations.left(id), &wanted, &mut room);
             }
-            let plan = Plan::new(&nspace, &wanted, &added, &room, how).await?;
+            let left = allocation.as_ref().filter(|_| !is_of_daemons).map(|id| allocations.left(id));
+            let within = left.as_ref().map(|left| keep_within(left, &room));
+            let plan = match within {
+                Some(within) => Plan::new(&nspace, &wanted, &added, &within, how).await.ok(),
+                None => None,
+            };
+            // if they do not fit in there, that is the allocation's to say
+            let plan = match plan {
+                Some(plan) => plan,
+                None => Plan::new(&nspace, &wanted, &added, &room, how).await?,
+            };
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
             // daemons take none
             let slots = if is_of_daemons { BTreeMap::new() } else { plan.slots() };
-            let place = allocation.as_ref().map(|id| allocations.enter(id, &nspace, slots)).transpose()?;
+            let place = allocation.as_ref().map(|id| allocations.enter(id, &nspace, slots)).transpose();
+            // another job has just taken slots of the allocation
+            let is_outdated = |left| allocation.as_ref().is_some_and(|id| allocations.left(id) != left);
+            if place.is_err() && left.is_some_and(is_outdated) {
+                continue;
+            }
+            let place = place?;
             let entered =
                 self.enter(&nspace, plan.slots(), (&room, whose), |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots, or a node is just to leave
@@ -356,15 +370,12 @@ fn in_use(nspace: &Nspace) -> StartError {
     StartError::Invalid(format!("namespace {nspace} is in use: choose another"))
 }
 
-/// Leaves each node the slots that its allocation has left, if they are enough for these; if not, that is the allocation's to say.
-fn keep_within(left: &BTreeMap<String, u64>, wanted: &[AppRequest], rooms: &mut [Room]) {
-    let procs = wanted.iter().map(|wanted| u64::try_from(wanted.app.max_procs).unwrap_or_default());
-    if procs.sum::<u64>() > left.values().sum() {
-        return;
-    }
-    for room in rooms {
+/// The nodes with no more slots than the allocation has left there.
+fn keep_within(left: &BTreeMap<String, u64>, rooms: &[Room]) -> Vec<Room> {
+    let limited = |room: &Room| {
         let left = left.get(&room.name).copied().unwrap_or_default();
         let left = u32::try_from(left).unwrap_or(u32::MAX);
-        room.slots = Some(room.slots.map_or(left, |slots| slots.min(left)));
-    }
+        Room { slots: Some(room.slots.map_or(left, |slots| slots.min(left))), ..room.clone() }
+    };
+    rooms.iter().map(limited).collect()
 }

@@ -113,7 +113,7 @@ pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody 
     v1::ServerBody { body: Some(Body::Get(reply)) }
 }
 
-/// Whether two values are the same on the wire: equal numbers may differ there, which are 0.0 and -0.0.
+/// Whether two values have the same encoding. 0.0 and -0.0 are equal but encoded differently.
 fn is_same(one: &Value, other: &Value) -> bool {
     let has_no_number = matches!(one, Value::String(_) | Value::ByteObject(_));
     one == other && (has_no_number || one.to_form().encode_to_vec() == other.to_form().encode_to_vec())

@@ -284,7 +284,7 @@ impl Incoming {
                 }
                 Err(error) => Failure::new(error.status(), format!("the request cannot be read: {error}")),
             };
-            // to answer it would be taken for the answer to the other, which is still counted
+            // a reply with this number would be taken for the reply to the pending request
             if line.is_under_way(id) {
                 return twice(id);
             }

@@ -1,7 +1,7 @@
 //! Job data as the C library requires it: written out for each node and each rank.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pmix_native::Encoding;
@@ -120,9 +120,10 @@ impl Values<'_> {
     }
 }
 
-/// Whether each release of the C library has a reserved key.
+/// Whether libpmix 4.2 has a reserved key, and so all later releases.
 fn is_known_to_all(key: &str) -> bool {
-    keys::find(key).is_some() && !UNKNOWN_TO_4.lines().any(|unknown| unknown == key)
+    static UNKNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| UNKNOWN_TO_4.lines().collect());
+    keys::find(key).is_some() && !UNKNOWN.contains(key)
 }
 
 /// The session's values; as an array only with the session's id, because Open MPI 5 does not start with an array without it.

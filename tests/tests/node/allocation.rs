@@ -350,4 +350,12 @@ async fn alc_01_jobs_go_where_an_allocation_has_slots_left() {
         nodes.extend(scene.host.process_table(&job).into_iter().filter_map(|row| row.hostname));
     }
     assert_eq!(nodes, ["n0", "n1", "n1"]);
+    // what the allocation lacks where the nodes are named is said as before
+    let large = of(&allocate("n0", 2).await.unwrap(), &keys::ALLOC_ID);
+    let grow = scene.client.allocate(AllocDirective::EXTEND).id(&large).cpus(2);
+    within(grow.directive(keys::ALLOC_NODE_LIST, "n1")).await.unwrap();
+    let spawn = scene.client.spawn([App::new("program", 3).directive(keys::HOST, "n0")]).allocation(&large);
+    let error = within(spawn.into_future()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_JOB_ALLOC_FAILED, "{error}");
+    assert!(error.to_string().contains("needs 3 slots of node n0, where 2 of the 2"), "{error}");
 }

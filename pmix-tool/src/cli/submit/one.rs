@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::super::output::complain;
 use super::super::printer::{Item, Printer};
-use super::super::selection::{Selection, finalize};
+use super::super::selection::{Selection, leave};
 use super::super::signals::{Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::JobArgs;
@@ -66,7 +66,7 @@ async fn follow(
             writeln!(console.out, "{}", job.nspace())?;
         }
         drop(job);
-        finalize(tool).await;
+        leave(tool).await;
         return Ok(ExitCode::SUCCESS);
     }
     let mut foreground = Foreground {
@@ -99,7 +99,7 @@ async fn follow(
     report.first_failure = end.first_failure.as_ref().map(|proc| proc.rank.to_raw());
     let nspace = job.nspace().clone();
     drop(job);
-    finalize(tool).await;
+    leave(tool).await;
     match unwritten {
         Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::from(NO_READER)),
         Some(error) => return Err(error.into()),

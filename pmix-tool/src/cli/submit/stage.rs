@@ -15,7 +15,7 @@ use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, OutputChunk, SubmittedJob, Submitter, Tool};
 use tokio::sync::watch;
 
-use super::super::selection::{Selection, finalize};
+use super::super::selection::{Selection, leave};
 use super::super::signals::{Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::{JobArgs, Template};
@@ -64,7 +64,7 @@ pub(super) async fn run(
     let outcome = stage.run(&mut signals, console).await;
     let all_succeeded = stage.all_succeeded;
     drop(stage);
-    finalize(tool).await;
+    leave(tool).await;
     match outcome {
         Ok(()) if all_succeeded => Ok(ExitCode::SUCCESS),
         Ok(()) => Ok(ExitCode::FAILURE),
