@@ -367,7 +367,7 @@ fn what_one_request_asks_for_is_limited() {
     let once = || Query::new(&keys::QUERY_NAMESPACES);
     // each key is answered with all qualifiers of its query
     let named = |query: Query| {
-        (0..1100).fold(query, |query, name| query.qualifier(&keys::NSPACE, &nspace(&format!("j{name}"))))
+        (0..1100).fold(query, |query, name| query.qualifier(&keys::NSPACE, nspace(&format!("j{name}"))))
     };
     let to = t.ask(&peers[0], Request::Query(vec![named(once()); 60]));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
