@@ -87,10 +87,14 @@ impl To {
     }
 }
 
-/// A job that has ended takes no input: its end tells more.
+/// A job that has ended takes no input: its end tells more. A DVM of several users does not tell its jobs from those of
+/// others then, and refuses both alike.
 fn tell(error: &pmix_client::Error) {
     match error.status() {
-        Status::ERR_NOT_FOUND | Status::ERR_INIT | Status::ERR_LOST_CONNECTION => {
+        Status::ERR_NOT_FOUND
+        | Status::ERR_NO_PERMISSIONS
+        | Status::ERR_INIT
+        | Status::ERR_LOST_CONNECTION => {
             tracing::debug!(%error, "standard input is not forwarded any more");
         }
         _ => tracing::warn!(%error, "cannot forward standard input"),
