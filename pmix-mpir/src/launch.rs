@@ -8,7 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use pmix_tool::types::keys::env::LAUNCHER_RNDZ_FILE;
-use pmix_tool::{Nspace, ProcId, Status, Tool};
+use pmix_tool::{Nspace, ProcId, Status, Tool, hangup};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -146,19 +146,20 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
-/// Passes signals on to the launcher, which is in a process group of its own. Ends only if that is not possible.
+/// Passes signals on to the launcher, which is in a process group of its own; not SIGHUP if it is ignored at startup. Ends only if
+/// that is not possible.
 async fn pass_on_signals(launcher: Option<Pid>) -> io::Error {
     let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
     let streams = (|| {
         Ok((
             stream(Signal::INT)?,
             stream(Signal::TERM)?,
-            stream(Signal::HUP)?,
+            if hangup::is_ignored() { None } else { Some(stream(Signal::HUP)?) },
             stream(Signal::USR1)?,
             stream(Signal::USR2)?,
         ))
     })();
-    let (mut interrupt, mut terminate, mut hangup, mut user1, mut user2) = match streams {
+    let (mut interrupt, mut terminate, mut hung_up, mut user1, mut user2) = match streams {
         Ok(streams) => streams,
         Err(error) => return error,
     };
@@ -166,7 +167,7 @@ async fn pass_on_signals(launcher: Option<Pid>) -> io::Error {
         let signal = tokio::select! {
             _ = interrupt.recv() => Signal::INT,
             _ = terminate.recv() => Signal::TERM,
-            _ = hangup.recv() => Signal::HUP,
+            Some(()) = async { hung_up.as_mut()?.recv().await }, if hung_up.is_some() => Signal::HUP,
             _ = user1.recv() => Signal::USR1,
             _ = user2.recv() => Signal::USR2,
         };

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use pmix_host::OutputChannel;
 use pmix_types::{ProcId, escaped, without_os_codes};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::termios::tcgetwinsize;
 use tokio::sync::{mpsc, oneshot};
 
@@ -312,7 +313,7 @@ fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => data = data.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                poll(&mut [PollFd::new(&*file, PollFlags::OUT)], None)?;
+                retry_on_intr(|| poll(&mut [PollFd::new(&*file, PollFlags::OUT)], None))?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use procfs::process::Process;
+use pmix_tool::hangup;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
@@ -29,11 +29,10 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn receive() -> io::Result<Self> {
         let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
-        let outlives_terminal = ignored() & bit(Signal::HUP) != 0;
         Ok(Self {
             interrupt: stream(Signal::INT)?,
             terminate: stream(Signal::TERM)?,
-            hangup: if outlives_terminal { None } else { Some(stream(Signal::HUP)?) },
+            hangup: if hangup::is_ignored() { None } else { Some(stream(Signal::HUP)?) },
             user1: stream(Signal::USR1)?,
             user2: stream(Signal::USR2)?,
         })
@@ -67,14 +66,4 @@ async fn of(stream: &mut Option<Stream>) {
         Some(stream) => _ = stream.recv().await,
         None => std::future::pending().await,
     }
-}
-
-/// The signals that this process ignores, as bits; none where /proc does not tell.
-fn ignored() -> u64 {
-    let status = Process::myself().and_then(|process| process.status());
-    status.map(|status| status.sigign).unwrap_or_default()
-}
-
-const fn bit(signal: Signal) -> u64 {
-    1 << (signal.as_raw() - 1)
 }

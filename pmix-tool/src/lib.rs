@@ -72,6 +72,8 @@ mod builder;
 mod discovery;
 mod error;
 mod foreign;
+#[doc(hidden)]
+pub mod hangup;
 mod iof;
 pub mod log;
 #[doc(hidden)]

@@ -502,7 +502,7 @@ const AFTER_HELP: &str = "\
 Long options may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE, -tag-output.
 
 Rank 0 reads pmixrun's standard input unless --stdin selects another rank; the others read nothing. SIGINT and SIGTERM \
-are passed on to the ranks, and SIGHUP as SIGTERM; the ranks then have the grace period to end. A second SIGINT \
+are passed on to the ranks, and SIGHUP as SIGTERM unless it is ignored at startup, as under nohup; the ranks then have the grace period to end. A second SIGINT \
 kills them at once. SIGUSR1 and \
 SIGUSR2 are only passed on.
 

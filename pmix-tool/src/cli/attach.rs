@@ -28,7 +28,7 @@ use super::{Console, Trouble};
 /// Attaches this terminal to a running job: shows its output, and passes input on to one of its ranks
 ///
 /// Output is shown from now on, in whole lines, and also goes where it went before. What you type goes to the named rank, by default to rank 0, and
-/// Ctrl-D is the end of its input. A rank takes input only if its job was started so: jobs of `pmixrun --dvm` are, jobs of `pmix submit` are not, and without --dvm, the rank already connected to pmixrun's standard input cannot take input from attach. Otherwise only the output is shown. Ctrl-C, SIGTERM and SIGHUP end this command, not the
+/// Ctrl-D is the end of its input. A rank takes input only if its job was started so: jobs of `pmixrun --dvm` are, jobs of `pmix submit` are not, and without --dvm, the rank already connected to pmixrun's standard input cannot take input from attach. Otherwise only the output is shown. Ctrl-C, SIGTERM and SIGHUP (unless it is ignored at startup, as under nohup) end this command, not the
 /// job. By default it searches for the job at all live servers of
 /// this user on this node.
 #[derive(Debug, clap::Args)]
@@ -169,12 +169,19 @@ fn control(
     async move { Ok(request.await.map(drop)?) }
 }
 
-/// Passes input on until it ends.
+/// Passes input on until it ends, or the job does: a server of several users does not tell a job that has ended from those of others.
 async fn pass_on(mut sink: InputSink, mut input: mpsc::Receiver<Bytes>) -> Result<(), Error> {
+    let is_own = |error: &pmix_tool::client::Error| error.status() != pmix_tool::Status::ERR_NO_PERMISSIONS;
     while let Some(piece) = input.recv().await {
-        sink.write(piece).await?;
+        match sink.write(piece).await {
+            Err(error) if !is_own(&error) => return Ok(()),
+            written => written?,
+        }
     }
-    Ok(sink.close().await?)
+    match sink.close().await {
+        Err(error) if !is_own(&error) => Ok(()),
+        closed => Ok(closed?),
+    }
 }
 
 /// Waits until there is something to read. Of a terminal, reading in the background would stop this process.

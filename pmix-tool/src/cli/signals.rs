@@ -4,10 +4,11 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
+use pmix_tool::hangup;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// Receives signals from its creation on; before that they have their default effect.
+/// Receives signals from its creation on; before that they have their default effect. SIGHUP stays ignored if it is at startup.
 #[derive(Debug)]
 pub(super) struct Signals {
     streams: Vec<(Signal, Stream)>,
@@ -26,11 +27,15 @@ pub(super) enum Received {
     PassOn(Signal),
 }
 
+/// How many signals may ask for an end that does not come, because a server does not answer.
+pub(super) const ENOUGH: u32 = 3;
+
 impl Signals {
     pub(super) fn receive() -> io::Result<Self> {
         let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
-        let numbers = [Signal::INT, Signal::TERM, Signal::HUP, Signal::USR1, Signal::USR2];
-        Ok(Self { streams: numbers.into_iter().map(stream).collect::<io::Result<_>>()?, interrupts: 0 })
+        let hangup = (!hangup::is_ignored()).then_some(Signal::HUP);
+        let numbers = [Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2].into_iter().chain(hangup);
+        Ok(Self { streams: numbers.map(stream).collect::<io::Result<_>>()?, interrupts: 0 })
     }
 
     /// The next one. Cancel-safe.

@@ -471,6 +471,35 @@ async fn an_interrupt_ends_the_jobs_of_a_stage_and_starts_no_more() {
 }
 
 #[tokio::test]
+async fn a_third_signal_ends_a_stage_whose_server_hangs() {
+    let rig = Rig::start().await;
+    let mark = rig.dir.path().join("mark");
+    let line = format!("sh -c 'mkfifo {0}; exec cat {0}'\n", mark.display());
+    let commands = file(rig.dir.path(), &line.repeat(2));
+    let mut stage = Running::start(rig.pmix(&["submit", "--stage", &commands, "--jobs", "1"]));
+    within(async {
+        while !mark.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    rig.run.signal(Signal::STOP);
+    within(async {
+        // those that come at once are one
+        while stage.is_running() {
+            stage.signal(Signal::INT);
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (status, out, err) = stage.end().await;
+    assert_eq!((status.code(), &*out), (Some(1), ""), "{err}");
+    assert!(err.contains("may still run 1 of the jobs"), "{err}");
+    rig.run.signal(Signal::CONT);
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn a_stage_ends_when_its_server_is_gone() {
     let rig = Rig::start().await;
     let commands = file(rig.dir.path(), "sh -c 'kill -9 $RUN; exec sleep 1000'\ntrue\ntrue\n");

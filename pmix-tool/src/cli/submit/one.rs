@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use super::super::output::complain;
 use super::super::printer::{Item, Printer};
 use super::super::selection::{Selection, leave};
-use super::super::signals::{Received, Signals};
+use super::super::signals::{ENOUGH, Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::JobArgs;
 use super::{NO_READER, OneArgs, Report, exit_code};
@@ -150,9 +150,6 @@ struct Act {
     is_last: bool,
     outcome: Result<(), Error>,
 }
-
-/// How many signals may ask for the end of a job whose server does not answer.
-const ENOUGH: u32 = 3;
 
 /// The job that this command waits for.
 struct Foreground {

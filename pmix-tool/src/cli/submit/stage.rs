@@ -16,7 +16,7 @@ use pmix_tool::{Error, JobEnd, JobNews, OutputChunk, SubmittedJob, Submitter, To
 use tokio::sync::watch;
 
 use super::super::selection::{Selection, leave};
-use super::super::signals::{Received, Signals};
+use super::super::signals::{ENOUGH, Received, Signals};
 use super::super::{Console, Trouble};
 use super::job::{JobArgs, Template};
 use super::lines::{Line, Lines};
@@ -59,6 +59,7 @@ pub(super) async fn run(
         under_way: FuturesUnordered::new(),
         again: VecDeque::new(),
         order: watch::Sender::new(Order::Go),
+        times_told: 0,
         all_succeeded: true,
     };
     let outcome = stage.run(&mut signals, console).await;
@@ -73,6 +74,9 @@ pub(super) async fn run(
         }
         Err(Stop::Unwritten(error)) => Err(error.into()),
         Err(Stop::Unread(error)) => Err(unreadable(error)),
+        Err(Stop::Unended(jobs)) => {
+            Err(Trouble::Other(format!("the server does not answer, and may still run {jobs} of the jobs")))
+        }
     }
 }
 
@@ -115,6 +119,8 @@ enum Order {
 enum Stop {
     Unwritten(io::Error),
     Unread(io::Error),
+    /// This many jobs have not ended, although signals have asked for it again and again.
+    Unended(usize),
 }
 
 struct Stage {
@@ -128,6 +134,8 @@ struct Stage {
     /// Commands that found no room.
     again: VecDeque<Command>,
     order: watch::Sender<Order>,
+    /// How many signals have asked for the end.
+    times_told: u32,
     all_succeeded: bool,
 }
 
@@ -163,7 +171,12 @@ impl Stage {
             }
             tokio::select! {
                 biased;
-                signal = signals.next() => self.on_signal(signal),
+                signal = signals.next() => {
+                    self.on_signal(signal);
+                    if self.times_told >= ENOUGH {
+                        return Err(Stop::Unended(self.under_way.len()));
+                    }
+                }
                 Some(attempt) = self.under_way.next(), if !self.under_way.is_empty() => {
                     if let Err(error) = self.on_end(attempt, console) {
                         self.end(Order::End);
@@ -197,12 +210,14 @@ impl Stage {
     }
 
     fn on_signal(&mut self, signal: Received) {
-        match signal {
-            Received::End(_) => self.end(Order::End),
-            Received::Kill => self.end(Order::Kill),
+        let order = match signal {
+            Received::End(_) => Order::End,
+            Received::Kill => Order::Kill,
             // meant for a single job
-            Received::PassOn(_) => {}
-        }
+            Received::PassOn(_) => return,
+        };
+        self.times_told += 1;
+        self.end(order);
     }
 
     fn on_line(&mut self, line: Line, console: &mut Console<'_>) -> io::Result<()> {
