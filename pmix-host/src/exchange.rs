@@ -18,8 +18,13 @@ pub trait Exchange: Send + Sync + 'static {
     /// Name of the node this end is on.
     fn node(&self) -> &str;
 
-    /// Names of all nodes of the exchange, this one's included.
+    /// Names of all nodes of the exchange, this one's included, and those of nodes that are gone: each keeps its place in this list.
     fn nodes(&self) -> Vec<String>;
+
+    /// Names of those that are not gone, which are asked what any node may know. By default, all.
+    fn present(&self) -> Vec<String> {
+        self.nodes()
+    }
 
     /// Sends `data` to all named nodes, and returns the data of each of them, this node included, for the same
     /// operation id, in the order of `nodes`. Every node must name the same nodes, and an id is used once.
@@ -82,6 +87,10 @@ impl<X: Exchange + ?Sized> Exchange for Arc<X> {
 
     fn nodes(&self) -> Vec<String> {
         (**self).nodes()
+    }
+
+    fn present(&self) -> Vec<String> {
+        (**self).present()
     }
 
     async fn all_gather(

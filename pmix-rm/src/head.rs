@@ -207,7 +207,7 @@ async fn until_over(
             why = claim.lost(), if doubtful.is_none() => return End::Superseded(why),
             tool = &mut told, if jobs_end.is_none() => format!("{tool} has requested it"),
             () = of(&mut jobs_end) => return End::Told,
-            Some(request) = requests.recv() => {
+            Some(request) = requests.recv(), if doubtful.is_none() => {
                 pool.take(request, console);
                 for node in pool.take_changed() {
                     claim.keep_node(&node).await;

@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use crate::peers::on_path;
 use crate::runtime::DEADLINE;
 
-/// An etcd of one member on loopback, for the time of a test.
+/// An etcd on loopback, for the time of a test.
 #[derive(Debug)]
 pub struct TestEtcd {
-    daemon: Child,
+    /// Its members. Clients use the first one.
+    daemons: Vec<Child>,
     dir: TempDir,
     url: String,
     is_tls: bool,
@@ -27,7 +28,15 @@ impl TestEtcd {
     /// # Panics
     /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
     pub fn plain() -> Option<Self> {
-        Self::start(false)
+        Self::start(1, false)
+    }
+
+    /// One of three members that everybody may use.
+    ///
+    /// # Panics
+    /// As [`plain`](Self::plain).
+    pub fn of_three() -> Option<Self> {
+        Self::start(3, false)
     }
 
     /// One that speaks TLS, and only to those who have a certificate of its authority.
@@ -35,38 +44,51 @@ impl TestEtcd {
     /// # Panics
     /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
     pub fn tls() -> Option<Self> {
-        Self::start(true)
+        Self::start(1, true)
     }
 
-    fn start(is_tls: bool) -> Option<Self> {
+    fn start(members: usize, is_tls: bool) -> Option<Self> {
         let etcd = on_path("etcd", "apt-get install etcd-server")?;
         let dir = tempfile::tempdir().unwrap();
-        let [clients, peers] = free_ports();
-        let url = format!("http{}://127.0.0.1:{clients}", if is_tls { "s" } else { "" });
-        let peer = format!("http://127.0.0.1:{peers}");
-        let mut command = Command::new(etcd);
-        command.args(["--name", "e", "--log-level", "error", "--initial-cluster", &format!("e={peer}")]);
-        command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.arg("--data-dir").arg(dir.path().join("data"));
+        let urls: Vec<_> =
+            free_ports(2 * members).into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let (clients, peers) = urls.split_at(members);
+        let peer = |number: usize| format!("http://{}", peers[number]);
+        let all: Vec<_> = (0..members).map(|number| format!("e{number}={}", peer(number))).collect();
         if is_tls {
             make_certificates(dir.path());
-            command.arg("--client-cert-auth");
-            for (option, name) in
-                [("--cert-file", "server"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca")]
-            {
-                command.arg(option).arg(dir.path().join(name));
+        }
+        let url = |number: usize| format!("http{}://{}", if is_tls { "s" } else { "" }, clients[number]);
+        let start = |number: usize| {
+            let (own, name) = (url(number), format!("e{number}"));
+            let mut command = Command::new(&etcd);
+            command.args(["--name", &name, "--log-level", "error", "--initial-cluster", &all.join(",")]);
+            command.args(["--listen-client-urls", &own, "--advertise-client-urls", &own]);
+            let peer = peer(number);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.arg("--data-dir").arg(dir.path().join(name));
+            if is_tls {
+                command.arg("--client-cert-auth");
+                for (option, name) in
+                    [("--cert-file", "server"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca")]
+                {
+                    command.arg(option).arg(dir.path().join(name));
+                }
+            }
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let mut daemons: Vec<_> = (0..members).map(start).collect();
+        let began = Instant::now();
+        for (daemon, address) in daemons.iter_mut().zip(clients) {
+            // each opens it when there is a leader
+            while TcpStream::connect(address).is_err() {
+                assert_eq!(daemon.try_wait().unwrap(), None, "etcd has ended");
+                assert!(began.elapsed() < DEADLINE, "etcd does not open its port");
+                std::thread::yield_now();
             }
         }
-        let mut daemon =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", clients)).is_err() {
-            assert_eq!(daemon.try_wait().unwrap(), None, "etcd has ended");
-            assert!(began.elapsed() < DEADLINE, "etcd does not open its port");
-            std::thread::yield_now();
-        }
-        Some(Self { daemon, dir, url, is_tls })
+        let url = url(0);
+        Some(Self { daemons, dir, url, is_tls })
     }
 
     /// Its address.
@@ -94,31 +116,40 @@ impl TestEtcd {
 
     /// It answers nobody until [`go_on`](Self::go_on).
     pub fn hold(&self) {
-        self.signal(Signal::STOP);
+        self.signal(0, Signal::STOP);
+    }
+
+    /// Only its first member runs on, which has no majority.
+    pub fn hold_others(&self) {
+        self.signal(1, Signal::STOP);
     }
 
     /// It answers again.
     pub fn go_on(&self) {
-        self.signal(Signal::CONT);
+        self.signal(0, Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.daemon.id()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    fn signal(&self, first: usize, signal: Signal) {
+        for daemon in &self.daemons[first..] {
+            let pid = i32::try_from(daemon.id()).unwrap();
+            kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        }
     }
 }
 
 impl Drop for TestEtcd {
     fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
     }
 }
 
 /// Ports that nobody listened at a moment ago.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 /// An authority, and what it has signed for etcd and for a client.

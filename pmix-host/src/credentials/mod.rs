@@ -89,7 +89,7 @@ impl Credentials {
         if issuer == self.site.node() {
             return self.validate_own(&req);
         }
-        if !self.site.nodes().contains(&issuer) {
+        if !self.site.has_had(&issuer) {
             return Err(invalid(format!(
                 "it names the issuer {issuer:?}, which is not a node of this system"
             )));

@@ -52,10 +52,15 @@ impl Site {
         self.exchange.node()
     }
 
-    /// The names of all nodes, each once.
+    /// Whether there is such a node, or was.
+    pub(crate) fn has_had(&self, node: &str) -> bool {
+        self.exchange.nodes().iter().any(|name| name == node)
+    }
+
+    /// The names of all nodes that there are, each once.
     pub(crate) fn nodes(&self) -> Vec<String> {
         let mut seen = HashSet::new();
-        let mut nodes = self.exchange.nodes();
+        let mut nodes = self.exchange.present();
         nodes.retain(|node| seen.insert(node.clone()));
         nodes
     }
@@ -63,6 +68,13 @@ impl Site {
     /// The place of each node among all that there have been.
     pub(crate) fn order(&self) -> HashMap<String, usize> {
         self.exchange.nodes().into_iter().zip(0..).collect()
+    }
+
+    /// The places of these nodes; that of one that there has never been is the largest number.
+    pub(crate) fn places_of(&self, nodes: &[String]) -> Vec<u32> {
+        let order = self.order();
+        let place = |node: &String| order.get(node).and_then(|place| u32::try_from(*place).ok());
+        nodes.iter().map(|node| place(node).unwrap_or(u32::MAX)).collect()
     }
 
     /// The place of this node among all that there have been: no other has had it.
@@ -82,7 +94,7 @@ impl Site {
         let _ = self.keeper.set(self.node().to_owned());
     }
 
-    /// The names of all nodes but this one.
+    /// The names of all nodes that there are but this one.
     pub(crate) fn others(&self) -> Vec<String> {
         let mut nodes = self.nodes();
         nodes.retain(|node| node != self.node());

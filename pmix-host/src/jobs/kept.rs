@@ -28,6 +28,8 @@ pub(super) struct JobFacts {
     pub(super) ends_with: Option<Requester>,
     pub(super) on_failure: OnFailure,
     pub(super) plan: Plan,
+    /// Those of the nodes of the plan among all that there have been: one that comes back later has another one.
+    pub(super) places: Vec<u32>,
     pub(super) programs: Vec<String>,
     pub(super) node_ranks: NodeRanks,
     pub(super) channels: IofChannels,
@@ -83,6 +85,8 @@ struct JobRecord {
     ticket: u64,
     #[prost(bool, tag = "20")]
     is_of_daemons: bool,
+    #[prost(uint32, repeated, tag = "21")]
+    places: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -116,6 +120,7 @@ impl JobFacts {
                 OnFailure::Continue => None,
             },
             nodes: self.plan.nodes.clone(),
+            places: self.places.clone(),
             runs: self.plan.runs(),
             programs: self.programs.clone(),
             node_ranks: self
@@ -168,6 +173,7 @@ impl JobRecord {
                 None => OnFailure::Continue,
             },
             plan: Plan::of_runs(self.nodes, &self.runs)?,
+            places: self.places,
             programs: self.programs,
             node_ranks: self
                 .node_ranks

@@ -84,7 +84,9 @@ impl Jobs {
         // their ends are known, and may not have been told to anybody
         let has_ended = |facts: &JobFacts| self.cluster.table.ending(&facts.nspace);
         let (over, facts): (Vec<_>, Vec<_>) = facts.into_iter().partition(|facts| has_ended(facts).is_some());
-        let (whole, broken): (Vec<_>, Vec<_>) = facts.into_iter().partition(|facts| is_whole(facts, &held));
+        let gone = |facts: &JobFacts| self.gone(facts);
+        let (whole, broken): (Vec<_>, Vec<_>) =
+            facts.into_iter().partition(|facts| is_whole(facts, &held, &gone(facts)));
         let mut known: BTreeSet<_> = whole.iter().map(|facts| facts.nspace.clone()).collect();
         for facts in over {
             if let Some(ending) = has_ended(&facts) {
@@ -127,11 +129,19 @@ impl Jobs {
             self.go_on(launcher, (nodes.clone(), &there), job, children);
         }
         for node in lost {
+            self.cluster.table.node_lost(&node);
             let why = launcher.loss(&node);
             let why = why.as_deref().unwrap_or("it has not come to the successor of its head");
             launcher.node_lost(&node, why);
         }
         Ok(())
+    }
+
+    /// The nodes of a job that were lost before others of the same names came.
+    fn gone(&self, facts: &JobFacts) -> BTreeSet<String> {
+        let now = self.site.places_of(&facts.plan.nodes);
+        let places = facts.plan.nodes.iter().zip(facts.places.iter().zip(now));
+        places.filter(|(_, (then, now))| *then != now).map(|(node, _)| node.clone()).collect()
     }
 
     /// Ends what nodes have of a job.
@@ -168,6 +178,7 @@ impl Jobs {
         let abort_status = of_job(held, nspace).find_map(|(_, job)| job.abort_status);
         let held: Vec<HeldProc> =
             of_job(held, nspace).flat_map(|(_, job)| job.procs.iter().cloned()).collect();
+        let lost_nodes = self.gone(&facts);
         let mut table = facts.plan.table(nspace);
         for proc in &held {
             let row = usize::try_from(proc.rank.to_raw()).ok().and_then(|rank| table.get_mut(rank));
@@ -187,6 +198,7 @@ impl Jobs {
             is_of_daemons: facts.is_of_daemons,
             on_failure: facts.on_failure,
             table,
+            lost_nodes,
             node_ranks: facts.node_ranks.clone(),
             written: BTreeMap::new(),
             forwarding: Forwarding {
@@ -235,6 +247,9 @@ impl Jobs {
         let left = (0..).map(Rank::from_raw).zip(facts.plan.places());
         let left = left.filter(|(rank, _)| !over.contains(rank));
         launcher.take_up(&nspace, launch_reports, left.map(|(rank, node)| (node, rank)));
+        for node in self.gone(&facts) {
+            launcher.part_lost(&nspace, &node);
+        }
         let owner = facts.parent.as_ref().and_then(|parent| {
             let entries = self.cluster.table.entries();
             let job = entries.get(&parent.nspace)?;
@@ -293,13 +308,13 @@ fn fill(row: &mut ProcInfo, proc: &HeldProc) {
 }
 
 /// Whether each of its nodes that is there has started all of its processes.
-fn is_whole(facts: &JobFacts, held: &HeldBy) -> bool {
+fn is_whole(facts: &JobFacts, held: &HeldBy, gone: &BTreeSet<String>) -> bool {
     let mut wanted = BTreeMap::<String, BTreeSet<Rank>>::new();
     for (rank, node) in (0..).map(Rank::from_raw).zip(facts.plan.places()) {
         wanted.entry(node).or_default().insert(rank);
     }
     wanted.into_iter().all(|(node, ranks)| {
-        let Some(jobs) = held.get(&node) else { return true };
+        let Some(jobs) = held.get(&node).filter(|_| !gone.contains(&node)) else { return true };
         let Some(job) = jobs.get(&facts.nspace) else { return false };
         let there: BTreeSet<_> = job.procs.iter().map(|proc| proc.rank).collect();
         ranks.is_subset(&there)

@@ -104,6 +104,7 @@ fn facts(name: &str, number: u32) -> JobFacts {
         ends_with: None,
         on_failure: OnFailure::End { grace: Duration::from_secs(2) },
         plan: Plan::of_runs(vec!["n1".into(), "n2".into()], &[0, 0, 1, 1, 0, 1]).unwrap(),
+        places: vec![1, 2],
         programs: vec!["a".into()],
         node_ranks: BTreeMap::from([("n1".into(), 0..1), ("n2".into(), 3..4)]),
         channels: IofChannels::STDOUT,
@@ -280,6 +281,23 @@ async fn the_processes_of_a_node_that_is_lost_with_the_head_count_as_killed() {
         tokio::task::yield_now().await;
     }
     assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
+}
+
+#[tokio::test]
+async fn a_job_goes_on_that_has_outlasted_a_node_whose_name_another_has_now() {
+    let mut t = head(vec![held("job", 0, vec![running(0)])], Vec::new()).await;
+    let facts = JobFacts { places: vec![1, 0], on_failure: OnFailure::Continue, ..facts("job", 0) };
+    assert_eq!(t.host.resume(&[facts.keep()], &[]).await.unwrap(), []);
+    let row = |rank: usize| t.host.process_table(&nspace("job"))[rank].clone();
+    while row(1).state.is_alive() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
+    // the new one takes jobs, and may leave, while its namesake's job runs
+    assert_eq!(t.host.0.head.as_ref().unwrap().launcher.loss("n2"), None);
+    t.host.drain_node("n2").unwrap().await;
+    let orders: Vec<_> = std::iter::from_fn(|| t.orders.try_recv().ok()).collect();
+    assert_eq!(killed(&orders), [""; 0]);
 }
 
 #[test]

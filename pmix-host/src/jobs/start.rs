@@ -1,7 +1,7 @@
 //! How jobs start: checked, registered with the nodes, launched, and passed to a supervisor.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -134,6 +134,7 @@ impl Jobs {
             is_of_daemons,
             on_failure,
             table: plan.table(&nspace),
+            lost_nodes: BTreeSet::new(),
             node_ranks: neighbours.ranks().clone(),
             written: BTreeMap::new(),
             forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold: hold.clone() },
@@ -190,6 +191,7 @@ impl Jobs {
                     ends_with: ends_with.clone(),
                     on_failure,
                     plan: plan.clone(),
+                    places: self.site.places_of(&plan.nodes),
                     programs: programs.clone(),
                     node_ranks: neighbours.ranks().clone(),
                     channels: forwarded,

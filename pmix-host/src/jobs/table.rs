@@ -1,6 +1,6 @@
 //! The running jobs that this host has started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -36,6 +36,8 @@ pub(crate) struct JobEntry {
     pub(crate) on_failure: OnFailure,
     /// In rank order.
     pub(crate) table: Vec<ProcInfo>,
+    /// Its nodes that were lost. Others of the same names may have come since, and have nothing of it.
+    pub(crate) lost_nodes: BTreeSet<String>,
     pub(crate) node_ranks: NodeRanks,
     pub(crate) forwarding: Forwarding,
     /// Bytes of output of each rank that has written any.
@@ -89,6 +91,11 @@ impl Puller {
 }
 
 impl JobEntry {
+    /// Whether processes of it are on a node of this name, or were.
+    fn has_on(&self, node: &str) -> bool {
+        self.table.iter().any(|row| row.hostname.as_deref() == Some(node))
+    }
+
     /// Ends it, first by a request.
     pub(super) fn terminate(&self) {
         // it may just have ended
@@ -178,8 +185,16 @@ impl JobTable {
 
     /// Waits for the ends of all jobs with processes on this node.
     pub(crate) async fn until_free(&self, node: &str) {
-        let is_there = |job: &JobEntry| job.table.iter().any(|row| row.hostname.as_deref() == Some(node));
+        let is_there = |job: &JobEntry| job.has_on(node) && !job.lost_nodes.contains(node);
         self.until(|jobs| !jobs.values().any(is_there)).await;
+    }
+
+    /// A node is lost, and all that jobs have had there.
+    pub(crate) fn node_lost(&self, node: &str) {
+        for job in self.entries().values_mut().filter(|job| job.has_on(node)) {
+            job.lost_nodes.insert(node.to_owned());
+        }
+        self.ended.notify_waiters();
     }
 
     /// Waits for ends of jobs.

@@ -113,6 +113,7 @@ impl StandardHost {
     /// Tells the head that a member is lost, and why: all processes there count as killed. Does nothing on other hosts.
     pub fn node_lost(&self, node: &str, reason: &str) {
         if let Some(head) = &self.0.head {
+            self.0.table.node_lost(node);
             head.launcher.node_lost(node, reason);
         }
     }

@@ -189,9 +189,20 @@ impl NodesLauncher {
     /// Reports that all processes of a node have been killed, because the node is lost.
     pub(crate) fn node_lost(&self, node: &str, reason: &str) {
         lock(&self.lost).insert(node.to_owned(), reason.to_owned());
+        self.lose(node, |_| true);
+    }
+
+    /// The same of one job, whose node was lost before another one of this name came.
+    pub(crate) fn part_lost(&self, nspace: &Nspace, node: &str) {
+        self.lose(node, |job| job == nspace);
+    }
+
+    fn lose(&self, node: &str, is_one: impl Fn(&Nspace) -> bool) {
         let mut lost = Vec::new();
-        lock(&self.running).retain(|_, job| {
-            if let Some(procs) = job.left.remove(node) {
+        lock(&self.running).retain(|nspace, job| {
+            if is_one(nspace)
+                && let Some(procs) = job.left.remove(node)
+            {
                 lost.push((job.reports.clone(), procs));
             }
             !job.left.values().all(BTreeSet::is_empty)

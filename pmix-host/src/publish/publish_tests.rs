@@ -303,6 +303,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         is_of_daemons: false,
         on_failure: OnFailure::Continue,
         table: vec![row],
+        lost_nodes: Default::default(),
         node_ranks: Default::default(),
         written: BTreeMap::new(),
         forwarding: Forwarding {

@@ -84,13 +84,11 @@ pub(super) async fn nodes_of<'a>(
         });
         match on {
             // a job may know a node by another name
-            Some(on) if on.iter().all(|name| name == site.node() || others.contains(name)) => {
-                found.extend(on);
-            }
+            Some(on) if on.iter().all(|name| site.has_had(name)) => found.extend(on),
             _ => return others,
         }
     }
-    found.remove(site.node());
+    found.retain(|name| others.contains(name));
     found
 }
 

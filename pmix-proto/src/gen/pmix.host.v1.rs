@@ -120,7 +120,8 @@ pub struct Welcome {
     /// The minor version that both speak.
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// The names of all nodes, the head's own included. Between daemons there are none, and no head.
+    /// The names of all nodes, the head's own included; an empty one for each that is gone. Between daemons there are none, and no
+    /// head.
     #[prost(string, repeated, tag = "2")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The name of the head's own.

@@ -155,7 +155,9 @@ impl Term {
     pub(super) async fn is_head(&self) -> Result<bool, EtcdError> {
         let Some(epoch) = self.epoch() else { return Ok(false) };
         let conditions = vec![self.is_created_at(epoch)];
-        Ok(self.etcd.transaction(conditions, Vec::new(), Vec::new()).await?.succeeded)
+        // without a range, a member of etcd that is cut off answers from what it knows
+        let head = || vec![range(&self.etcd.key("head"))];
+        Ok(self.etcd.transaction(conditions, head(), head()).await?.succeeded)
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -175,7 +177,9 @@ impl Term {
     async fn attempt(&self) -> Result<Option<String>, EtcdError> {
         let key = self.etcd.key("head");
         let keys = self.etcd.below(&key).await?;
-        if let Some(holder) = keys.into_iter().find(|found| found.key == key) {
+        // an attempt whose answer was lost is found again when it begins
+        let is_others = |found: &KeyValue| found.key == key && found.value != self.id;
+        if let Some(holder) = keys.into_iter().find(is_others) {
             return Ok(Some(name(&holder)));
         }
         match self.begin(false).await? {

@@ -57,7 +57,7 @@ impl Branches {
             What::Line(line) => Said::Line { node: Some(node), line: short(line) },
             What::Ended(how) => {
                 let how = format!("{}, on {name} (--no-tree-spawn starts all daemons from here)", short(how));
-                Said::Ended { nodes: vec![node], how }
+                Said::Ended { nodes: vec![node], how, of: None }
             }
         };
         // with so many ends before this one, one more tells nothing
@@ -92,7 +92,7 @@ impl Branch {
         match start::by_ssh(node.clone(), OsStr::new(&daemon), line, self.said.clone()) {
             Ok(starting) => lock(&self.started).push((node, starting)),
             Err(how) => {
-                let _ = self.said.send(Said::Ended { nodes: vec![node], how }).await;
+                let _ = self.said.send(Said::Ended { nodes: vec![node], how, of: None }).await;
             }
         }
     }
@@ -114,7 +114,7 @@ impl Branch {
 fn message(said: Said) -> Option<Heard> {
     let (node, what) = match said {
         Said::Line { node, line } => (node?, What::Line(line)),
-        Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
+        Said::Failed { nodes, how } | Said::Ended { nodes, how, .. } => {
             (nodes.into_iter().next()?, What::Ended(how))
         }
     };
@@ -146,6 +146,6 @@ mod tests {
             assert_eq!(heard.try_recv().unwrap(), line);
         }
         let how = "ssh ended, on a (--no-tree-spawn starts all daemons from here)".to_owned();
-        assert_eq!(heard.try_recv().unwrap(), Said::Ended { nodes: vec!["c".into()], how });
+        assert_eq!(heard.try_recv().unwrap(), Said::Ended { nodes: vec!["c".into()], how, of: None });
     }
 }

@@ -14,9 +14,6 @@ use super::succession::KeptNode;
 use super::tree::Place;
 use crate::ending::until;
 
-/// What a daemon is told that comes too late.
-pub(super) const NOT_WANTED: &str = "its head waits for it no more";
-
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Changes {
@@ -59,10 +56,11 @@ impl Session {
         let how = &self.start.how;
         let line = self.start.of(&nodes, &self.net)?;
         let started = how.agent.start(nodes.clone(), line, how.within, self.said.0.clone());
-        let starting = started.inspect_err(|_| self.net.dismiss(place, NOT_WANTED))?;
+        let starting = started.inspect_err(|why| self.net.dismiss(place, why))?;
         let deadline = Instant::now() + how.within;
         self.lost.remove(&name);
         self.changes.leaving.remove(&name);
+        self.changes.last.forget(&name);
         self.starters.push((nodes, starting));
         self.changes.coming.insert(name, Coming { place, slots, deadline });
         Ok(())
@@ -104,6 +102,7 @@ impl Session {
                     if self.changes.leaving.remove(&node) {
                         self.starters.retain(|(nodes, _)| *nodes != [node.as_str()]);
                         self.note_left(&node);
+                        self.declare_lost(&node, "it has left");
                         return Event::Left(node);
                     }
                     if let Some(event) = self.not_added(&node, &reason) {
@@ -134,7 +133,16 @@ impl Session {
                 }
                 Some(Event::Line { node, line })
             }
-            Said::Failed { nodes, how } | Said::Ended { nodes, how } => {
+            Said::Ended { nodes, how, of } => {
+                tracing::debug!(?nodes, how, "a starter has ended");
+                // the connection of one that was ready tells more, and the end of an earlier starter tells nothing
+                let is_its_own = |node: &&String| {
+                    let own = self.starters.iter().rev().find(|(nodes, _)| nodes.contains(*node));
+                    own.is_some_and(|(_, starting)| starting.is(of.as_ref()))
+                };
+                self.not_added(nodes.iter().find(is_its_own)?, &how)
+            }
+            Said::Failed { nodes, how } => {
                 // the connection of one that was ready tells more
                 tracing::debug!(?nodes, how, "a starter says that daemons have ended");
                 nodes.iter().find_map(|node| self.not_added(node, &how))
@@ -158,7 +166,7 @@ impl Session {
     /// A node does not come, if it was on its way.
     fn not_added(&mut self, node: &str, what: &str) -> Option<Event> {
         let Coming { place, .. } = self.changes.coming.remove(node)?;
-        self.net.dismiss(place, NOT_WANTED);
+        self.net.dismiss(place, what);
         self.lost.insert(node.to_owned());
         let reason = self.changes.last.with(&[node.to_owned()], what);
         // ends what was to start it

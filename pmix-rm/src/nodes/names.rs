@@ -1,12 +1,12 @@
 //! The nodes of a session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::tree::Place;
 
 /// The names of all nodes by their places: the head comes first, and nodes that are added come last. A place is never another
-/// node's: a node that comes back has a new one. Clones share them.
+/// node's: a node that comes back has a new one. Where nobody has come, the name is empty. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Names(Arc<RwLock<Inner>>);
 
@@ -15,6 +15,8 @@ struct Inner {
     all: Vec<Arc<str>>,
     /// The last place of each.
     places: HashMap<Arc<str>, Place>,
+    /// Those of nodes that are lost, have left or were not let in.
+    gone: BTreeSet<Place>,
 }
 
 impl Names {
@@ -58,6 +60,21 @@ impl Names {
         self.inner().all.iter().map(|name| name.as_ref().to_owned()).collect()
     }
 
+    /// The node at this place is gone for good; false if it was before.
+    pub(super) fn leave(&self, place: Place) -> bool {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).gone.insert(place)
+    }
+
+    /// Those of nodes that are not gone, in place of whose names there is nothing.
+    pub(super) fn remaining(&self) -> Vec<String> {
+        let inner = self.inner();
+        let name = |(place, name): (Place, &Arc<str>)| match inner.gone.contains(&place) {
+            true => String::new(),
+            false => name.as_ref().to_owned(),
+        };
+        inner.all.iter().enumerate().map(name).collect()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.inner().all.len()
     }
@@ -87,6 +104,18 @@ mod tests {
         assert_eq!([names.place("h"), names.place("a"), names.place("d")], [Some(0), Some(3), None]);
         assert_eq!([names.name(1), names.name(3), names.name(5)], ["a".into(), "a".into(), "".into()]);
         assert_eq!((names.place_in(4), names.place_in(5)), (Some(4), None));
+    }
+
+    #[test]
+    fn nodes_that_are_gone_keep_their_places_and_do_not_remain() {
+        let names = Names::new(["h", "a", "b"].map(str::to_owned).into());
+        assert!(names.leave(1) && !names.leave(1));
+        assert_eq!(
+            (names.remaining(), names.all()),
+            (["h", "", "b"].map(str::to_owned).into(), ["h", "a", "b"].map(str::to_owned).into())
+        );
+        assert_eq!((names.add("a"), names.place("b")), (3, Some(2)));
+        assert_eq!(names.remaining(), ["h", "", "b", "a"]);
     }
 
     #[test]

@@ -23,6 +23,9 @@ use super::operations::{Operations, Reach};
 use super::pending::{Answered, Pending};
 use super::succession::Succession;
 
+/// What a daemon is told that comes too late.
+const NOT_WANTED: &str = "its head no longer waits for it";
+
 /// Requests of one node that this one has not answered; further ones fail.
 const MAX_ASKED: usize = 16_384;
 
@@ -119,8 +122,11 @@ impl Net {
         self.0.is_cautious.store(true, Ordering::Relaxed);
     }
 
-    /// A node is lost, as this head has confirmed.
+    /// A node is lost, as this head has confirmed, or has left.
     pub(super) fn declare_lost(&self, place: Place, reason: &str) {
+        if !self.0.names.leave(place) {
+            return;
+        }
         let _ = self.0.operations.get().inspect(|operations| operations.lose(place));
         self.tell_lost(place, reason);
     }
@@ -164,17 +170,24 @@ impl Net {
         place
     }
 
-    /// Lets a node that was expected connect no more. If it has connected, its daemon is told to leave; that is no loss.
+    /// The head has declared a node lost.
+    pub(super) fn hear_lost(&self, place: Place) {
+        self.0.names.leave(place);
+    }
+
+    /// Lets a node that was expected no longer connect. If it has connected, its daemon is told to leave. Its loss is told to the
+    /// others, and is no news here.
     pub(super) fn dismiss(&self, place: Place, reason: &str) {
         if let Some(expected) = lock(&self.0.expected).as_mut() {
             expected.remove(&place);
         }
         if let Some(link) = lock(&self.0.links).remove(&place) {
-            let leave = nodes::Leave { reason: reason.to_owned(), lost: Vec::new() };
+            let leave = nodes::Leave { reason: NOT_WANTED.to_owned(), lost: Vec::new() };
             begin(async move {
                 let _ = link.send(Frame { content: Some(Content::Leave(leave)) }).await;
             });
         }
+        self.declare_lost(place, reason);
     }
 
     /// Whether there is a connection to a node.
@@ -197,7 +210,7 @@ impl Net {
         self.connect_with(place, link, |_| None)
     }
 
-    /// The same; the node is welcomed with the names of all nodes. It is told of each that is added afterwards.
+    /// The same; the node is welcomed with the names of all nodes that remain. It is told of each that is added afterwards.
     pub(super) fn connect_with(
         &self,
         place: Place,
@@ -209,7 +222,7 @@ impl Net {
         if !is_expected {
             return false;
         }
-        if let Some(content) = welcome(self.0.names.all()) {
+        if let Some(content) = welcome(self.0.names.remaining()) {
             let link = link.clone();
             // nothing waits before it
             begin(async move {
@@ -225,10 +238,12 @@ impl Net {
         *lock(&self.0.expected) = None;
     }
 
-    /// The nodes that this one is not connected with.
+    /// The nodes that this one is not connected with: one that has come back is.
     pub(super) fn absent(&self) -> Vec<String> {
         let links = lock(&self.0.links);
-        let is_absent = |(place, _): &(Place, String)| *place != self.0.me && !links.contains_key(place);
+        let is_absent = |(place, name): &(Place, String)| {
+            *place != self.0.me && !links.contains_key(place) && self.place(name) == Some(*place)
+        };
         self.0.names.all().into_iter().enumerate().filter(is_absent).map(|(_, name)| name).collect()
     }
 
@@ -498,6 +513,12 @@ impl Exchange for Net {
 
     fn nodes(&self) -> Vec<String> {
         self.0.names.all()
+    }
+
+    fn present(&self) -> Vec<String> {
+        let mut nodes = self.0.names.remaining();
+        nodes.retain(|name| !name.is_empty());
+        nodes
     }
 
     async fn all_gather(

@@ -255,15 +255,37 @@ async fn the_daemon_of_a_node_that_is_awaited_no_more_leaves_and_is_no_loss() {
     ends[0].dismiss(place, "it is late");
     assert!(!ends[0].is_connected(place) && !ends[0].connect(place, link.clone()));
     let told = frames.next().await.unwrap().content;
-    assert!(matches!(&told, Some(Content::Leave(leave)) if leave.reason == "it is late"), "{told:?}");
+    assert!(
+        matches!(&told, Some(Content::Leave(leave)) if leave.reason == "its head no longer waits for it"),
+        "{told:?}"
+    );
     drop(link);
     assert_eq!(frames.next().await, None, "its connection ends");
     ends[0].lose(place, "its connection has ended");
     assert!(losses.try_recv().is_err());
+    // nor is it asked, or missed when the session ends
+    assert!(!ends[0].present().contains(&"c".to_owned()));
     // one that has not come cannot come any more
     let place = ends[0].add("c");
     ends[0].dismiss(place, "it is late");
     assert!(!ends[0].connect(place, Link::new(Duration::from_secs(20)).0));
+}
+
+#[tokio::test]
+async fn a_node_that_has_come_back_is_not_absent_and_its_predecessor_is_not_named() {
+    let (head, _losses) = Net::new(0, names(&["h", "a", "b"]));
+    let connect = |place| {
+        let (link, frames) = Link::new(Duration::from_secs(20));
+        assert!(head.connect(place, link));
+        frames
+    };
+    let _frames = [connect(1), connect(2)];
+    head.lose(1, "its connection has ended");
+    assert_eq!((head.absent(), head.present()), (names(&["a"]), names(&["h", "b"])));
+    let back = head.add("a");
+    let _frames = connect(back);
+    assert_eq!((head.absent(), head.present()), (names(&[]), names(&["h", "b", "a"])));
+    assert_eq!(head.nodes(), names(&["h", "a", "b", "a"]));
 }
 
 #[tokio::test]

@@ -203,6 +203,7 @@ impl Peers {
             Content::Lost(nodes::Lost { node, reason }) => {
                 tracing::debug!(node, reason, "a node is lost");
                 if let Some(place) = self.place(&node) {
+                    self.0.net.hear_lost(place);
                     self.lose(place);
                 }
             }

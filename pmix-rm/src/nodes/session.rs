@@ -297,7 +297,7 @@ impl Session {
                         let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
                         return Err(last.with(&nodes, &how));
                     }
-                    Said::Ended { nodes, how } => return Err(last.with(&nodes, &how)),
+                    Said::Ended { nodes, how, .. } => return Err(last.with(&nodes, &how)),
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
                     self.lost.insert(node.clone());
@@ -425,6 +425,10 @@ pub(super) struct LastLines(BTreeMap<Option<String>, String>);
 impl LastLines {
     pub(super) fn keep(&mut self, node: Option<String>, line: String) {
         self.0.insert(node, line);
+    }
+
+    pub(super) fn forget(&mut self, node: &str) {
+        self.0.remove(&Some(node.to_owned()));
     }
 
     fn has(&self, node: &str) -> bool {

@@ -60,8 +60,8 @@ pub(super) enum Said {
     Line { node: Option<String>, line: String },
     /// The starter of several daemons says that some have failed. Their last lines may come later.
     Failed { nodes: Vec<String>, how: String },
-    /// It has ended, and with it the daemons of these nodes.
-    Ended { nodes: Vec<String>, how: String },
+    /// It has ended, and with it the daemons of these nodes. It is the mark of one that was started from here.
+    Ended { nodes: Vec<String>, how: String, of: Option<Arc<()>> },
 }
 
 impl Agent {
@@ -190,7 +190,7 @@ fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
 #[derive(Debug)]
 pub(super) enum Starting {
     /// A starter, which is ended when this is dropped.
-    Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()> },
+    Process { _end: tokio::sync::oneshot::Sender<()>, task: tokio::task::JoinHandle<()>, mark: Arc<()> },
     /// Files for whoever starts them, which are removed when this is dropped.
     Others { _files: Vec<JoinFile> },
     /// The daemon of another node starts them.
@@ -219,6 +219,8 @@ impl Starting {
         }
         let stderr = child.stderr.take();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let mark = Arc::new(());
+        let of = Some(mark.clone());
         let task = tokio::spawn(async move {
             let reading = async {
                 if let Some(stderr) = stderr {
@@ -236,11 +238,15 @@ impl Starting {
                     return;
                 }
             };
-            let _ = said
-                .send(Said::Ended { nodes: nodes.clone(), how: format!("{program} ended with {how}") })
-                .await;
+            let how = format!("{program} ended with {how}");
+            let _ = said.send(Said::Ended { nodes: nodes.clone(), how, of }).await;
         });
-        Ok(Self::Process { _end: end, task })
+        Ok(Self::Process { _end: end, task, mark })
+    }
+
+    /// Whether it is the starter with this mark.
+    pub(super) fn is(&self, of: Option<&Arc<()>>) -> bool {
+        matches!((self, of), (Self::Process { mark, .. }, Some(of)) if Arc::ptr_eq(mark, of))
     }
 
     /// Whether there is nothing but the connections of daemons to tell of their end.
@@ -251,7 +257,7 @@ impl Starting {
     /// Waits for the end of the starter, and ends it after this time.
     pub(super) async fn finish(self, within: impl Future<Output = ()>) {
         let (end, mut task) = match self {
-            Self::Process { _end: end, task } => (end, task),
+            Self::Process { _end: end, task, .. } => (end, task),
             Self::Others { .. } | Self::Daemon => return within.await,
         };
         let has_ended = tokio::select! {

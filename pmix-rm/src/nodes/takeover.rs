@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::branch::{Branches, MAX_LINES};
-use super::change::{Changes, NOT_WANTED};
+use super::change::Changes;
 use super::daemon::SILENCE;
 use super::dial::Dial;
 use super::door::{self, Arrival};
@@ -21,6 +21,7 @@ use super::hostlist::Host;
 use super::net::{Loss, Net};
 use super::port::Port;
 use super::session::{How, Session, StartLines};
+use super::start::Starting;
 use super::succession::{HEAD_NODE, KeptNode, KeptSession, NodeIs, of_base64};
 use super::tree::Place;
 use super::trust::{Authority, Daemon, name_of};
@@ -151,18 +152,25 @@ impl Session {
             let why = match &node.is {
                 NodeIs::There | NodeIs::Draining => absent.get(&node.name).cloned(),
                 NodeIs::Lost(why) => Some(why.clone()),
-                NodeIs::Left => continue,
+                NodeIs::Left => {
+                    session.net.dismiss(node.place, "it has left");
+                    continue;
+                }
             };
             // a later one of the same name may be there
             if session.net.place(&node.name) != Some(node.place) {
+                session.net.dismiss(node.place, why.as_deref().unwrap_or("it has come back"));
                 continue;
             }
             match why {
-                None => session.members.push(node.member()),
+                None => {
+                    session.members.push(node.member());
+                    // its end is waited for, whoever has started it
+                    session.starters.push((vec![node.name.clone()], Starting::Daemon));
+                }
                 Some(why) => {
                     // one that comes later is refused, and ends what it runs when it has waited long enough
-                    session.net.dismiss(node.place, NOT_WANTED);
-                    session.net.declare_lost(node.place, &why);
+                    session.net.dismiss(node.place, &why);
                     console.tell(format_args!("node {} is lost: {why}", node.name));
                     session.lost_for_good(&node.name, &why);
                     lost.push((node.member(), why));
@@ -264,8 +272,7 @@ impl Session {
     /// A node is there, and does not do as it should: it counts as lost.
     pub(crate) fn give_up(&mut self, name: &str, reason: &str) {
         if let Some(place) = self.net.place(name) {
-            self.net.dismiss(place, NOT_WANTED);
-            self.net.declare_lost(place, reason);
+            self.net.dismiss(place, reason);
         }
         self.members.retain(|member| member.name != name);
         self.lost_for_good(name, reason);

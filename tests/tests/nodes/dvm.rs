@@ -288,6 +288,14 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
     job.signal(Signal::TERM);
     job.end().await;
     dvm.until_nodes(|nodes| nodes.len() == 2).await;
+    // those that have left are not asked
+    let mut job = Running::start(dvm.submit(&["--host", "a", "sh", "-c", TELL, "sh", "stay"]));
+    assert_eq!(job.line().await.as_deref(), Some("0 a"));
+    let (code, out, err) = run(dvm.pmix(&["why"], &[]));
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("no process is waiting inside PMIx") && !out.contains("answer"), "{out}");
+    job.signal(Signal::TERM);
+    job.end().await;
     // another one of the same name
     assert_eq!(add(&["b:3"]), (Some(0), String::new(), String::new()));
     let (code, out, err) = run(dvm.submit(&["-n", "5", "sh", "-c", TELL]));
@@ -301,13 +309,19 @@ async fn nodes_come_and_leave_when_their_last_job_has_ended() {
 
 #[tokio::test]
 async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
-    let script = "test $host != bad || { echo 'no route to host' >&2; exit 255; }; exec \"$@\"";
+    let script = "test $host != bad || test -e $TMPDIR/mended || { echo 'no route to host' >&2; exit 255; }
+        test $host != bad || exit 1
+        exec \"$@\"";
     let dvm = TestDvm::here("a,b", script, &[]).await;
     let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &["c", "bad"]));
     assert_eq!(code, Some(1));
     assert!(err.contains("node bad: ") && err.contains("its last line: no route to host"), "{err}");
     // the other one has come
     assert_eq!(dvm.nodes().len(), 3);
+    // what was said of a first attempt is nothing of the second
+    std::fs::write(dvm.dir().join("mended"), "").unwrap();
+    let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &["bad"]));
+    assert!(code == Some(1) && err.contains("node bad: ") && !err.contains("last line"), "{err}");
     // its name would lead to two nodes
     let head = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (code, _, err) = run(dvm.pmix(&["nodes", "add"], &[&head]));
@@ -319,9 +333,9 @@ async fn a_node_that_cannot_be_added_is_named_with_the_reason() {
 }
 
 /// Starts daemons, and keeps their numbers in files.
-const NUMBERS: &str = "echo $$ > \"$TMPDIR/daemon.$host\"; exec \"$@\"";
+pub(super) const NUMBERS: &str = "echo $$ > \"$TMPDIR/daemon.$host\"; exec \"$@\"";
 
-fn kill_daemon(dvm: &TestDvm, node: &str) {
+pub(super) fn kill_daemon(dvm: &TestDvm, node: &str) {
     let pid = std::fs::read_to_string(dvm.dir().join(format!("daemon.{node}"))).unwrap();
     kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
 }
@@ -362,6 +376,26 @@ async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
     // and leaves when it is told to
     assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
     dvm.until_nodes(|nodes| nodes.len() == 2).await;
+    let err = stop(dvm).await;
+    assert_eq!(err.matches("node b has left").count(), 1, "{err}");
+}
+
+#[tokio::test]
+async fn a_node_that_has_come_back_leaves_although_a_job_has_lost_processes_with_its_predecessor() {
+    let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
+    let stubborn = "trap '' TERM; echo; exec sleep 600";
+    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", stubborn]));
+    for _ in 0..2 {
+        job.line().await.unwrap();
+    }
+    lose(&dvm, "b").await;
+    let quiet = (Some(0), String::new(), String::new());
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), quiet);
+    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
+    dvm.until_nodes(|nodes| nodes.len() == 1).await;
+    assert!(job.is_running());
+    job.signal(Signal::INT);
+    job.end().await;
     let err = stop(dvm).await;
     assert_eq!(err.matches("node b has left").count(), 1, "{err}");
 }

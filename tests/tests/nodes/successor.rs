@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pmix_tests::{Hosts, Running, TestDvm, TestEtcd, on_path, program, run};
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::dvm::{NUMBERS, kill_daemon};
 use super::hosts::nothing_is_left_on;
 
 /// Writes to a common file who it is, waits until it may end, and ends with a code of its own.
@@ -208,11 +210,16 @@ async fn succession(fate: Fate, after: Duration) {
     nothing_is_left_on(&site.hosts, NEXT..=PUBLISHER, &"after the DVM");
 }
 
-/// Options of heads of one DVM, of which the nodes `a` and `b` are this host.
+/// A head of a DVM of which the nodes `a` and `b` are this host.
 async fn head_here(etcd: &TestEtcd) -> TestDvm {
-    let options = etcd.options();
-    let options: Vec<_> = options.iter().map(String::as_str).chain(["--grace", "1"]).collect();
-    TestDvm::here("a:4,b:4", "exec \"$@\"", &options).await
+    head_with(etcd, &["--grace", "1"]).await
+}
+
+/// The same, with these options.
+async fn head_with(etcd: &TestEtcd, options: &[&str]) -> TestDvm {
+    let of_etcd = etcd.options();
+    let options: Vec<_> = of_etcd.iter().map(String::as_str).chain(options.iter().copied()).collect();
+    TestDvm::here("a:4,b:4", NUMBERS, &options).await
 }
 
 /// The address of the server of a daemon.
@@ -237,11 +244,78 @@ fn pmix_at(dvm: &TestDvm, uri: &str, words: &[&str], args: &[&str]) -> Command {
 
 /// Kills the head; the next one, which waits for its end.
 async fn next_of(dvm: &TestDvm, etcd: &TestEtcd) -> TestDvm {
+    next_with(dvm, etcd, &["--grace", "1"]).await
+}
+
+/// The same, with these options.
+async fn next_with(dvm: &TestDvm, etcd: &TestEtcd, options: &[&str]) -> TestDvm {
     let kill = async {
         dvm.head().kill();
     };
-    let (next, ()) = tokio::join!(head_here(etcd), kill);
+    let (next, ()) = tokio::join!(head_with(etcd, options), kill);
     next
+}
+
+#[tokio::test]
+async fn a_head_that_reaches_a_minority_of_etcd_alone_declares_no_node_lost_and_ends() {
+    let Some(etcd) = TestEtcd::of_three() else { return };
+    let dvm = head_with(&etcd, &["--grace", "1", "--head-grace", "2"]).await;
+    let mut job = Running::start(dvm.submit(&["-H", "b", "sh", "-c", "echo begun; exec sleep 600"]));
+    job.line_with("begun").await;
+    etcd.hold_others();
+    kill_daemon(&dvm, "b");
+    let said = dvm.ended_with(1, |_, _| ()).await;
+    assert!(said.contains("ending what runs on this side: node b: "), "{said}");
+    assert!(!said.contains("node b is lost"), "{said}");
+    job.end().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_added_while_its_loss_is_not_confirmed_is_there() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let dvm = head_here(&etcd).await;
+    etcd.hold();
+    kill_daemon(&dvm, "b");
+    // the head has noticed when it cannot ask there
+    let names_b = || run(dvm.pmix(&["why"], &[])).1.contains('b');
+    let began = Instant::now();
+    while !names_b() {
+        assert!(began.elapsed() < PATIENCE);
+        tokio::task::yield_now().await;
+    }
+    let add = Running::start(dvm.pmix(&["nodes", "add"], &["b:4"]));
+    etcd.go_on();
+    let (status, _, err) = end(add).await;
+    assert!(status.success(), "{err}");
+    let fence = pmix_tests::rank_program();
+    let (code, out, err) = run(dvm.submit(&["-n", "8", "-H", "a,b", fence.to_str().unwrap(), "fence"]));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let said = dvm.stop(|_, _| ()).await;
+    assert_eq!(said.matches("node b is lost").count(), 1, "{said}");
+}
+
+#[tokio::test]
+async fn a_head_that_has_taken_over_ends_when_all_is_gone_that_the_one_before_has_started() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let options = ["--grace", "4"];
+    let first = head_with(&etcd, &options).await;
+    let at_a = server_of(&first, "a");
+    let pid = first.dir().join("pid");
+    let stubborn = "trap '' TERM INT; echo $$ > $1.new; mv $1.new $1; while :; do sleep 1; done";
+    let job = ["--detach", "-H", "a", "sh", "-c", stubborn, "sh", pid.to_str().unwrap()];
+    let (code, _, err) = run(pmix_at(&first, &at_a, &["submit"], &job));
+    assert_eq!(code, Some(0), "{err}");
+    while !pid.exists() {
+        tokio::task::yield_now().await;
+    }
+    let next = next_with(&first, &etcd, &options).await;
+    for signal in [Signal::INT, Signal::TERM] {
+        next.head().signal(signal);
+    }
+    let said = next.ended_with(0, |_, _| ()).await;
+    assert!(said.contains("killing what is left of jobs"), "{said}");
+    let pid = fs::read_to_string(pid).unwrap();
+    assert!(!PathBuf::from("/proc").join(pid.trim()).exists(), "{said}");
 }
 
 #[tokio::test]
