@@ -78,15 +78,17 @@ pub(crate) fn open_framed(
     requests: impl Stream<Item = Outgoing> + Send + 'static,
 ) -> (Inbound, impl Future<Output = ()> + Send + 'static) {
     let (mut reader, writer) = socket.into_split();
+    let socket = writer.handle();
     reader.accept_files();
     let messages = Messages::Framed(FramedRead::new(reader, Frames::new(limits.message_bytes)));
     let mut sink = FramedWrite::new(writer, Frames::<ServerMessage>::new(limits.message_bytes));
     sink.write_buffer_mut().extend_from_slice(&frames::PREFACE);
     let sent = all_of(hello, requests).map(Ok).forward(sink);
-    let sending = async {
-        // the receiving side says why the connection has ended
+    let sending = async move {
+        // the receiving side says why the connection has ended, or else it would wait for answers
         if let Err(error) = sent.await {
             tracing::debug!(%error, "connection ended");
+            socket.shut_down();
         }
     };
     (Inbound { messages, assembler: Assembler::new(limits), limits }, sending)

@@ -14,14 +14,20 @@ use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::cmsg_space;
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How often a full socket is tried again while there is no file descriptor with which to wait for room.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// One end of a local connection, for tokio.
 #[derive(Debug)]
@@ -40,7 +46,7 @@ impl LocalStream {
         let socket = Arc::new(watch(socket, Interest::READABLE)?);
         Ok(Self {
             reader: LocalReader { socket: Arc::clone(&socket), takes_files: false, file: None },
-            writer: LocalWriter { socket, full: None },
+            writer: LocalWriter { socket, full: None, pause: None },
         })
     }
 
@@ -97,6 +103,8 @@ pub struct LocalWriter {
     socket: Arc<AsyncFd<UnixStream>>,
     /// The same socket again, only while a write waits for room.
     full: Option<AsyncFd<UnixStream>>,
+    /// In place of it, while this process has no file descriptor left.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl LocalWriter {
@@ -132,6 +140,10 @@ impl LocalWriter {
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
             if let Some(full) = &self.full {
                 let mut room = ready!(full.poll_write_ready(cx))?;
                 match room.try_io(|socket| write(socket.get_ref())) {
@@ -144,8 +156,12 @@ impl LocalWriter {
             }
             match write(self.socket.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let again = self.socket.get_ref().try_clone()?;
-                    self.full = Some(watch(again, Interest::WRITABLE)?);
+                    let again = self.socket.get_ref().try_clone();
+                    match again.and_then(|again| watch(again, Interest::WRITABLE)) {
+                        Ok(full) => self.full = Some(full),
+                        Err(error) if is_want(&error) => self.pause = Some(Box::pin(sleep(PAUSE))),
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 written => return Poll::Ready(written),
@@ -154,9 +170,9 @@ impl LocalWriter {
     }
 }
 
-/// Writes to a [`LocalStream`] what its socket takes at once. Does not keep the stream open.
+/// Writes to a [`LocalStream`] what its socket takes at once, or ends it. Does not keep the stream open.
 ///
-/// Whoever uses it makes sure that no write of the [`LocalWriter`] is under way.
+/// Whoever writes with it makes sure that no write of the [`LocalWriter`] is under way.
 #[derive(Clone, Debug)]
 pub struct LocalHandle(Weak<AsyncFd<UnixStream>>);
 
@@ -166,6 +182,18 @@ impl LocalHandle {
     pub fn try_write(&self, bytes: &[u8]) -> usize {
         self.0.upgrade().and_then(|socket| socket.get_ref().write(bytes).ok()).unwrap_or_default()
     }
+
+    /// Ends the connection in both directions. What has come is still read.
+    pub fn shut_down(&self) {
+        // one that the peer has ended needs no more
+        let _ = self.0.upgrade().map(|socket| socket.get_ref().shutdown(Shutdown::Both));
+    }
+}
+
+/// Whether a process has used up what the system gives it, which may change.
+fn is_want(error: &io::Error) -> bool {
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC];
+    Errno::from_io_error(error).is_some_and(|errno| wants.contains(&errno))
 }
 
 #[expect(
@@ -287,6 +315,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
+    use rustix::process::{Resource, Rlimit, setrlimit};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -379,6 +408,52 @@ mod tests {
         assert!(other.take_file().is_none());
         // nobody holds the other end any more
         assert_eq!(io::read_to_string(end).unwrap(), "");
+    }
+
+    /// Runs a test of this module again in a process of its own; true in there.
+    fn is_alone(test: &str) -> bool {
+        const VARIABLE: &str = "PMIX_TEST_ALONE";
+        if std::env::var_os(VARIABLE).is_some() {
+            return true;
+        }
+        let test = format!("stream::tests::{test}");
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", &test, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        false
+    }
+
+    #[tokio::test]
+    async fn a_full_socket_is_written_to_again_when_no_file_can_be_opened() {
+        if !is_alone("a_full_socket_is_written_to_again_when_no_file_can_be_opened") {
+            return;
+        }
+        let (mut one, mut other) = pair();
+        let limit = Rlimit { current: Some(64), maximum: Some(64) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        assert!(!held.is_empty());
+        let sent = vec![7; 4 << 20];
+        let mut read = vec![0; sent.len()];
+        let (written, all) = tokio::join!(one.write_all(&sent), other.read_exact(&mut read));
+        written.unwrap();
+        all.unwrap();
+        assert_eq!(read, sent);
+    }
+
+    #[tokio::test]
+    async fn both_ends_hear_of_one_that_is_shut_down_and_what_has_come_is_read() {
+        let (mut one, mut other) = pair();
+        other.write_all(b"before").await.unwrap();
+        let handle = one.writer.handle();
+        handle.shut_down();
+        let mut come = Vec::new();
+        one.read_to_end(&mut come).await.unwrap();
+        assert_eq!(come, b"before");
+        assert_eq!(other.read(&mut [0; 8]).await.unwrap(), 0);
+        drop(one);
+        handle.shut_down();
     }
 
     #[tokio::test]

@@ -66,7 +66,8 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
     connection.begin_session();
     let limit = if connection.is_other() { MAX_STRANGE } else { shared.limits.message_bytes };
     let (reader, writer) = stream.into_split();
-    connection.writes_frames(writer.handle());
+    let socket = writer.handle();
+    connection.writes_frames(socket.clone());
     let reader = Measured { reader, connection: connection.clone(), read: 0 };
     let writer = Progressing { writer, connection: connection.clone() };
     let messages = FramedRead::with_capacity(reader, Frames::new(limit), READ_BYTES);
@@ -79,7 +80,14 @@ pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shar
             let _ = timeout(LAST_WORDS, sending).await;
         }
         // nothing can be sent any more, but what was sent is still read
-        _ = sending.as_mut() => receiving.await,
+        sent = sending.as_mut() => {
+            if let Err(error) = sent {
+                tracing::debug!(%error, "nothing more can be sent to a process");
+                // it would wait for answers
+                socket.shut_down();
+            }
+            receiving.await;
+        }
     }
 }
 
