@@ -24,7 +24,7 @@ use rustix::net::{
 };
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How often a full socket is tried again while there is no file descriptor with which to wait for room.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -159,7 +159,9 @@ impl LocalWriter {
                     let again = self.socket.get_ref().try_clone();
                     match again.and_then(|again| watch(again, Interest::WRITABLE)) {
                         Ok(full) => self.full = Some(full),
-                        Err(error) if is_want(&error) => self.pause = Some(Box::pin(sleep(PAUSE))),
+                        Err(error) if is_want(&error) => {
+                            self.pause = Some(Box::pin(sleep_until(Instant::now() + PAUSE)))
+                        }
                         Err(error) => return Poll::Ready(Err(error)),
                     }
                 }

@@ -181,9 +181,8 @@ impl Ports {
         running.block_on(async move {
             let connections = TaskTracker::new();
             let accepting = tokio::spawn(grpc.accept(inbox.clone(), limits, connections.clone()));
-            if let Some(port) = native {
-                tokio::spawn(port.accept(inbox, identity));
-            }
+            let accepting_native =
+                native.map(|port| tokio::spawn(port.accept(inbox, identity, connections.clone())));
             if let Some(port) = pmi1 {
                 tokio::spawn(port.accept());
             }
@@ -195,6 +194,7 @@ impl Ports {
             }
             // the last messages are still on their way; processes close their connections when they have read them
             accepting.abort();
+            accepting_native.inspect(|accepting| accepting.abort());
             connections.close();
             let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;
         });

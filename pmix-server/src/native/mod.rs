@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pmix_native::conn::{Framing, ServerUri};
 use pmix_types::ProcId;
+use tokio_util::task::TaskTracker;
 
 use crate::door::Door;
 use crate::error::ServerError;
@@ -51,8 +52,8 @@ impl Port {
         Ok((Self { loopback, door }, ServerUri { server: server.clone(), address }))
     }
 
-    /// Accepts connections until aborted.
-    pub(crate) async fn accept(self, inbox: Inbox, server: ProcId) {
+    /// Accepts connections until aborted. They are tracked.
+    pub(crate) async fn accept(self, inbox: Inbox, server: ProcId, connections: TaskTracker) {
         let Self { loopback, door } = self;
         let shared = Arc::new(Shared {
             inbox,
@@ -63,7 +64,7 @@ impl Port {
             distances: Distances::default(),
             frames: Shares::new(Framing::MAX_PAYLOAD),
         });
-        loopback.accept(|arrival| drop(tokio::spawn(connection::run(arrival, shared.clone())))).await;
+        loopback.accept(|arrival| drop(connections.spawn(connection::run(arrival, shared.clone())))).await;
     }
 }
 
