@@ -68,7 +68,7 @@ impl Claim {
         let before = kept.map(|kept| Before { session: kept.session, nodes: kept.nodes, jobs: kept.jobs });
         let epoch = succession.epoch();
         if epoch == 0 {
-            return Err("etcd does not know this head as that of the DVM any more".to_owned());
+            return Err("according to etcd, this process is not the head of the DVM any more".to_owned());
         }
         Ok(Some(Lasting { epoch, before, ended, jobs: Arc::new(succession) }))
     }

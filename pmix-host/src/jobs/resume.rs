@@ -77,7 +77,7 @@ impl Jobs {
         let nodes = match self.cluster.nodes() {
             Ok(nodes) => nodes,
             Err(error) => {
-                tracing::error!(%error, "no job goes on");
+                tracing::error!(%error, "no job can be resumed");
                 return Ok(());
             }
         };

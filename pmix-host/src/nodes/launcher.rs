@@ -182,7 +182,7 @@ impl NodesLauncher {
     /// Kills these processes, of each node, which belong to no job that goes on.
     pub(crate) async fn kill_on(&self, nodes: BTreeMap<String, Vec<ProcId>>) {
         if let Err(error) = self.signal_on(nodes, Signal::KILL.as_raw()).await {
-            tracing::warn!(%error, "processes of a job that does not go on may be left");
+            tracing::warn!(%error, "processes of a job that was not resumed may still be running");
         }
     }
 
@@ -272,7 +272,7 @@ impl NodesLauncher {
             lock(&self.running).remove(&proc.nspace);
         }
         if let Err(error) = self.signal_on(nodes, Signal::KILL.as_raw()).await {
-            tracing::warn!(%error, "what was started of a job that failed to start may go on");
+            tracing::warn!(%error, "processes of a job that failed to start may still be running");
         }
     }
 

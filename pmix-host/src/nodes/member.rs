@@ -253,7 +253,7 @@ impl Part {
     async fn kill(&self) {
         tracing::info!(nspace = %self.nspace, "the head does not know the job; its processes are killed");
         if let Err(error) = self.launcher.signal(&self.procs, Signal::KILL.as_raw()).await {
-            tracing::warn!(nspace = %self.nspace, %error, "processes that the head does not know go on");
+            tracing::warn!(nspace = %self.nspace, %error, "processes that the head does not know are still running");
         }
     }
 }
@@ -296,12 +296,15 @@ async fn report(
                 // it has too many requests of this node at the moment; ends must not be lost
                 (Err(ExchangeError::Other(why)), PeerRequest::News(News::Reports { reports: all, .. })) => {
                     if !std::mem::replace(&mut is_late, true) {
-                        tracing::warn!(nspace = %part.nspace, why, "the head does not take the reports of a job at the moment: they are sent again and again");
+                        tracing::warn!(nspace = %part.nspace, why, "the head is not accepting reports of a job at the moment; they are sent again until it does");
                     }
                     reports = all;
                     tokio::time::sleep_until(Instant::now() + AGAIN).await;
                 }
-                (told, _) => break told,
+                (told, _) => {
+                    is_late = false;
+                    break told;
+                }
             }
         };
         ends.iter().for_each(|end| part.holdings.report(end));

@@ -91,7 +91,7 @@ impl Relay {
                         .with_directives(Directives::new().with(&keys::JOB_CTRL_TERMINATE, true));
                     let end = PeerRequest::Request { caller: caller.clone(), request: Request::JobControl(end) };
                     if let Err(failure) = site.ask_for(&caller, &head, &end).await {
-                        tracing::warn!(%failure, "a job goes on whose requester has stopped waiting for its start");
+                        tracing::warn!(%failure, "a job is still running although its requester has stopped waiting for its start");
                     }
                 });
                 return Err(Status::ERR_TIMEOUT.into());

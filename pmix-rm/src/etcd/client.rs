@@ -55,7 +55,7 @@ pub(crate) enum EtcdError {
     Silent(String),
     #[error("etcd refuses: {}", .0.message())]
     Refused(Status),
-    #[error("etcd does not know this head as that of the DVM")]
+    #[error("according to etcd, this process is not the head of the DVM")]
     Superseded,
     #[error("the key {0} in etcd was not written by a DVM: remove it, or choose another --etcd-prefix")]
     Foreign(String),

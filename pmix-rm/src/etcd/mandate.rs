@@ -271,7 +271,9 @@ impl Term {
                     continue;
                 }
                 Ok(Attempt::Held(by)) => format!("{by} is the head of this DVM now"),
-                Ok(Attempt::Superseded) => "another one has been the head of this DVM since".to_owned(),
+                Ok(Attempt::Superseded) => {
+                    "another process has been the head of this DVM in the meantime".to_owned()
+                }
             };
             self.epoch.store(0, Ordering::Relaxed);
             self.is_over.store(true, Ordering::Relaxed);

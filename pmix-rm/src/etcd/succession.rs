@@ -173,10 +173,10 @@ impl EtcdSuccession {
         let kept = tokio::spawn(async move { insist(&term, puts, deletes).await });
         match timeout(PATIENCE, kept).await {
             Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "the next head will not know all that this one does")
+                tracing::warn!(%error, "the next head will not know everything that this one knows")
             }
             Ok(_) => {}
-            Err(_) => tracing::warn!("etcd is slow or silent: what has happened is kept there later"),
+            Err(_) => tracing::warn!("etcd is slow or silent: the latest changes will be stored there later"),
         }
     }
 }
@@ -240,8 +240,8 @@ impl JobStore for EtcdSuccession {
         let KeptJob { nspace, data, .. } = job;
         if data.len() > MAX_BYTES {
             let message = format!(
-                "{nspace}: what a successor of the head has to know of the places of its processes has {} bytes; etcd keeps at most \
-                 {MAX_BYTES}: map them in blocks, or start several jobs",
+                "{nspace}: the record of where its processes run, which a successor of the head needs, has {} bytes, and etcd stores at \
+                 most {MAX_BYTES}: place the processes in blocks, or start several jobs",
                 data.len()
             );
             return Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));

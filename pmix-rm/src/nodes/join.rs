@@ -47,7 +47,7 @@ impl JoinFile {
             Ok(()) => Ok(Self { path, _made: made.clone() }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.symlink_metadata().is_ok() => {
                 Err(format!(
-                    "{} exists: each pmixrun needs a directory of its own; if no other pmixrun waits with this one, remove the file",
+                    "{} exists: each pmixrun needs a directory of its own; if no other pmixrun is using this file, remove it",
                     path.display()
                 ))
             }

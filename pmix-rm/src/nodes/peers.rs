@@ -171,7 +171,7 @@ impl Peers {
                 },
             }
         };
-        tracing::debug!(node = &*node, reason, "another daemon asks no more on its connection");
+        tracing::debug!(node = &*node, reason, "another daemon no longer sends requests on its connection");
     }
 
     #[cfg(test)]

@@ -77,7 +77,7 @@ impl Session {
         console: &mut Console,
         interrupts: &mut Interrupts,
     ) -> Result<(Self, Vec<(Member, String)>), NotRun> {
-        let unreadable = || "what the head before has kept of its nodes cannot be read".to_owned();
+        let unreadable = || "the list of nodes that the previous head has saved cannot be read".to_owned();
         let how = How { tree_degree: kept.tree_degree, ..how.clone() };
         let last = nodes.iter().map(|node| node.place).max().unwrap_or_default();
         let mut names = vec![String::new(); last.saturating_add(1)];
