@@ -5,14 +5,21 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 use pmix_tool::{OutputChunk, OutputFormat, OutputWriter};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use super::message;
+use super::signals::Signals;
 
 /// Items that wait for the reader; what comes before them is held, and dropped, by the subscription.
 const WAITING: usize = 16;
+
+/// How long the reader may pause once a signal has ended the command; what it has not taken by then is dropped.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is to be written.
 #[derive(Debug)]
@@ -56,9 +63,14 @@ impl Printer {
 
     /// Takes an item as soon as there is room for it; returns false if the thread cannot write. Cancel-safe.
     pub(super) async fn take(&self, item: &mut Option<Item>) -> bool {
+        self.take_from(|| item.take()).await
+    }
+
+    /// The same for the next of several.
+    pub(super) async fn take_from(&self, mut next: impl FnMut() -> Option<Item>) -> bool {
         match self.items.reserve().await {
             Ok(room) => {
-                if let Some(item) = item.take() {
+                if let Some(item) = next() {
                     room.send(item);
                 }
                 true
@@ -70,6 +82,41 @@ impl Printer {
     /// Hands over an item; returns false if the thread cannot write.
     pub(super) async fn print(&self, item: Item) -> bool {
         self.take(&mut Some(item)).await
+    }
+
+    /// Waits until the thread cannot write. Cancel-safe.
+    pub(super) async fn has_failed(&self) {
+        self.items.closed().await;
+    }
+
+    /// Hands over the rest and waits until all is written, unless a signal ends the command before. If one has come already,
+    /// the reader may not pause.
+    pub(super) async fn finish_or_leave(
+        self,
+        rest: impl IntoIterator<Item = Item>,
+        signals: &mut Signals,
+    ) -> io::Result<()> {
+        let pause = if signals.have_ended() { PAUSE } else { Duration::MAX };
+        tokio::select! {
+            written = self.finish_within(rest, pause) => written.unwrap_or(Ok(())),
+            _ = signals.interrupted() => Ok(()),
+        }
+    }
+
+    /// The time is that of each item: a reader may be slow.
+    async fn finish_within(
+        self,
+        rest: impl IntoIterator<Item = Item>,
+        pause: Duration,
+    ) -> Result<io::Result<()>, Elapsed> {
+        for item in rest {
+            timeout(pause, self.print(item)).await?;
+        }
+        for free in 1..=WAITING {
+            // it fails if the thread does, which says why
+            drop(timeout(pause, self.items.reserve_many(free)).await?);
+        }
+        timeout(pause, self.finish()).await
     }
 
     /// Waits until all is written.

@@ -14,6 +14,8 @@ pub(super) struct Signals {
     streams: Vec<(Signal, Stream)>,
     /// How many SIGINT have come.
     interrupts: u32,
+    /// One that has jobs end has come.
+    have_ended: bool,
 }
 
 /// What a signal is to do.
@@ -35,7 +37,11 @@ impl Signals {
         let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
         let hangup = (!hangup::is_ignored()).then_some(Signal::HUP);
         let numbers = [Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2].into_iter().chain(hangup);
-        Ok(Self { streams: numbers.map(stream).collect::<io::Result<_>>()?, interrupts: 0 })
+        Ok(Self {
+            streams: numbers.map(stream).collect::<io::Result<_>>()?,
+            interrupts: 0,
+            have_ended: false,
+        })
     }
 
     /// The next one. Cancel-safe.
@@ -52,11 +58,17 @@ impl Signals {
         if number == Signal::INT {
             self.interrupts += 1;
         }
+        self.have_ended |= ![Signal::USR1, Signal::USR2].contains(&number);
         match number {
             Signal::INT if self.interrupts > 1 => Received::Kill,
             Signal::USR1 | Signal::USR2 => Received::PassOn(number),
             _ => Received::End(number),
         }
+    }
+
+    /// Whether one has come that has jobs end.
+    pub(super) const fn have_ended(&self) -> bool {
+        self.have_ended
     }
 
     /// Waits for one that has jobs end, while there are none; its exit code, as a shell would report it. Cancel-safe.

@@ -1,8 +1,11 @@
 //! Readers of what is printed that have gone, or pause.
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pmix_tool::Status;
+use rustix::process::Signal;
 
 use crate::rig::{ENDED, JOB, Rig, until};
 
@@ -12,6 +15,7 @@ fn what_became_of_a_job_is_in_the_exit_code_even_if_the_reader_of_the_report_has
     let code = |args: &[&str]| rig.without_reader(args).unwrap();
     assert_eq!(code(&["submit", "--json", "early"]), 141);
     assert_eq!(code(&["submit", "--detach", "other"]), 141);
+    assert_eq!(code(&["submit", "--jobs", "1", "--stage", &stage_of(rig.root.path(), 1)]), 141);
     assert_eq!(code(&["wait", "--json", ENDED.0]), ENDED.1);
     // it has seen enough
     assert_eq!(code(&["ps"]), 0);
@@ -74,4 +78,40 @@ fn pmix_ps_stays_at_its_server_while_its_reader_pauses() {
     (0..100).for_each(|_| rig.tell(Status::EVENT_JOB_END, &"x".repeat(64 << 10)));
     rig.until_asked("query", rig.asked("query") + 6);
     assert!(ps.line().starts_with("NSPACE "));
+}
+
+/// A file of so many jobs that end at once.
+fn stage_of(dir: &Path, jobs: usize) -> String {
+    let path = dir.join("stage");
+    std::fs::write(&path, "early\n".repeat(jobs)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// More than a pipe has room for reports.
+const JOBS: usize = 1000;
+
+#[test]
+fn a_stage_stays_at_its_server_while_its_reader_pauses_and_starts_no_jobs() {
+    let rig = Rig::with(1, PATIENCE);
+    let stage = stage_of(rig.root.path(), JOBS);
+    let (stage, reader) = rig.with_full_pipe(&["submit", "--jobs", "1", "--stage", &stage]);
+    // it hears of these
+    beyond_patience(&rig, || rig.tell(Status::EVENT_JOB_END, &"x".repeat(LARGE)));
+    assert!(rig.asked("spawn") < JOBS);
+    let reports: Vec<_> = BufReader::new(reader).lines().map(Result::unwrap).collect();
+    let all_ended = reports.iter().all(|report| report.contains("\"nspace\":\"early\",\"exit_code\":3,"));
+    assert!(all_ended && reports.len() == JOBS, "{:?}", reports.last());
+    assert_eq!((stage.end(), rig.asked("spawn")), ((Some(1), String::new(), String::new()), JOBS));
+}
+
+#[test]
+fn a_signal_ends_a_stage_whose_reader_pauses() {
+    let rig = Rig::start();
+    let stage = stage_of(rig.root.path(), JOBS);
+    let (stage, _reader) = rig.with_full_pipe(&["submit", "--jobs", "1", "--stage", &stage]);
+    // it has had the time to fill what room was left
+    (0..3).for_each(|_| assert_eq!(rig.pmix(&["ps"]).end().0, Some(0)));
+    stage.signal(Signal::TERM);
+    assert_eq!(stage.end(), (Some(1), String::new(), String::new()));
+    assert!(rig.asked("spawn") < JOBS);
 }

@@ -1,6 +1,6 @@
 //! A server whose host says what happens to jobs, and `pmix` beside it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -20,6 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+
+/// A pipe holds 64 KiB, and less of many small pieces.
+const FULL: u64 = 60 << 10;
 
 /// Longer than anything takes here.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -223,6 +226,15 @@ impl Rig {
         Running::start(self.command(args))
     }
 
+    /// The same with a pipe of its own, as soon as that has hardly any room left.
+    pub(crate) fn with_full_pipe(&self, args: &[&str]) -> (Running, PipeReader) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut command = self.command(args);
+        let running = Running::of(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
+        until("a full pipe", || rustix::io::ioctl_fionread(&reader).unwrap() > FULL);
+        (running, reader)
+    }
+
     /// Its exit code if nobody reads what it writes.
     pub(crate) fn without_reader(&self, args: &[&str]) -> Option<i32> {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -240,8 +252,12 @@ pub(crate) struct Running {
 
 impl Running {
     fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = Lines::Unread(Box::new(child.stdout.take().unwrap()));
+        Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Without standard output if that is a pipe of the test.
+    fn of(mut child: Child) -> Self {
+        let out = child.stdout.take().map_or_else(Lines::none, |pipe| Lines::Unread(Box::new(pipe)));
         let err = Lines::Unread(Box::new(child.stderr.take().unwrap()));
         Self { child, out, err }
     }
@@ -285,6 +301,10 @@ enum Lines {
 }
 
 impl Lines {
+    fn none() -> Self {
+        Self::Unread(Box::new(std::io::empty()))
+    }
+
     /// Has a thread read them.
     fn read(&mut self) -> &mpsc::Receiver<String> {
         if let Self::Unread(pipe) = self {

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::rig::{JOB, Rig};
+use crate::rig::{JOB, Rig, until};
 
 #[test]
 fn what_a_server_says_is_one_line_and_controls_no_terminal() {
@@ -70,4 +70,19 @@ fn pmix_submit_does_not_wait_for_ever_for_a_server_that_does_not_end_the_job() {
     submit.signal(Signal::TERM);
     let (code, _, err) = submit.end();
     assert!(code == Some(143) && err.ends_with(message), "{code:?}: {err}");
+}
+
+#[test]
+fn the_report_on_a_job_of_a_stage_that_is_lost_with_its_server_names_it() {
+    let mut rig = Rig::start();
+    let (stage, output) = (rig.root.path().join("stage"), rig.root.path().join("output"));
+    std::fs::write(&stage, JOB).unwrap();
+    let (stage, output) = (stage.to_str().unwrap(), output.to_str().unwrap());
+    let submit = rig.pmix(&["submit", "--jobs", "1", "--stage", stage, "--output", output]);
+    let begun = std::path::Path::new(output).join("1.out");
+    until("the job", || begun.exists());
+    rig.stop();
+    let (code, out, err) = submit.end();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(out.contains("\"line\":1,\"nspace\":\"job\",") && out.contains("ERR_LOST_CONNECTION"), "{out}");
 }

@@ -92,7 +92,8 @@ a second SIGINT kills them at once. If the server does not answer, a third signa
 SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them, and a third signal ends this command in any case. SIGHUP is \
 none of these if it is ignored at startup, as under nohup.
 
-A job is refused if too few slots are free. With --stage, it is tried again when another job of the file has ended.
+A job is refused if too few slots are free. With --stage, it is tried again when another job of the file has ended. While nobody reads the \
+reports, no more jobs are started.
 
 If this command is killed, its jobs end, except for one with --detach.
 
@@ -110,7 +111,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     match stage.stage {
         Some(file) => {
             let many = stage::Many { file, jobs: stage.jobs, output: stage.output, job };
-            stage::run(many, &selection, console).await
+            stage::run(many, &selection).await
         }
         None => one::run(job, &one, &selection, console).await,
     }

@@ -12,12 +12,13 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::IofChannels;
-use pmix_tool::{Error, JobEnd, JobNews, OutputChunk, SubmittedJob, Submitter, Tool};
+use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
 use tokio::sync::watch;
 
+use super::super::printer::{Item, Printer};
 use super::super::selection::{Selection, leave};
 use super::super::signals::{ENOUGH, Received, Signals};
-use super::super::{Console, Trouble};
+use super::super::{Trouble, json_line};
 use super::job::{JobArgs, Template};
 use super::lines::{Line, Lines};
 use super::room::{Moment, Room, of_nodes};
@@ -32,11 +33,7 @@ pub(super) struct Many {
     pub(super) job: JobArgs,
 }
 
-pub(super) async fn run(
-    many: Many,
-    selection: &Selection,
-    console: &mut Console<'_>,
-) -> Result<ExitCode, Trouble> {
+pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, Trouble> {
     let Many { file, jobs, output, job } = many;
     let (template, _) = job.into_template()?;
     let unreadable = |error: io::Error| Trouble::Other(format!("{}: {error}", file.display()));
@@ -61,11 +58,18 @@ pub(super) async fn run(
         order: watch::Sender::new(Order::Go),
         times_told: 0,
         all_succeeded: true,
+        printer: Some(Printer::start(OutputFormat::default(), false)?),
+        reports: VecDeque::new(),
     };
-    let outcome = stage.run(&mut signals, console).await;
-    let all_succeeded = stage.all_succeeded;
+    let mut outcome = stage.run(&mut signals).await;
+    let (all_succeeded, printer, reports) =
+        (stage.all_succeeded, stage.printer.take(), std::mem::take(&mut stage.reports));
     drop(stage);
     leave(tool).await;
+    if let Some(printer) = printer {
+        let written = printer.finish_or_leave(reports, &mut signals).await;
+        outcome = outcome.and_then(|()| written.map_err(Stop::Unwritten));
+    }
     match outcome {
         Ok(()) if all_succeeded => Ok(ExitCode::SUCCESS),
         Ok(()) => Ok(ExitCode::FAILURE),
@@ -137,6 +141,10 @@ struct Stage {
     /// How many signals have asked for the end.
     times_told: u32,
     all_succeeded: bool,
+    /// `None` once reports cannot be written.
+    printer: Option<Printer>,
+    /// Those that wait for room. While there are any, only jobs that run add some.
+    reports: VecDeque<Item>,
 }
 
 /// A line of the file that is a command.
@@ -151,22 +159,30 @@ struct Attempt {
     command: Command,
     submitted: Moment,
     seconds: f64,
+    seen: Seen,
+    outcome: Result<JobEnd, Error>,
+}
+
+/// What is known of a job beside its end.
+#[derive(Debug, Default)]
+struct Seen {
+    /// `None` unless it has started.
+    nspace: Option<Nspace>,
     missing: u64,
     /// That of an output file.
     unwritten: Option<io::Error>,
-    outcome: Result<(SubmittedJob, JobEnd), Error>,
 }
 
 impl Stage {
-    async fn run(&mut self, signals: &mut Signals, console: &mut Console<'_>) -> Result<(), Stop> {
+    async fn run(&mut self, signals: &mut Signals) -> Result<(), Stop> {
         let mut stop = None;
         loop {
-            let has_room = self.room.has(self.under_way.len());
+            let has_room = self.reports.is_empty() && self.room.has(self.under_way.len());
             if has_room && let Some(command) = self.again.pop_front() {
                 self.submit(command);
                 continue;
             }
-            if self.lines.is_none() && self.under_way.is_empty() {
+            if self.lines.is_none() && self.again.is_empty() && self.under_way.is_empty() {
                 return stop.map_or(Ok(()), Err);
             }
             tokio::select! {
@@ -177,15 +193,22 @@ impl Stage {
                         return Err(Stop::Unended(self.under_way.len()));
                     }
                 }
+                () = failure(self.printer.as_ref()) => {
+                    if let Err(error) = self.stop_printing().await {
+                        stop.get_or_insert(Stop::Unwritten(error));
+                    }
+                }
+                // if it fails, that is seen first
+                _ = hand(self.printer.as_ref(), &mut self.reports), if !self.reports.is_empty() => {}
                 Some(attempt) = self.under_way.next(), if !self.under_way.is_empty() => {
-                    if let Err(error) = self.on_end(attempt, console) {
+                    if let Err(error) = self.on_end(attempt) {
                         self.end(Order::End);
                         stop.get_or_insert(Stop::Unwritten(error));
                     }
                 }
                 line = next_line(self.lines.as_mut()), if has_room && self.lines.is_some() => match line {
                     Some(Ok(line)) => {
-                        if let Err(error) = self.on_line(line, console) {
+                        if let Err(error) = self.on_line(line) {
                             self.end(Order::End);
                             stop.get_or_insert(Stop::Unwritten(error));
                         }
@@ -198,6 +221,24 @@ impl Stage {
                 },
             }
         }
+    }
+
+    /// Ends all, because no report can be written; returns why.
+    async fn stop_printing(&mut self) -> io::Result<()> {
+        self.end(Order::End);
+        self.reports.clear();
+        match self.printer.take() {
+            Some(printer) => printer.finish().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Has a report printed as soon as there is room for it.
+    fn print(&mut self, report: &Report) -> io::Result<()> {
+        if self.printer.is_some() {
+            self.reports.push_back(Item::Text((json_line(report)? + "\n").into()));
+        }
+        Ok(())
     }
 
     /// Starts no more jobs, and has those that run end.
@@ -220,7 +261,7 @@ impl Stage {
         self.end(order);
     }
 
-    fn on_line(&mut self, line: Line, console: &mut Console<'_>) -> io::Result<()> {
+    fn on_line(&mut self, line: Line) -> io::Result<()> {
         let Line { number, words } = line;
         match words {
             Ok(words) => {
@@ -231,7 +272,7 @@ impl Stage {
                 self.all_succeeded = false;
                 let report =
                     Report { line: Some(number), error: Some(problem.to_owned()), ..Report::default() };
-                write(console, &report)
+                self.print(&report)
             }
         }
     }
@@ -249,13 +290,14 @@ impl Stage {
         self.under_way.push(attempt.run(command).boxed());
     }
 
-    fn on_end(&mut self, attempt: Attempt, console: &mut Console<'_>) -> io::Result<()> {
-        let Attempt { command, submitted, seconds, missing, unwritten, outcome } = attempt;
-        let mut report = Report { line: Some(command.line), seconds: Some(seconds), ..Report::default() };
+    fn on_end(&mut self, attempt: Attempt) -> io::Result<()> {
+        let Attempt { command, submitted, seconds, seen, outcome } = attempt;
+        let Seen { nspace, missing, unwritten } = seen;
+        let (line, seconds) = (Some(command.line), Some(seconds));
+        let mut report = Report { line, nspace, seconds, ..Report::default() };
         match outcome {
-            Ok((job, end)) => {
+            Ok(end) => {
                 self.room.ended();
-                report.nspace = Some(job.nspace().clone());
                 report.exit_code = Some(end.exit_code);
                 report.status = Some(end.status);
                 report.first_failure = end.first_failure.as_ref().map(|proc| proc.rank.to_raw());
@@ -278,14 +320,24 @@ impl Stage {
                 report.error = Some(error.to_string());
             }
         }
-        write(console, &report)
+        self.print(&report)
     }
 }
 
-/// Whoever reads the reports may wait for this one.
-fn write(console: &mut Console<'_>, report: &Report) -> io::Result<()> {
-    console.json_line(report)?;
-    console.out.flush()
+/// Hands over the first report, once there is room. Cancel-safe.
+async fn hand(printer: Option<&Printer>, reports: &mut VecDeque<Item>) -> bool {
+    match printer {
+        Some(printer) => printer.take_from(|| reports.pop_front()).await,
+        None => false,
+    }
+}
+
+/// Waits until reports cannot be written.
+async fn failure(printer: Option<&Printer>) {
+    match printer {
+        Some(printer) => printer.has_failed().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn next_line(lines: Option<&mut Lines>) -> Option<io::Result<Line>> {
@@ -304,26 +356,22 @@ struct Attempting {
 impl Attempting {
     async fn run(mut self, command: Command) -> Attempt {
         let begun = Instant::now();
-        let (mut missing, mut unwritten) = (0, None);
-        let outcome = self.follow(&command, &mut missing, &mut unwritten).await;
+        let mut seen = Seen::default();
+        let outcome = self.follow(&command, &mut seen).await;
         let (submitted, seconds) = (self.submitted, begun.elapsed().as_secs_f64());
-        Attempt { command, submitted, seconds, missing, unwritten, outcome }
+        Attempt { command, submitted, seconds, seen, outcome }
     }
 
-    async fn follow(
-        &mut self,
-        command: &Command,
-        missing: &mut u64,
-        unwritten: &mut Option<io::Error>,
-    ) -> Result<(SubmittedJob, JobEnd), Error> {
+    async fn follow(&mut self, command: &Command, seen: &mut Seen) -> Result<JobEnd, Error> {
         let wanted = match &self.files {
             Some(_) => IofChannels::STDOUT | IofChannels::STDERR,
             None => IofChannels::NONE,
         };
         let app = self.template.app(&command.words);
         let mut job = self.submitter.submit(vec![app], self.template.directives(), wanted).await?;
+        seen.nspace = Some(job.nspace().clone());
         if let Some(files) = &self.files {
-            *unwritten = files.create().err();
+            seen.unwritten = files.create().err();
         }
         let mut done = Order::Go;
         let mut acts = FuturesUnordered::new();
@@ -339,12 +387,12 @@ impl Attempting {
             tokio::select! {
                 news = job.next() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
                     JobNews::Output(chunk) => {
-                        if let Some(files) = self.files.as_ref().filter(|_| unwritten.is_none()) {
-                            *unwritten = files.append(&chunk).err();
+                        if let Some(files) = self.files.as_ref().filter(|_| seen.unwritten.is_none()) {
+                            seen.unwritten = files.append(&chunk).err();
                         }
                     }
-                    JobNews::Missing { bytes } => *missing += bytes,
-                    JobNews::Ended(end) => return Ok((job, end)),
+                    JobNews::Missing { bytes } => seen.missing += bytes,
+                    JobNews::Ended(end) => return Ok(end),
                     _ => {}
                 },
                 Ok(()) = self.order.changed() => {}
