@@ -89,17 +89,17 @@ impl Printer {
         self.items.closed().await;
     }
 
-    /// Hands over the rest and waits until all is written, unless a signal ends the command before. If one has come already,
+    /// Hands over the rest and waits until all is written, unless a signal ends the command before: `None`. If one has come already,
     /// the reader may not pause.
     pub(super) async fn finish_or_leave(
         self,
         rest: impl IntoIterator<Item = Item>,
         signals: &mut Signals,
-    ) -> io::Result<()> {
+    ) -> Option<io::Result<()>> {
         let pause = if signals.have_ended() { PAUSE } else { Duration::MAX };
         tokio::select! {
-            written = self.finish_within(rest, pause) => written.unwrap_or(Ok(())),
-            _ = signals.interrupted() => Ok(()),
+            written = self.finish_within(rest, pause) => written.ok(),
+            _ = signals.interrupted() => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Jobs that a tool has a server start, and follows to their ends: the library, and `pmix submit`.
 
+mod readers;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;

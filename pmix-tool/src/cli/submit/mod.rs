@@ -97,7 +97,8 @@ reports, no more jobs are started.
 
 If this command is killed, its jobs end, except for one with --detach.
 
-If output is not read fast enough, some of it is dropped, and a message says how much. Servers of OpenPMIx (prte) do not forward what a job writes \
+If output is not read fast enough, some of it is dropped, and a message says how much. After a signal that ends jobs, this command does not \
+wait for a reader of its output that pauses for a second. Servers of OpenPMIx (prte) do not forward what a job writes \
 in its first moments.
 
 The JSON report, with --json and for each job of --stage, is one object in a line: {\"schema\", \"nspace\", \"exit_code\", \"status\", \"seconds\"}; where there is one also \"first_failure\" (a rank), \"missing_bytes\" (of output) and \"error\"; and with --stage \"line\", the number of its line in the file.

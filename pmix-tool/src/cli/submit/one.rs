@@ -12,12 +12,22 @@ use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJ
 use rustix::process::Signal;
 
 use super::super::output::complain;
-use super::super::printer::{Item, Printer};
+use super::super::printer::{Item, PAUSE, Printer};
 use super::super::selection::{Selection, leave};
 use super::super::signals::{ENOUGH, Received, Signals};
-use super::super::{Console, Trouble};
+use super::super::{Console, Trouble, json_line};
 use super::job::JobArgs;
 use super::{NO_READER, OneArgs, Report, exit_code};
+
+/// What has become of a submission so far.
+struct Course {
+    signals: Signals,
+    report: Report,
+    /// What is written at the end: whoever reads it may pause, too.
+    last: Vec<Item>,
+    /// Not all output was written, because its reader paused when this command was to end.
+    is_unread: bool,
+}
 
 pub(super) async fn run(
     job: JobArgs,
@@ -26,16 +36,24 @@ pub(super) async fn run(
     console: &mut Console<'_>,
 ) -> Result<ExitCode, Trouble> {
     let begun = Instant::now();
-    let mut signals = Signals::receive()?;
-    let mut report = Report::default();
-    let outcome = follow(job, args, selection, console, (&mut signals, &mut report)).await;
-    let mut written = Ok(());
-    if args.json {
+    let (signals, report) = (Signals::receive()?, Report::default());
+    let mut course = Course { signals, report, last: Vec::new(), is_unread: false };
+    let outcome = follow(job, args, selection, console, &mut course).await;
+    let Course { mut signals, mut report, mut last, is_unread } = course;
+    if is_unread {
+        last.push(Item::Note("the rest of the output is missing: nobody read it".into()));
+    }
+    if args.json && !is_unread {
         report.seconds = (!args.detach).then(|| begun.elapsed().as_secs_f64());
         if let Err(trouble) = &outcome {
             report.error = Some(trouble.to_string());
         }
-        written = console.json_line(&report);
+        last.push(Item::Text((json_line(&report)? + "\n").into()));
+    }
+    let mut written = Ok(());
+    if !last.is_empty() {
+        let printer = Printer::start(OutputFormat::default(), false)?;
+        written = printer.finish_or_leave(last, &mut signals).await.unwrap_or(Ok(()));
     }
     let code = outcome?;
     match written.and_then(|()| console.out.flush()) {
@@ -50,7 +68,7 @@ async fn follow(
     args: &OneArgs,
     selection: &Selection,
     console: &mut Console<'_>,
-    (signals, report): (&mut Signals, &mut Report),
+    Course { signals, report, last, is_unread }: &mut Course,
 ) -> Result<ExitCode, Trouble> {
     let (tool, mut job) = tokio::select! {
         started = start(job, args.detach, selection) => started.inspect_err(|trouble| {
@@ -78,9 +96,11 @@ async fn follow(
         times_told: 0,
         missing: 0,
         unwritten: None,
+        is_unread: false,
     };
     let end = foreground.until_end(&mut job, signals).await;
     let Foreground { missing, unwritten, told_to_end, .. } = foreground;
+    *is_unread = foreground.is_unread;
     report.missing_bytes = (missing > 0).then_some(missing);
     let has_no_reader = unwritten.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     // that is why it was ended, even if the event of its end was lost in a flood of output
@@ -90,7 +110,7 @@ async fn follow(
     };
     let Some(end) = end else {
         let problem = format!("the server does not answer; job {} may still be running", job.nspace());
-        console.complain(&problem);
+        last.push(Item::Note(problem.clone()));
         report.error = Some(problem);
         return Ok(exit_code(told_to_end.unwrap_or(1)));
     };
@@ -106,7 +126,7 @@ async fn follow(
         None => {}
     }
     if !end.status.is_success() && told_to_end.is_none() {
-        console.complain(&failure(&nspace, &end));
+        last.push(Item::Note(failure(&nspace, &end)));
     }
     Ok(exit_code(end.exit_code))
 }
@@ -167,6 +187,8 @@ struct Foreground {
     missing: u64,
     /// Why output cannot be written.
     unwritten: Option<io::Error>,
+    /// That of [`Course`].
+    is_unread: bool,
 }
 
 impl Foreground {
@@ -178,10 +200,9 @@ impl Foreground {
     ) -> Result<Option<JobEnd>, Error> {
         let end = self.follow(job, signals).await;
         if let Some(printer) = self.printer.take() {
-            tokio::select! {
-                written = printer.finish() => self.unwritten = written.err(),
-                // the reader takes its time
-                _ = signals.interrupted() => {}
+            match printer.finish_or_leave([], signals).await {
+                Some(written) => self.unwritten = written.err(),
+                None => self.is_unread = true,
             }
         }
         end
@@ -197,6 +218,7 @@ impl Foreground {
             tokio::select! {
                 news = job.next(), if waiting.is_none() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
                     JobNews::Output(chunk) if self.printer.is_some() => waiting = Some(Item::Chunk(chunk)),
+                    JobNews::Output(chunk) if self.is_unread => self.missing += chunk.data.len() as u64,
                     JobNews::Missing { bytes } => {
                         self.missing += bytes;
                         waiting = self.printer.is_some().then(|| Item::Note(missing(bytes)));
@@ -209,6 +231,14 @@ impl Foreground {
                         waiting = None;
                         self.has_not_written(job).await;
                     }
+                }
+                // the end of the job comes behind what it has written
+                () = until(Some(Instant::now() + PAUSE)), if waiting.is_some() && self.told_to_end.is_some() => {
+                    if let Some(Item::Chunk(chunk)) = waiting.take() {
+                        self.missing += chunk.data.len() as u64;
+                    }
+                    // it goes on with what it has, but nobody waits for it
+                    (self.printer, self.is_unread) = (None, true);
                 }
                 signal = signals.next() => {
                     let is_unanswered = !self.acts.is_empty();

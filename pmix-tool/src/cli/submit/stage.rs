@@ -66,8 +66,9 @@ pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, T
         (stage.all_succeeded, stage.printer.take(), std::mem::take(&mut stage.reports));
     drop(stage);
     leave(tool).await;
-    if let Some(printer) = printer {
-        let written = printer.finish_or_leave(reports, &mut signals).await;
+    if let Some(printer) = printer
+        && let Some(written) = printer.finish_or_leave(reports, &mut signals).await
+    {
         outcome = outcome.and_then(|()| written.map_err(Stop::Unwritten));
     }
     match outcome {
