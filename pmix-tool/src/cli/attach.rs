@@ -18,10 +18,11 @@ use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::named::about;
 use super::output::{Follower, complain, item};
 use super::printer::Printer;
 use super::selection::{Selection, leave};
-use super::signals::{Received, Signals};
+use super::signals::{NOT_RECEIVED, Received, Signals};
 use super::target::Target;
 use super::{Console, Trouble};
 
@@ -81,7 +82,9 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     };
     if args.stdin || io::stdin().is_terminal() {
         let reader = attached.reader();
-        attached.acts.push(pass_on(tool.push_stdin([reader]), read()?).boxed());
+        attached
+            .acts
+            .push(pass_on(tool.push_stdin([reader]), read().map_err(about("standard input"))?).boxed());
     }
     let outcome = attached.follow(&tool, &mut signals).await;
     let Attached { printer, .. } = attached;
@@ -126,7 +129,7 @@ impl Attached {
 
     /// Until all have ended, or until this command is to end.
     async fn follow(&mut self, tool: &Tool, signals: &mut Signals) -> Result<(), Trouble> {
-        let mut quit = signal(SignalKind::quit())?;
+        let mut quit = signal(SignalKind::quit()).map_err(about(NOT_RECEIVED))?;
         let mut waiting = None;
         loop {
             tokio::select! {

@@ -14,6 +14,7 @@ mod info;
 mod log;
 mod lookup;
 mod man;
+mod named;
 mod nodes;
 mod output;
 mod printer;
@@ -47,6 +48,8 @@ use clap::{Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use serde::Serialize;
 use thiserror::Error;
+
+use self::named::Named;
 
 /// Queries the PMIx servers of this user on this node, and runs jobs in them
 #[derive(Debug, Parser)]
@@ -116,8 +119,9 @@ RUST_LOG=debug logs what pmix does to standard error.";
 enum Trouble {
     #[error(transparent)]
     Tool(#[from] pmix_tool::Error),
-    #[error("standard output: {0}")]
-    Output(#[from] io::Error),
+    /// It says what it is about: see [`named::about`].
+    #[error(transparent)]
+    Io(#[from] io::Error),
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error("{0}")]
@@ -147,7 +151,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     color::set(cli.color);
     pmix_tool::log::to_stderr("warn");
-    let (mut out, mut err) = (io::BufWriter::new(io::stdout().lock()), io::stderr());
+    let (mut out, mut err) = (Named::stdout(io::BufWriter::new(io::stdout().lock())), io::stderr());
     let mut console = Console { out: &mut out, err: &mut err, width: terminal_width() };
     let outcome = run(cli, &mut console).and_then(|code| match console.out.flush() {
         // its reader has gone, which does not change what became of a job
@@ -157,7 +161,7 @@ pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // the reader has seen enough, as with `pmix ps | head -1`
-        Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Trouble::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(trouble) => {
             console.complain(&trouble.to_string());
             ExitCode::FAILURE

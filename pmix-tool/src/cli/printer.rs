@@ -13,6 +13,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::message;
+use super::named::{Named, about};
 use super::signals::Signals;
 
 /// Items that wait for the reader; what comes before them is held, and dropped, by the subscription.
@@ -42,6 +43,10 @@ impl Printer {
     /// Writes to standard output and error. Not through their locks, which others hold. If standard output `goes_on`, its last line
     /// is ended.
     pub(super) fn start(format: OutputFormat, goes_on: bool) -> io::Result<Self> {
+        Self::spawn(format, goes_on).map_err(about("cannot begin to write"))
+    }
+
+    fn spawn(format: OutputFormat, goes_on: bool) -> io::Result<Self> {
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let (items, received) = mpsc::channel(WAITING);
@@ -50,10 +55,11 @@ impl Printer {
         thread::Builder::new().name("output".into()).spawn(move || {
             // who does not wait for the outcome is about to exit
             let is_inside = Cell::new(false);
-            let tracked = Tracked { file: &out, is_inside: &is_inside };
-            let written = write(OutputWriter::new(format, tracked, err), &out, notes, received);
+            let tracked = Named::stdout(Tracked { file: &out, is_inside: &is_inside });
+            let writer = OutputWriter::new(format, tracked, Named::stderr(err));
+            let written = write(writer, &mut Named::stdout(&out), notes, received);
             let ended = written.and_then(|()| match goes_on && is_inside.get() {
-                true => (&out).write_all(b"\n"),
+                true => Named::stdout(&out).write_all(b"\n"),
                 false => Ok(()),
             });
             drop(told.send(ended));
@@ -149,8 +155,8 @@ impl Write for Tracked<'_> {
 }
 
 fn write(
-    mut writer: OutputWriter<Tracked<'_>, File>,
-    mut out: &File,
+    mut writer: OutputWriter<Named<Tracked<'_>>, Named<File>>,
+    out: &mut Named<&File>,
     mut notes: File,
     mut items: mpsc::Receiver<Item>,
 ) -> io::Result<()> {

@@ -8,6 +8,8 @@ use pmix_tool::hangup;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
+use super::named::about;
+
 /// Receives signals from its creation on; before that they have their default effect. SIGHUP stays ignored if it is at startup.
 #[derive(Debug)]
 pub(super) struct Signals {
@@ -29,6 +31,9 @@ pub(super) enum Received {
     PassOn(Signal),
 }
 
+/// What has failed where a signal is not received.
+pub(super) const NOT_RECEIVED: &str = "signals cannot be received";
+
 /// How many signals may ask for an end that does not come, because a server does not answer.
 pub(super) const ENOUGH: u32 = 3;
 
@@ -37,11 +42,8 @@ impl Signals {
         let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
         let hangup = (!hangup::is_ignored()).then_some(Signal::HUP);
         let numbers = [Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2].into_iter().chain(hangup);
-        Ok(Self {
-            streams: numbers.map(stream).collect::<io::Result<_>>()?,
-            interrupts: 0,
-            have_ended: false,
-        })
+        let streams = numbers.map(stream).collect::<io::Result<_>>().map_err(about(NOT_RECEIVED))?;
+        Ok(Self { streams, interrupts: 0, have_ended: false })
     }
 
     /// The next one. Cancel-safe.

@@ -138,6 +138,17 @@ fn iof_11_output_goes_to_files_of_each_process() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", dir.path().join("base.a&b.0.out")).unwrap();
+    let format = OutputFormat::default().file(dir.path().join("base"));
+    let error = OutputWriter::new(format, Vec::new(), Vec::new()).write(&chunk(0, OUT, "one\n")).unwrap_err();
+    let name = dir.path().join("base.a&b.0.out: ").display().to_string();
+    assert!(error.to_string().starts_with(&name), "{error}");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
 fn iof_08_the_rest_of_a_line_is_shown_when_its_channel_is_closed() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut writer = OutputWriter::new(OutputFormat::default().rank(true), &mut out, &mut err);

@@ -60,7 +60,7 @@ impl<O: Write, E: Write> OutputWriter<O, E> {
     /// Writes a piece of output, and the rest of an incomplete line once its channel is closed. Flushes the writers.
     ///
     /// # Errors
-    /// Errors of the writers and of the file system.
+    /// Errors of the writers, and of files, whose paths they name.
     pub fn write(&mut self, chunk: &OutputChunk) -> io::Result<()> {
         let source = (chunk.source.clone(), chunk.channels);
         if !chunk.data.is_empty() {
@@ -117,7 +117,8 @@ impl<O: Write, E: Write> OutputWriter<O, E> {
         let shown = self.formatted(source, channel, text);
         let files = self.format.files(&source.0, if self.format.merge { "stdout" } else { channel });
         for file in &files {
-            self.open(file)?.write_all(&shown)?;
+            let written = self.open(file).and_then(|mut opened| opened.write_all(&shown));
+            written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
         }
         if self.format.file_only && !files.is_empty() {
             return Ok(());

@@ -21,6 +21,26 @@ fn what_became_of_a_job_is_in_the_exit_code_even_if_the_reader_of_the_report_has
     assert_eq!(code(&["ps"]), 0);
 }
 
+#[test]
+fn what_cannot_be_written_is_named() {
+    let rig = Rig::start();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let expected = "pmix: standard output: No space left on device\n".to_owned();
+    assert_eq!(rig.pmix_into(full, &["ps"]).end(), (Some(1), String::new(), expected));
+
+    let file = rig.root.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let base = file.join("below");
+    let output = rig.pmix(&["output", JOB, "--to-file", base.to_str().unwrap()]);
+    rig.until_asked("pull", 1);
+    rig.write("a line\n");
+    rig.end_output();
+    let (code, out, err) = output.end();
+    assert_eq!((code, &*out), (Some(1), ""), "{err}");
+    let name = format!("pmix: {}.job.0.out: ", base.display());
+    assert!(err.starts_with(&name) && err.lines().count() == 1, "{err}");
+}
+
 /// How long the server waits for a process that leaves its messages unread.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More than a pipe holds.

@@ -229,10 +229,15 @@ impl Rig {
     /// The same with a pipe of its own, as soon as that has hardly any room left.
     pub(crate) fn with_full_pipe(&self, args: &[&str]) -> (Running, PipeReader) {
         let (reader, writer) = std::io::pipe().unwrap();
-        let mut command = self.command(args);
-        let running = Running::of(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
+        let running = self.pmix_into(writer, args);
         until("a full pipe", || rustix::io::ioctl_fionread(&reader).unwrap() > FULL);
         (running, reader)
+    }
+
+    /// The same with this as standard output.
+    pub(crate) fn pmix_into(&self, output: impl Into<Stdio>, args: &[&str]) -> Running {
+        let mut command = self.command(args);
+        Running::of(command.stdout(output).stderr(Stdio::piped()).spawn().unwrap())
     }
 
     /// Its exit code if nobody reads what it writes.
@@ -255,7 +260,7 @@ impl Running {
         Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Without standard output if that is a pipe of the test.
+    /// Without standard output if that is one of the test.
     fn of(mut child: Child) -> Self {
         let out = child.stdout.take().map_or_else(Lines::none, |pipe| Lines::Unread(Box::new(pipe)));
         let err = Lines::Unread(Box::new(child.stderr.take().unwrap()));

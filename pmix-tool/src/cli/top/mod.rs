@@ -22,8 +22,10 @@ use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use super::named::about;
 use super::refresh::Refresh;
 use super::selection::{Selection, leave};
+use super::signals::NOT_RECEIVED;
 use super::{Console, Trouble, color};
 use draw::Palette;
 use model::{Model, Problems, Server, View};
@@ -94,7 +96,8 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let mut signals = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
         .map(|kind| signal(kind).map(|stream| (kind.as_raw_value(), stream)))
         .into_iter()
-        .collect::<io::Result<Vec<_>>>()?;
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(about(NOT_RECEIVED))?;
     let mut top = Top::new(args);
     tokio::select! {
         biased;
@@ -102,7 +105,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         begun = top.begin() => begun?,
     }
     let screen = Screen::open().map_err(unusable)?;
-    let mut painter = Painter::start()?;
+    let mut painter = Painter::start().map_err(unusable)?;
     let outcome = top.show(&mut signals, &mut painter).await;
     screen.close(painter).await;
     join_all(top.tools.into_iter().flatten().map(leave)).await;

@@ -15,6 +15,8 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::super::named::Named;
+
 /// How long the last picture may take when all ends.
 const LAST_PICTURE: Duration = Duration::from_secs(1);
 
@@ -94,7 +96,7 @@ pub(super) struct Painter {
 impl Painter {
     /// Writes to standard output, not through its lock, which others hold.
     pub(super) fn start() -> io::Result<Self> {
-        let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let mut out = Named::stdout(File::from(io::stdout().as_fd().try_clone_to_owned()?));
         // the next one is drawn once there is room for it, from what is known then
         let (pictures, mut received) = mpsc::channel::<Vec<u8>>(1);
         let (told, outcome) = oneshot::channel();
