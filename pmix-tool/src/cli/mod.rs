@@ -274,4 +274,16 @@ mod tests {
         assert!(Cli::try_parse_from(["pmix", "query", "--list", "ns"]).is_ok());
         assert!(Cli::try_parse_from(["pmix", "query", "pmix.qry.nope"]).is_err());
     }
+
+    #[test]
+    fn output_goes_to_files_only_if_there_are_any() {
+        let is_valid = |options: &[&str]| {
+            let words = [&["pmix", "output", "job", "--file-only"], options].concat();
+            Cli::try_parse_from(words).map_err(|error| error.exit_code())
+        };
+        assert!(matches!(is_valid(&[]), Err(2)));
+        for options in [&["--to-file", "a"][..], &["--to-directory", "b"], &["--to-file", "a", "--to-directory", "b"]] {
+            assert!(is_valid(options).is_ok(), "{options:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::ArgGroup;
 use pmix_tool::types::IofChannels;
 use pmix_tool::{
     AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, ProcId, Tool,
@@ -52,7 +53,7 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Format")]
+#[command(next_help_heading = "Format", group = ArgGroup::new("files").args(["to_file", "to_directory"]).multiple(true))]
 struct Format {
     /// Prefix each line with namespace, rank and channel
     #[arg(long)]
@@ -91,7 +92,7 @@ struct Format {
     to_directory: Option<PathBuf>,
 
     /// Write to files only
-    #[arg(long)]
+    #[arg(long, requires = "files")]
     file_only: bool,
 }
 
