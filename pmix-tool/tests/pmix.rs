@@ -253,8 +253,13 @@ async fn output_of_jobs_at_several_servers_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_option_is_not_taken_for_an_argument() {
     let root = tempfile::tempdir().unwrap();
-    for args in [["ps", "--bogus"], ["output", "--bogus"], ["release", "--bogus"]] {
-        let output = pmix(root.path(), &args).await;
+    for args in [
+        &["ps", "--bogus"][..],
+        &["output", "--bogus"],
+        &["release", "--bogus"],
+        &["submit", "-np", "2", "--bogus", "hostname"],
+    ] {
+        let output = pmix(root.path(), args).await;
         let complaint = stderr(&output);
         assert_eq!(output.status.code(), Some(2));
         assert!(complaint.contains("'--bogus'") && !complaint.contains("-- --bogus"), "{complaint}");

@@ -44,7 +44,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use serde::Serialize;
 use thiserror::Error;
@@ -139,7 +139,7 @@ struct Console<'a> {
 
 /// Runs a command line, the name of the command first.
 pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(submit::spelling::with_long_np(Cli::command(), args)) {
         Ok(cli) => cli,
         Err(mut error) => {
             // clap's advice on how to pass it as an argument would not help
@@ -256,7 +256,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
@@ -282,7 +281,9 @@ mod tests {
             Cli::try_parse_from(words).map_err(|error| error.exit_code())
         };
         assert!(matches!(is_valid(&[]), Err(2)));
-        for options in [&["--to-file", "a"][..], &["--to-directory", "b"], &["--to-file", "a", "--to-directory", "b"]] {
+        for options in
+            [&["--to-file", "a"][..], &["--to-directory", "b"], &["--to-file", "a", "--to-directory", "b"]]
+        {
             assert!(is_valid(options).is_ok(), "{options:?}");
         }
     }

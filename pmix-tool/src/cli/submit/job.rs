@@ -16,7 +16,7 @@ fn parse_count(text: &str) -> Result<NonZeroU16, String> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Job")]
 pub(super) struct JobArgs {
-    /// Number of processes
+    /// Number of processes; -np is the same
     #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count)]
     count: NonZeroU16,
 
@@ -47,7 +47,6 @@ pub(super) struct JobArgs {
     /// Program, searched on the PATH of the server if it has no slash, and its arguments
     #[arg(
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "PROGRAM [ARGS]",
         required_unless_present = "stage",
         conflicts_with = "stage"

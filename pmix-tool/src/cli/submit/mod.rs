@@ -4,6 +4,7 @@ mod job;
 mod lines;
 mod one;
 mod room;
+pub(super) mod spelling;
 mod stage;
 
 use std::num::NonZeroUsize;
