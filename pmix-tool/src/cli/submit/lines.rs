@@ -74,6 +74,9 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<Line>> 
             skip(input)?;
             return Ok(Some(Line { number: *number, words: Err("the line is longer than 1 MiB") }));
         }
+        if text.ends_with(b"\r\n") {
+            text.remove(text.len() - 2);
+        }
         let words = match std::str::from_utf8(&text) {
             Ok(text) => shlex::split(text).ok_or("a quote is not closed"),
             Err(_) => Err("the line is not UTF-8"),
@@ -117,6 +120,8 @@ mod tests {
         let text = b"# all\n./a 'b c' \"d\" # two\n\n   \n./e \"\"\n./f\\ g";
         assert_eq!(read(text), [line(2, &["./a", "b c", "d"]), line(5, &["./e", ""]), line(6, &["./f g"])]);
         assert_eq!(read(b""), []);
+        // as other systems end it; one of two is part of a word
+        assert_eq!(read(b"./a b\r\n\r\n./c\r\r\n"), [line(1, &["./a", "b"]), line(3, &["./c\r"])]);
     }
 
     #[test]
