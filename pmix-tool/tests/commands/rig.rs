@@ -139,7 +139,7 @@ fn nspace_of(name: &str) -> Nspace {
 
 /// A server that runs while its runtime does.
 pub(crate) struct Rig {
-    pub(crate) root: TempDir,
+    pub(crate) root: Arc<TempDir>,
     pub(crate) host: Host,
     server: Option<Server>,
     runtime: Runtime,
@@ -152,11 +152,21 @@ impl Rig {
 
     /// With so many ranks in the job, and for a server of this patience.
     pub(crate) fn with(ranks: u32, patience: Duration) -> Self {
-        let (root, host) = (tempfile::tempdir().unwrap(), Host::new(ranks));
+        Self::below(Arc::new(tempfile::tempdir().unwrap()), "srv", ranks, patience)
+    }
+
+    /// One more server in the same place.
+    pub(crate) fn beside(&self, name: &str) -> Self {
+        Self::below(Arc::clone(&self.root), name, 2, Duration::from_secs(60))
+    }
+
+    fn below(root: Arc<TempDir>, name: &str, ranks: u32, patience: Duration) -> Self {
+        let host = Host::new(ranks);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let server = Server::builder()
             .host(host.clone())
             .hostname("n0")
+            .nspace(name)
             .patience(patience)
             .session_root(root.path())
             .tool_support(true);

@@ -18,6 +18,20 @@ fn what_a_server_says_is_one_line_and_controls_no_terminal() {
 }
 
 #[test]
+fn pmix_ps_asks_all_servers_at_the_same_time() {
+    let first = Rig::start();
+    let rigs = [first.beside("srv.b"), first];
+    rigs.iter().for_each(|rig| rig.hold(Some("query")));
+    let ps = rigs[0].pmix(&["ps", "--timeout", "0"]);
+    rigs.iter().for_each(|rig| rig.until_asked("query", 1));
+    rigs.iter().for_each(|rig| rig.hold(None));
+    let (code, out, err) = ps.end();
+    assert_eq!((code, &*err), (Some(0), ""));
+    let titles: Vec<_> = out.lines().filter(|line| line.starts_with("server ")).collect();
+    assert!(titles.len() == 2 && titles[0].contains("srv,") && titles[1].contains("srv.b,"), "{out}");
+}
+
+#[test]
 fn pmix_why_goes_on_watching_a_server_that_was_slow_once() {
     let mut rig = Rig::start();
     let mut why = rig.pmix(&["why", "--watch", "--json", "--timeout", "1"]);

@@ -4,6 +4,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use futures::future::join_all;
 use pmix_tool::types::SessionNode;
 use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder};
 use serde::Serialize;
@@ -90,8 +91,10 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         return watch::run(&args, console).await;
     }
     let mut report = Report::default();
-    for tool in args.selection.candidates()? {
-        match query(tool, &args).await {
+    // one that hangs holds none of the others up
+    let answers = args.selection.candidates()?.into_iter().map(|tool| query(tool, &args));
+    for answer in join_all(answers).await {
+        match answer {
             Ok(server) => report.servers.push(server),
             Err(error) => console.complain(&error.to_string()),
         }
