@@ -51,9 +51,9 @@ impl Forwarder {
             }
             if !job.forwarding.channels.contains(puller.channels) {
                 let message = format!(
-                    "{} of job {} is not forwarded: spawn the job with forward_output(), which is FWD_STDOUT and FWD_STDERR",
-                    puller.channels - job.forwarding.channels,
-                    proc.nspace
+                    "output of job {} ({}) is not forwarded: request forwarding when the job is started (FWD_STDOUT, FWD_STDERR)",
+                    proc.nspace,
+                    puller.channels - job.forwarding.channels
                 );
                 return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message));
             }

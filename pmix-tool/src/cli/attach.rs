@@ -29,7 +29,7 @@ use super::{Console, Trouble};
 /// Attaches this terminal to a running job: shows its output, and passes input on to one of its ranks
 ///
 /// Output is shown from now on, in whole lines, and also goes where it went before. What you type goes to the named rank, by default to rank 0, and
-/// Ctrl-D is the end of its input. A rank takes input only if its job was started so: jobs of `pmixrun --dvm` are, jobs of `pmix submit` are not, and without --dvm, the rank already connected to pmixrun's standard input cannot take input from attach. Otherwise only the output is shown. Ctrl-C, SIGTERM and SIGHUP (unless it is ignored at startup, as under nohup) end this command, not the
+/// Ctrl-D is the end of its input. A rank accepts input only if its job was started with input forwarding: jobs of `pmixrun --dvm` are, jobs of `pmix submit` are not. Without --dvm, the rank that is connected to pmixrun's own standard input cannot take input from attach. Otherwise only the output is shown. Ctrl-C, SIGTERM and SIGHUP (unless it is ignored at startup, as under nohup) end this command, not the
 /// job. By default it searches for the job at all live servers of
 /// this user on this node.
 #[derive(Debug, clap::Args)]

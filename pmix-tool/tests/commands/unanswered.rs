@@ -87,6 +87,16 @@ fn pmix_submit_does_not_wait_for_ever_for_a_server_that_does_not_end_the_job() {
 }
 
 #[test]
+fn a_stage_needs_a_limit_if_the_server_knows_none() {
+    let rig = Rig::start();
+    let stage = rig.root.path().join("stage");
+    std::fs::write(&stage, JOB).unwrap();
+    let expected = "pmix: the server does not say how many jobs fit: use --jobs\n".to_owned();
+    let submit = rig.pmix(&["submit", "--stage", stage.to_str().unwrap()]);
+    assert_eq!(submit.end(), (Some(1), String::new(), expected));
+}
+
+#[test]
 fn the_report_on_a_job_of_a_stage_that_is_lost_with_its_server_names_it() {
     let mut rig = Rig::start();
     let (stage, output) = (rig.root.path().join("stage"), rig.root.path().join("output"));

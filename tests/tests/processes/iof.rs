@@ -285,7 +285,7 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
     let error = within(client.pull_output([child.clone()])).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "its standard error was not asked for");
     let message = error.to_string();
-    assert!(message.contains("STDERR of job") && message.contains("forward_output()"), "{message}");
+    assert!(message.contains(" (STDERR) is not forwarded") && message.contains("FWD_STDERR"), "{message}");
     let mut output = within(client.pull_output([child.clone()]).channels(IofChannels::STDOUT)).await.unwrap();
     let mut input = client.push_stdin([child]);
     say(&mut input, "hello\n").await;

@@ -235,7 +235,7 @@ fn write_text(server: Option<&Nspace>, news: &JobsNews, console: &mut Console<'_
             write_jobs(jobs, console)
         }
         JobsNews::Resync { missed, jobs } => {
-            writeln!(console.out, "# {of}{missed} events are missing: all processes as they are now")?;
+            writeln!(console.out, "# {of}{missed} events were missed; all processes as of now:")?;
             write_jobs(jobs, console)
         }
         JobsNews::Changed(change) => {
@@ -363,7 +363,7 @@ job: rank 3 is not listed any more
         let resync = JobsNews::Resync { missed: 9, jobs: jobs.clone() };
         let (text, json) = lines(&resync);
         let (table, first) = lines(&JobsNews::Snapshot(jobs));
-        assert_eq!(text, format!("# 9 events are missing: all processes as they are now\n{table}"));
+        assert_eq!(text, format!("# 9 events were missed; all processes as of now:\n{table}"));
         assert!(table.starts_with("NSPACE  RANK"), "{table}");
         let read = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["snapshot"].clone();
         assert_eq!(read(&first)["missed"], 0);

@@ -20,7 +20,7 @@ pub(super) struct JobArgs {
     #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count)]
     count: NonZeroU16,
 
-    /// Run on these nodes of the server only, by name, separated by commas
+    /// Run only on these nodes of the server: names separated by commas
     #[arg(short = 'H', long, value_name = "LIST")]
     host: Option<String>,
 
@@ -44,7 +44,7 @@ pub(super) struct JobArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(1..))]
     time_limit: Option<i32>,
 
-    /// Program, searched on the PATH of the server if it has no slash, and its arguments
+    /// Program and its arguments; a program without a slash is looked up in the server's PATH
     #[arg(
         trailing_var_arg = true,
         value_name = "PROGRAM [ARGS]",

@@ -71,8 +71,8 @@ struct OneArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Many jobs")]
 struct StageArgs {
-    /// Run a job for each line of this file, or of standard input (-): a program and its arguments, in words as of a shell, but
-    /// without its expansions. Empty lines and comments (#) are skipped. For each job that has ended, one line of JSON is
+    /// Run a job for each line of this file, or of standard input (-): a program and its arguments, split into words as a
+    /// shell does, but without expansions. Empty lines and comments (#) are skipped. For each job that has ended, one line of JSON is
     /// printed, in the order in which they end
     #[arg(long, value_name = "FILE")]
     stage: Option<PathBuf>,

@@ -312,7 +312,7 @@ async fn until(time: Option<Instant>) {
 
 fn missing(bytes: u64) -> String {
     match bytes {
-        0 => "output of the job is missing: it had ended before this command could ask for it".to_owned(),
+        0 => "the job's output is missing: the job ended before this command could request it".to_owned(),
         _ => format!("{bytes} bytes of output are missing here: this command could not keep up"),
     }
 }

@@ -95,8 +95,7 @@ async fn prepare(
     let limit = match jobs {
         Some(jobs) => jobs.get(),
         None => {
-            let unknown =
-                |_| Trouble::Other("the server does not tell how many jobs have room: give --jobs".into());
+            let unknown = |_| Trouble::Other("the server does not say how many jobs fit: use --jobs".into());
             let room = tool.nodes().await.map(|nodes| of_nodes(&nodes));
             let room = match room {
                 Ok(room) => room.ok_or(()).map_err(unknown)?,

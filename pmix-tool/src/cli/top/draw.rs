@@ -96,14 +96,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, palette: Palette) {
     }
 }
 
-/// `pmix top: 2 jobs, 12 ranks, 11 run`.
+/// `pmix top: 2 jobs, 12 ranks, 11 running`.
 fn title(model: &Model) -> String {
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let [servers, jobs, ranks, running] = model.count();
     let took = milliseconds(model.took());
     match &model.view {
         View::Jobs => format!(
-            "pmix top: {}, {}, {}, {running} run; answered in {took}",
+            "pmix top: {}, {}, {}, {running} running; answered in {took}",
             many(servers, "server"),
             many(jobs, "job"),
             many(ranks, "rank")
@@ -111,7 +111,7 @@ fn title(model: &Model) -> String {
         View::Ranks(name) => {
             let state = match model.count_of(name) {
                 Some([ranks, running]) => {
-                    format!("{}, {running} run; answered in {took}", many(ranks, "rank"))
+                    format!("{}, {running} running; answered in {took}", many(ranks, "rank"))
                 }
                 None => "has ended".to_owned(),
             };

@@ -36,11 +36,11 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Shows jobs and ranks as they run: processor time, memory, collectives, output, and the slowest rank
 ///
-/// It takes the whole terminal until q is pressed. By default it shows the jobs of all live servers of this user on this node, also of those that start later; a server that
-/// is selected must be there. Keys: Up and Down select a line, Enter opens a job, Esc goes back, s sorts by the next column, ? shows the other keys.
+/// It takes the whole terminal until q is pressed. By default it shows the jobs of all live servers of this user on this node, including servers that start later; a
+/// selected server must already be running. Keys: Up and Down select a line, Enter opens a job, Esc goes back, s sorts by the next column, ? shows the other keys.
 ///
-/// CPU% is the current use of processors, 100 for a whole one; MEM is resident memory; COLL/S are PMIx collectives per second (fences, connects,
-/// groups; MPI collectives are not counted), OUT/S is what is written to standard output and error in a second, WAIT% the share of the time that is spent waiting in
+/// CPU% is current processor use (100 is one full processor); MEM is resident memory; COLL/S are PMIx collectives per second (fences, connects,
+/// groups; MPI collectives are not counted), OUT/S is what is written to standard output and error in a second, WAIT% is the share of time spent waiting in
 /// collectives. SLOWEST is the rank of a job that waits least: the others wait for it. - means unknown.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -89,7 +89,7 @@ fn at_80_columns_there_is_what_matters() {
     let mut model = model();
     let jobs = picture(&model, (80, 24));
     let expected = "\
-pmix top: 1 server, 2 jobs, 6 ranks, 5 run; answered in 4 ms
+pmix top: 1 server, 2 jobs, 6 ranks, 5 running; answered in 4 ms
 JOB                      RANKS    RUN    CPU%    MEM COLL/S  OUT/S WAIT% SLOWEST
 n0.4711.po...of-results      2      1      97   500M   12.0      0     0       -
 n0.4711.solver               4      4     388   4.9G   12.0    12K    61       2
@@ -101,7 +101,7 @@ n0.4711.solver               4      4     388   4.9G   12.0    12K    61       2
     press(&mut model, &[KeyCode::Down, KeyCode::Enter]);
     let ranks = picture(&model, (80, 24));
     let expected = "\
-pmix top: n0.4711.solver: 4 ranks, 4 run; answered in 4 ms
+pmix top: n0.4711.solver: 4 ranks, 4 running; answered in 4 ms
    RANK HOST                 PID STATE           CPU%    MEM COLL/S  OUT/S WAIT%
       0 node0               4710 CONNECTED         97   500M   12.0      0    81
       1 node0               4711 CONNECTED         97   1.0G   12.0   2.0K    79
@@ -140,10 +140,10 @@ fn a_rank_that_is_stopped_is_paused_until_it_has_ended() {
         one
     };
     model.servers[0].usage = Some(Arc::new(Usage::at(Instant::now(), [stopped(0), stopped(1)])));
-    assert!(picture(&model, (80, 24)).contains("6 ranks, 4 run"));
+    assert!(picture(&model, (80, 24)).contains("6 ranks, 4 running"));
     press(&mut model, &[KeyCode::Enter]);
     let ranks = picture(&model, (80, 24));
-    assert!(ranks.contains("2 ranks, 0 run"), "{ranks}");
+    assert!(ranks.contains("2 ranks, 0 running"), "{ranks}");
     let state = |line: usize| ranks.lines().nth(line).and_then(|line| line.split_whitespace().nth(3));
     assert_eq!((state(2), state(3)), (Some("paused"), Some("TERM_NON_ZERO")), "{ranks}");
 }
