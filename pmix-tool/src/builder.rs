@@ -13,7 +13,7 @@ use crate::attributes;
 use crate::discovery::{
     ServerInfo, discover_at, discover_of_all_users, places, server_of, system_file_in, system_server_in,
 };
-use crate::error::{Ambiguous, Error, NoServer, RendezvousError};
+use crate::error::{Ambiguous, Error, NoServer, NoneReached, RendezvousError};
 use crate::foreign;
 use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
@@ -160,8 +160,8 @@ impl ToolBuilder {
         self
     }
 
-    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit. Requires a runtime
-    /// with a timer.
+    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit. A system-level server
+    /// that comes before another one has half of the time. Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -186,6 +186,7 @@ impl ToolBuilder {
     /// # Errors
     /// Those of the last attempt:
     /// [`Error::NoServer`] if no server matches, [`Error::Ambiguous`] if several are running and none was selected,
+    /// [`Error::NoneReached`] if the system-level server comes first and another one fails after it,
     /// [`Error::Rendezvous`] if the server's file cannot be used, [`Error::Client`] if the server cannot be reached or does
     /// not admit the tool: `ERR_NOT_SUPPORTED` if it admits no tools (TOL-01) or is one of OpenPMIx before 5.0, which tools take
     /// down, `ERR_EXISTS` if the identity is taken
@@ -325,12 +326,30 @@ impl ToolBuilder {
         known: &[AttachedServer],
         deadline: Option<Instant>,
     ) -> Result<AttachedServer, Error> {
-        if let Some(target) = self.find_system_first(known) {
-            match self.attach(target, deadline).await {
-                Err(error) => tracing::info!(%error, "going on without the system-level server"),
-                attached => return attached,
-            }
-        }
+        let Some(target) = self.find_system_first(known) else {
+            return self.attach_other(known, deadline).await;
+        };
+        // one that hangs leaves as much time for another
+        let now = Instant::now();
+        let half = deadline.map(|deadline| now + deadline.saturating_duration_since(now) / 2);
+        let system = match self.attach(target, half).await {
+            Err(error) => error,
+            attached => return attached,
+        };
+        tracing::info!(error = %system, "going on without the system-level server");
+        self.attach_other(known, deadline).await.map_err(|session| match session {
+            // it is for the user to choose
+            Error::Ambiguous(_) => session,
+            _ => Error::NoneReached(Box::new(NoneReached { system, session })),
+        })
+    }
+
+    /// Leaves a system-level server that comes first aside.
+    async fn attach_other(
+        &self,
+        known: &[AttachedServer],
+        deadline: Option<Instant>,
+    ) -> Result<AttachedServer, Error> {
         let target = self.find(known)?;
         if let Some(server) = target.among(known) {
             return Ok(server);
@@ -361,7 +380,7 @@ impl ToolBuilder {
 
     /// Whether the selected server may just not be running yet.
     fn may_start_later(&self, error: &Error) -> bool {
-        match error {
+        match error.last() {
             Error::NoServer(error) => error.wanted.is_some(),
             Error::Rendezvous(_) => matches!(self.selection, Selection::File(_) | Selection::System),
             Error::Client(error) => {

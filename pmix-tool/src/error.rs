@@ -17,6 +17,9 @@ pub enum Error {
     /// No live server matches.
     #[error(transparent)]
     NoServer(Box<NoServer>),
+    /// Neither the system-level server, which comes first, nor another one admits the tool.
+    #[error(transparent)]
+    NoneReached(Box<NoneReached>),
     /// Several servers are running and none was selected (TOL-07).
     #[error(transparent)]
     Ambiguous(Box<Ambiguous>),
@@ -69,6 +72,17 @@ pub struct NoServer {
     pub dead: Vec<ServerInfo>,
     /// Live servers that do not match, or that the tool is attached to already.
     pub others: Vec<ServerInfo>,
+}
+
+/// Two attempts that failed: at the system-level server, and at the only session-level one.
+#[derive(Error)]
+#[error("{session}; before, the system-level server could not be used: {system}")]
+#[non_exhaustive]
+pub struct NoneReached {
+    /// Why not the system-level server.
+    pub system: Error,
+    /// Why no other server: the status and all predicates are those of this error.
+    pub session: Error,
 }
 
 /// A server that the tool is not attached to.
@@ -166,6 +180,7 @@ impl Error {
     pub fn status(&self) -> Status {
         match self {
             Self::NoServer(error) => error.status(),
+            Self::NoneReached(error) => error.status(),
             Self::Ambiguous(error) => error.status(),
             Self::Rendezvous(error) => error.status(),
             Self::Timeout(error) => error.status(),
@@ -180,25 +195,33 @@ impl Error {
 
     /// Whether there is no server to attach to.
     pub const fn is_no_server(&self) -> bool {
-        matches!(self, Self::NoServer(_))
+        matches!(self.last(), Self::NoServer(_))
     }
 
     /// Whether the connection to the server is gone; every later call that needs it fails the same way.
     pub fn is_lost_connection(&self) -> bool {
-        matches!(self, Self::Client(error) if error.is_lost_connection())
+        matches!(self.last(), Self::Client(error) if error.is_lost_connection())
     }
 
     /// Whether the connection is gone because the server has stopped in good order, as that of `pmixrun` does at the end
     /// of its job.
     pub fn is_server_stopped(&self) -> bool {
-        matches!(self, Self::Client(error) if error.is_server_stopped())
+        matches!(self.last(), Self::Client(error) if error.is_server_stopped())
     }
 
     /// Processes responsible for the failure; empty if none are known.
     pub fn procs(&self) -> &[ProcId] {
-        match self {
+        match self.last() {
             Self::Client(error) => error.procs(),
             _ => &[],
+        }
+    }
+
+    /// That of the last attempt.
+    pub(crate) const fn last(&self) -> &Self {
+        match self {
+            Self::NoneReached(error) => &error.session,
+            error => error,
         }
     }
 
@@ -216,6 +239,13 @@ impl Error {
 
     pub(crate) fn answer(key: KeyName, problem: impl Into<String>) -> Self {
         Self::Answer(Box::new(AnswerError { key, problem: problem.into() }))
+    }
+}
+
+impl NoneReached {
+    /// The Standard's status for this failure: that of `session`.
+    pub fn status(&self) -> Status {
+        self.session.status()
     }
 }
 
@@ -291,6 +321,7 @@ pmix_types::status_predicates!(Error);
 pmix_types::message_first!(
     Error,
     NoServer,
+    NoneReached,
     Ambiguous,
     RendezvousError,
     Timeout,

@@ -91,8 +91,8 @@ pub use builder::ToolBuilder;
 pub use bytes::Bytes;
 pub use discovery::{ServerInfo, discover, discover_in, session_root, system_file, system_server};
 pub use error::{
-    Ambiguous, AnswerError, Error, IdentityError, NoServer, NotAttached, RendezvousError, Timeout,
-    UnknownEnd, Unsupported,
+    Ambiguous, AnswerError, Error, IdentityError, NoServer, NoneReached, NotAttached, RendezvousError,
+    Timeout, UnknownEnd, Unsupported,
 };
 pub use iof::{OutputFormat, OutputWriter};
 pub use pmix_client as client;

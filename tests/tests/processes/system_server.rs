@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use pmix_client::ProcId;
 use pmix_client::types::job::JobSpec;
@@ -225,6 +226,31 @@ async fn tol_06e_a_tool_that_wants_the_system_server_first_takes_another_if_ther
     let system = place.runs(pmixrun(), &["--system-server"]).await;
     assert!(attach().await.ends_with(&job_of(&system)));
     for launcher in [system, session] {
+        launcher.signal(Signal::INT);
+        launcher.end().await;
+    }
+}
+
+#[tokio::test]
+async fn tol_07a_a_system_server_that_hangs_leaves_time_for_another_and_both_failures_are_told() {
+    let place = Place::new();
+    let session = place.runs(pmixrun(), &[]).await;
+    let system = place.runs(pmixrun(), &["--system-server"]).await;
+    system.signal(Signal::STOP);
+    let connect = async || {
+        let tool = Tool::builder().session_root(place.session.path()).system_tmpdir(place.system.path());
+        within(tool.system_first().timeout(Duration::from_secs(4)).connect()).await
+    };
+    let tool = connect().await.unwrap();
+    let jobs = within(tool.namespaces()).await.unwrap();
+    assert!(jobs[0].ends_with(&job_of(&session)), "{jobs:?}");
+    within(tool.finalize()).await.unwrap();
+    session.signal(Signal::STOP);
+    let error = connect().await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    for launcher in [system, session] {
+        assert!(error.to_string().contains(&format!(".{}", launcher.pid())), "{error}");
+        launcher.signal(Signal::CONT);
         launcher.signal(Signal::INT);
         launcher.end().await;
     }
