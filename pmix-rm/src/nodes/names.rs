@@ -60,7 +60,7 @@ impl Names {
         self.inner().all.iter().map(|name| name.as_ref().to_owned()).collect()
     }
 
-    /// The node at this place is gone for good; false if it was before.
+    /// The node at this place is gone, and does not come back to its place; false if it was gone before.
     pub(super) fn leave(&self, place: Place) -> bool {
         self.0.write().unwrap_or_else(PoisonError::into_inner).gone.insert(place)
     }
