@@ -4,6 +4,7 @@ use std::io;
 
 use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
+use tokio_util::task::TaskTracker;
 
 use crate::door::Door;
 use crate::error::ServerError;
@@ -18,7 +19,7 @@ impl Port {
         Err(ServerError::Tcp(io::ErrorKind::Unsupported.into()))
     }
 
-    pub(crate) async fn accept(self, _: Inbox, _: ProcId) {
+    pub(crate) async fn accept(self, _: Inbox, _: ProcId, _: TaskTracker) {
         match self {}
     }
 }

@@ -134,6 +134,7 @@ pub struct Welcome {
 /// Another node belongs to the session from now on. One that comes back after its loss is another one, of the same name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Added {
+    /// Empty if none has come after all.
     #[prost(string, tag = "1")]
     pub node: ::prost::alloc::string::String,
     /// Its index among the nodes of the session, the next one.
@@ -358,6 +359,9 @@ pub struct Lost {
     pub node: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+    /// Its index among the nodes of the session: another one of this name may have come since. 0 if the head does not tell it.
+    #[prost(uint32, tag = "3")]
+    pub place: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Leave {

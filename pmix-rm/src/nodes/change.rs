@@ -54,9 +54,11 @@ impl Session {
         let place = self.net.add(&name);
         let nodes = vec![name.clone()];
         let how = &self.start.how;
-        let line = self.start.of(&nodes, &self.net)?;
-        let started = how.agent.start(nodes.clone(), line, how.within, self.said.0.clone());
-        let starting = started.inspect_err(|why| self.net.dismiss(place, why))?;
+        let started = self
+            .start
+            .of(&nodes, &self.net)
+            .and_then(|line| how.agent.start(nodes.clone(), line, how.within, self.said.0.clone()));
+        let starting = started.inspect_err(|_| self.net.dismiss(place))?;
         let deadline = Instant::now() + how.within;
         self.lost.remove(&name);
         self.changes.leaving.remove(&name);
@@ -102,7 +104,7 @@ impl Session {
                     if self.changes.leaving.remove(&node) {
                         self.starters.retain(|(nodes, _)| *nodes != [node.as_str()]);
                         self.note_left(&node);
-                        self.declare_lost(&node, "it has left");
+                        let _ = self.net.place(&node).inspect(|place| self.net.has_left(*place));
                         return Event::Left(node);
                     }
                     if let Some(event) = self.not_added(&node, &reason) {
@@ -166,7 +168,7 @@ impl Session {
     /// A node does not come, if it was on its way.
     fn not_added(&mut self, node: &str, what: &str) -> Option<Event> {
         let Coming { place, .. } = self.changes.coming.remove(node)?;
-        self.net.dismiss(place, what);
+        self.net.dismiss(place);
         self.lost.insert(node.to_owned());
         let reason = self.changes.last.with(&[node.to_owned()], what);
         // ends what was to start it

@@ -37,10 +37,11 @@ impl Names {
         place
     }
 
-    /// The node that has this place after all: another one was to have it, and has never come.
+    /// The node that is at this place: another one was to have it, and has never come.
     pub(super) fn correct(&self, place: Place, name: &str) {
         let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let name = Arc::<str>::from(name);
+        inner.gone.remove(&place);
         if let Some(own) = inner.all.get_mut(place).filter(|own| **own != name) {
             let other = std::mem::replace(own, name.clone());
             match inner.all.iter().rposition(|name| *name == other) {
@@ -65,7 +66,7 @@ impl Names {
         self.0.write().unwrap_or_else(PoisonError::into_inner).gone.insert(place)
     }
 
-    /// Those of nodes that are not gone, in place of whose names there is nothing.
+    /// The names of all places; those of nodes that are gone are empty.
     pub(super) fn remaining(&self) -> Vec<String> {
         let inner = self.inner();
         let name = |(place, name): (Place, &Arc<str>)| match inner.gone.contains(&place) {
@@ -126,7 +127,9 @@ mod tests {
         // one that has a later place keeps it
         names.add("a");
         names.correct(1, "y");
+        assert!(names.leave(2));
         names.correct(2, "a");
+        assert_eq!(names.remaining()[2], "a");
         assert_eq!([names.place("a"), names.place("y")], [Some(3), Some(1)]);
     }
 }

@@ -124,9 +124,7 @@ impl Net {
 
     /// A node is lost, as this head has confirmed, or has left.
     pub(super) fn declare_lost(&self, place: Place, reason: &str) {
-        if !self.0.names.leave(place) {
-            return;
-        }
+        self.0.names.leave(place);
         let _ = self.0.operations.get().inspect(|operations| operations.lose(place));
         self.tell_lost(place, reason);
     }
@@ -144,6 +142,11 @@ impl Net {
 
     pub(super) fn place(&self, name: &str) -> Option<Place> {
         self.0.names.place(name)
+    }
+
+    /// The place that a message means, if there is a node.
+    pub(super) fn place_in(&self, number: u32) -> Option<Place> {
+        self.0.names.place_in(number)
     }
 
     /// That of this node.
@@ -175,9 +178,16 @@ impl Net {
         self.0.names.leave(place);
     }
 
-    /// Lets a node that was expected no longer connect. If it has connected, its daemon is told to leave. Its loss is told to the
-    /// others, and is no news here.
-    pub(super) fn dismiss(&self, place: Place, reason: &str) {
+    /// A node that was told to leave has left: the others hear of it like of a loss, which need not be confirmed.
+    pub(super) fn has_left(&self, place: Place) {
+        if self.0.is_cautious.load(Ordering::Relaxed) {
+            self.declare_lost(place, "it has left");
+        }
+    }
+
+    /// Lets a node that was expected no longer connect. If it has connected, its daemon is told to leave. That is no loss: no
+    /// operation waits for it.
+    pub(super) fn dismiss(&self, place: Place) {
         if let Some(expected) = lock(&self.0.expected).as_mut() {
             expected.remove(&place);
         }
@@ -187,7 +197,10 @@ impl Net {
                 let _ = link.send(Frame { content: Some(Content::Leave(leave)) }).await;
             });
         }
-        self.declare_lost(place, reason);
+        self.0.names.leave(place);
+        let nobody = nodes::Added { node: String::new(), place: u32::try_from(place).unwrap_or(u32::MAX) };
+        let others = lock(&self.0.links).keys().copied().collect();
+        self.begin_to_tell(others, &Content::Added(nobody));
     }
 
     /// Whether there is a connection to a node.
@@ -195,11 +208,12 @@ impl Net {
         lock(&self.0.links).contains_key(&place)
     }
 
-    /// Takes note of a node that the head has added.
+    /// Takes note of a node that the head has added, or that has not come.
     pub(super) fn take_added(&self, nodes::Added { node, place }: &nodes::Added) {
         // the welcome may have told it already
         match usize::try_from(*place) {
             Ok(place) if place == self.0.names.count() => drop(self.0.names.add(node)),
+            Ok(place) if node.is_empty() => drop(self.0.names.leave(place)),
             Ok(place) if self.succession().is_some() && place > 0 => self.0.names.correct(place, node),
             _ => {}
         }
@@ -282,7 +296,9 @@ impl Net {
             return;
         }
         let others = lock(&self.0.links).keys().copied().collect();
-        let lost = nodes::Lost { node: self.name(place).to_string(), reason: reason.to_owned() };
+        let number = u32::try_from(place).unwrap_or_default();
+        let lost =
+            nodes::Lost { node: self.name(place).to_string(), reason: reason.to_owned(), place: number };
         self.begin_to_tell(others, &Content::Lost(lost));
     }
 
@@ -516,9 +532,11 @@ impl Exchange for Net {
     }
 
     fn present(&self) -> Vec<String> {
-        let mut nodes = self.0.names.remaining();
-        nodes.retain(|name| !name.is_empty());
-        nodes
+        let nodes = self.0.names.remaining();
+        let expected = lock(&self.0.expected);
+        let is_expected = |place: &Place| expected.as_ref().is_some_and(|expected| expected.contains(place));
+        let is_there = |(place, name): &(Place, String)| !name.is_empty() && !is_expected(place);
+        nodes.into_iter().enumerate().filter(is_there).map(|(_, name)| name).collect()
     }
 
     async fn all_gather(

@@ -252,7 +252,7 @@ async fn the_daemon_of_a_node_that_is_awaited_no_more_leaves_and_is_no_loss() {
     let place = ends[0].add("c");
     let (link, mut frames) = Link::new(Duration::from_secs(20));
     assert!(ends[0].connect(place, link.clone()));
-    ends[0].dismiss(place, "it is late");
+    ends[0].dismiss(place);
     assert!(!ends[0].is_connected(place) && !ends[0].connect(place, link.clone()));
     let told = frames.next().await.unwrap().content;
     assert!(
@@ -267,7 +267,7 @@ async fn the_daemon_of_a_node_that_is_awaited_no_more_leaves_and_is_no_loss() {
     assert!(!ends[0].present().contains(&"c".to_owned()));
     // one that has not come cannot come any more
     let place = ends[0].add("c");
-    ends[0].dismiss(place, "it is late");
+    ends[0].dismiss(place);
     assert!(!ends[0].connect(place, Link::new(Duration::from_secs(20)).0));
 }
 

@@ -200,9 +200,11 @@ impl Peers {
                 let _ = asked.map(|asked| asked.send(there));
             }
             Content::Added(added) => self.0.net.take_added(&added),
-            Content::Lost(nodes::Lost { node, reason }) => {
+            Content::Lost(nodes::Lost { node, reason, place }) => {
                 tracing::debug!(node, reason, "a node is lost");
-                if let Some(place) = self.place(&node) {
+                let told =
+                    self.0.net.place_in(place).filter(|place| *place != 0 && *place != self.0.net.me());
+                if let Some(place) = told.or_else(|| self.place(&node)) {
                     self.0.net.hear_lost(place);
                     self.lose(place);
                 }
@@ -470,6 +472,10 @@ impl Exchange for Peers {
 
     fn nodes(&self) -> Vec<String> {
         self.0.net.nodes()
+    }
+
+    fn present(&self) -> Vec<String> {
+        self.0.net.present()
     }
 
     async fn all_gather(

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -60,7 +61,7 @@ pub(super) enum Said {
     Line { node: Option<String>, line: String },
     /// The starter of several daemons says that some have failed. Their last lines may come later.
     Failed { nodes: Vec<String>, how: String },
-    /// It has ended, and with it the daemons of these nodes. It is the mark of one that was started from here.
+    /// It has ended, and with it the daemons of these nodes. `of` is the mark of the starter, if it was started from here.
     Ended { nodes: Vec<String>, how: String, of: Option<Arc<()>> },
 }
 
@@ -222,15 +223,17 @@ impl Starting {
         let mark = Arc::new(());
         let of = Some(mark.clone());
         let task = tokio::spawn(async move {
+            let is_over = AtomicBool::new(false);
             let reading = async {
                 if let Some(stderr) = stderr {
-                    pass_on(is_for_all, &nodes, stderr, &said).await;
+                    pass_on((is_for_all, &nodes), stderr, &said, &is_over).await;
                 }
             };
             let mut reading = std::pin::pin!(reading.fuse());
             let how = tokio::select! {
                 how = until_end(&mut child, &mut reading) => how,
                 _ = ended => {
+                    is_over.store(true, Ordering::Relaxed);
                     let mut ending = std::pin::pin!(end_group(&mut child));
                     // a script that finds no reader for what it says ends at once
                     while tokio::select! { () = &mut ending => false, () = &mut reading => true } {}
@@ -293,11 +296,12 @@ async fn until_end(child: &mut Child, reading: impl Future<Output = ()>) -> Stri
     )
 }
 
+/// Tells what the starter of these nodes' daemons says, until it `is_over`: nobody waits for it then.
 async fn pass_on(
-    is_for_all: bool,
-    nodes: &[String],
+    (is_for_all, nodes): (bool, &[String]),
     from: impl tokio::io::AsyncRead + Unpin,
     said: &mpsc::Sender<Said>,
+    is_over: &AtomicBool,
 ) {
     let mut from = BufReader::new(from);
     loop {
@@ -307,7 +311,7 @@ async fn pass_on(
             return;
         }
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if line.is_empty() {
+        if line.is_empty() || is_over.load(Ordering::Relaxed) {
             continue;
         }
         let heard = match is_for_all {

@@ -153,13 +153,13 @@ impl Session {
                 NodeIs::There | NodeIs::Draining => absent.get(&node.name).cloned(),
                 NodeIs::Lost(why) => Some(why.clone()),
                 NodeIs::Left => {
-                    session.net.dismiss(node.place, "it has left");
+                    session.net.dismiss(node.place);
                     continue;
                 }
             };
             // a later one of the same name may be there
             if session.net.place(&node.name) != Some(node.place) {
-                session.net.dismiss(node.place, why.as_deref().unwrap_or("it has come back"));
+                session.net.dismiss(node.place);
                 continue;
             }
             match why {
@@ -170,7 +170,8 @@ impl Session {
                 }
                 Some(why) => {
                     // one that comes later is refused, and ends what it runs when it has waited long enough
-                    session.net.dismiss(node.place, &why);
+                    session.net.dismiss(node.place);
+                    session.net.declare_lost(node.place, &why);
                     console.tell(format_args!("node {} is lost: {why}", node.name));
                     session.lost_for_good(&node.name, &why);
                     lost.push((node.member(), why));
@@ -272,7 +273,8 @@ impl Session {
     /// A node is there, and does not do as it should: it counts as lost.
     pub(crate) fn give_up(&mut self, name: &str, reason: &str) {
         if let Some(place) = self.net.place(name) {
-            self.net.dismiss(place, reason);
+            self.net.dismiss(place);
+            self.net.declare_lost(place, reason);
         }
         self.members.retain(|member| member.name != name);
         self.lost_for_good(name, reason);
