@@ -19,9 +19,10 @@ pub trait Exchange: Send + Sync + 'static {
     fn node(&self) -> &str;
 
     /// Names of all nodes of the exchange, this one's included, and those of nodes that are gone: each keeps its place in this list.
+    /// A name may be empty: that of a node that was gone before this one came.
     fn nodes(&self) -> Vec<String>;
 
-    /// Names of those that are not gone, which are asked what any node may know. By default, all.
+    /// Names of the nodes that have neither left nor been lost: those that are asked for what any node may know. By default, all.
     fn present(&self) -> Vec<String> {
         self.nodes()
     }

@@ -13,7 +13,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::thread;
 use std::time::Duration;
 
 use rustix::cmsg_space;
@@ -24,7 +25,6 @@ use rustix::net::{
 };
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How often a full socket is tried again while there is no file descriptor with which to wait for room.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ impl LocalStream {
         let socket = Arc::new(watch(socket, Interest::READABLE)?);
         Ok(Self {
             reader: LocalReader { socket: Arc::clone(&socket), takes_files: false, file: None },
-            writer: LocalWriter { socket, full: None, pause: None },
+            writer: LocalWriter { socket, full: None },
         })
     }
 
@@ -103,8 +103,6 @@ pub struct LocalWriter {
     socket: Arc<AsyncFd<UnixStream>>,
     /// The same socket again, only while a write waits for room.
     full: Option<AsyncFd<UnixStream>>,
-    /// In place of it, while this process has no file descriptor left.
-    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl LocalWriter {
@@ -140,10 +138,6 @@ impl LocalWriter {
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            if let Some(pause) = &mut self.pause {
-                ready!(pause.as_mut().poll(cx));
-                self.pause = None;
-            }
             if let Some(full) = &self.full {
                 let mut room = ready!(full.poll_write_ready(cx))?;
                 match room.try_io(|socket| write(socket.get_ref())) {
@@ -159,8 +153,9 @@ impl LocalWriter {
                     let again = self.socket.get_ref().try_clone();
                     match again.and_then(|again| watch(again, Interest::WRITABLE)) {
                         Ok(full) => self.full = Some(full),
-                        Err(error) if is_want(&error) => {
-                            self.pause = Some(Box::pin(sleep_until(Instant::now() + PAUSE)))
+                        Err(error) if is_shortage(&error) => {
+                            wake_later(cx.waker().clone())?;
+                            return Poll::Pending;
                         }
                         Err(error) => return Poll::Ready(Err(error)),
                     }
@@ -192,10 +187,19 @@ impl LocalHandle {
     }
 }
 
-/// Whether a process has used up what the system gives it, which may change.
-fn is_want(error: &io::Error) -> bool {
-    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC];
-    Errno::from_io_error(error).is_some_and(|errno| wants.contains(&errno))
+/// Whether a resource of the process or the system has run out, which may change.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
+/// Wakes a task after a while. Not by a timer, which its runtime may lack.
+fn wake_later(waker: Waker) -> io::Result<()> {
+    thread::Builder::new().name("pmix pause".into()).spawn(move || {
+        thread::park_timeout(PAUSE);
+        waker.wake();
+    })?;
+    Ok(())
 }
 
 #[expect(

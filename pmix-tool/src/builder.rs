@@ -329,10 +329,11 @@ impl ToolBuilder {
         let Some(target) = self.find_system_first(known) else {
             return self.attach_other(known, deadline).await;
         };
-        // one that hangs leaves as much time for another
+        // one that hangs leaves as much time for another, if there is one
         let now = Instant::now();
-        let half = deadline.map(|deadline| now + deadline.saturating_duration_since(now) / 2);
-        let system = match self.attach(target, half).await {
+        let half = |deadline: Instant| now + deadline.saturating_duration_since(now) / 2;
+        let limit = if self.find(known).is_ok() { deadline.map(half) } else { deadline };
+        let system = match self.attach(target, limit).await {
             Err(error) => error,
             attached => return attached,
         };
@@ -340,6 +341,8 @@ impl ToolBuilder {
         self.attach_other(known, deadline).await.map_err(|session| match session {
             // it is for the user to choose
             Error::Ambiguous(_) => session,
+            // there was one, and it tells more
+            Error::NoServer(error) if error.wanted.is_none() => system,
             _ => Error::NoneReached(Box::new(NoneReached { system, session })),
         })
     }

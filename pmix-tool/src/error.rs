@@ -74,9 +74,9 @@ pub struct NoServer {
     pub others: Vec<ServerInfo>,
 }
 
-/// Two attempts that failed: at the system-level server, and at the only session-level one.
+/// Two failures: of the system-level server, and then of the search for another one or of the connection to it.
 #[derive(Error)]
-#[error("{session}; before, the system-level server could not be used: {system}")]
+#[error("{session}; before that, the system-level server could not be used: {system}")]
 #[non_exhaustive]
 pub struct NoneReached {
     /// Why not the system-level server.

@@ -3,8 +3,8 @@
 use procfs::process::Process;
 use rustix::process::Signal;
 
-/// Whether this process ignores SIGHUP, as `nohup` has what it starts do. A program that handles SIGHUP asks before it does, and
-/// leaves it ignored then. False where /proc does not tell.
+/// Whether SIGHUP is ignored in this process, as in programs started by `nohup`. A program that handles SIGHUP must ask this
+/// first, and leave the signal ignored if so. False where /proc does not tell.
 #[must_use]
 pub fn is_ignored() -> bool {
     let status = Process::myself().and_then(|process| process.status());

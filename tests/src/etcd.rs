@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -80,8 +81,7 @@ impl TestEtcd {
         let mut daemons: Vec<_> = (0..members).map(start).collect();
         let began = Instant::now();
         for (daemon, address) in daemons.iter_mut().zip(clients) {
-            // each opens it when there is a leader
-            while TcpStream::connect(address).is_err() {
+            while !(TcpStream::connect(address).is_ok() && (is_tls || has_leader(address))) {
                 assert_eq!(daemon.try_wait().unwrap(), None, "etcd has ended");
                 assert!(began.elapsed() < DEADLINE, "etcd does not open its port");
                 std::thread::yield_now();
@@ -144,6 +144,16 @@ impl Drop for TestEtcd {
             let _ = daemon.wait();
         }
     }
+}
+
+/// Whether a member says that it has one.
+fn has_leader(address: &str) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+        std::io::read_to_string(stream)
+    };
+    ask().is_ok_and(|answer| answer.contains("\"true\""))
 }
 
 /// Ports that nobody listened at a moment ago.

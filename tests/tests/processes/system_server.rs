@@ -237,16 +237,16 @@ async fn tol_07a_a_system_server_that_hangs_leaves_time_for_another_and_both_fai
     let session = place.runs(pmixrun(), &[]).await;
     let system = place.runs(pmixrun(), &["--system-server"]).await;
     system.signal(Signal::STOP);
-    let connect = async || {
+    let connect = async |seconds| {
         let tool = Tool::builder().session_root(place.session.path()).system_tmpdir(place.system.path());
-        within(tool.system_first().timeout(Duration::from_secs(4)).connect()).await
+        within(tool.system_first().timeout(Duration::from_secs(seconds)).connect()).await
     };
-    let tool = connect().await.unwrap();
+    let tool = connect(16).await.unwrap();
     let jobs = within(tool.namespaces()).await.unwrap();
     assert!(jobs[0].ends_with(&job_of(&session)), "{jobs:?}");
     within(tool.finalize()).await.unwrap();
     session.signal(Signal::STOP);
-    let error = connect().await.unwrap_err();
+    let error = connect(4).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     for launcher in [system, session] {
         assert!(error.to_string().contains(&format!(".{}", launcher.pid())), "{error}");

@@ -90,16 +90,16 @@ struct StageArgs {
 const AFTER_HELP: &str = "\
 SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the job. After one of the first three its processes have the grace period to end; \
 a second SIGINT kills them at once. If the server does not answer, a third signal ends this command alone. With --stage, SIGINT, SIGTERM and \
-SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them, and a third signal ends this command in any case. SIGHUP is \
-none of these if it is ignored at startup, as under nohup.
+SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them, and a third signal ends this command in any case. SIGHUP has \
+no effect if it is ignored at startup, as under nohup.
 
 A job is refused if too few slots are free. With --stage, it is tried again when another job of the file has ended. While nobody reads the \
 reports, no more jobs are started.
 
 If this command is killed, its jobs end, except for one with --detach.
 
-If output is not read fast enough, some of it is dropped, and a message says how much. After a signal that ends jobs, this command does not \
-wait for a reader of its output that pauses for a second. Servers of OpenPMIx (prte) do not forward what a job writes \
+If output is not read fast enough, some of it is dropped, and a message says how much. After a signal that ends jobs, this command gives \
+up a reader of its output that pauses for longer than a second; the rest of the output, and the report of --json, are then missing. Servers of OpenPMIx (prte) do not forward what a job writes \
 in its first moments.
 
 The JSON report, with --json and for each job of --stage, is one object in a line: {\"schema\", \"nspace\", \"exit_code\", \"status\", \"seconds\"}; where there is one also \"first_failure\" (a rank), \"missing_bytes\" (of output) and \"error\"; and with --stage \"line\", the number of its line in the file.

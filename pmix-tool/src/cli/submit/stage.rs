@@ -66,10 +66,10 @@ pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, T
         (stage.all_succeeded, stage.printer.take(), std::mem::take(&mut stage.reports));
     drop(stage);
     leave(tool).await;
-    if let Some(printer) = printer
-        && let Some(written) = printer.finish_or_leave(reports, &mut signals).await
-    {
-        outcome = outcome.and_then(|()| written.map_err(Stop::Unwritten));
+    if let Some(printer) = printer {
+        let written = printer.finish_or_leave(reports, &mut signals).await;
+        let written = written.map_or(Err(Stop::Unheard), |written| written.map_err(Stop::Unwritten));
+        outcome = outcome.and(written);
     }
     match outcome {
         Ok(()) if all_succeeded => Ok(ExitCode::SUCCESS),
@@ -79,8 +79,9 @@ pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, T
         }
         Err(Stop::Unwritten(error)) => Err(error.into()),
         Err(Stop::Unread(error)) => Err(unreadable(error)),
+        Err(Stop::Unheard) => Err(Trouble::Other("the rest of the reports is missing: nobody read it".into())),
         Err(Stop::Unended(jobs)) => {
-            Err(Trouble::Other(format!("the server does not answer, and may still run {jobs} of the jobs")))
+            Err(Trouble::Other(format!("not waiting any longer: up to {jobs} of the jobs may still be running")))
         }
     }
 }
@@ -123,6 +124,8 @@ enum Order {
 enum Stop {
     Unwritten(io::Error),
     Unread(io::Error),
+    /// Nobody has read the last reports in time.
+    Unheard,
     /// This many jobs have not ended, although signals have asked for it again and again.
     Unended(usize),
 }
