@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
+use futures::FutureExt as _;
 use pmix_client::types::message::{
     Failure, Fence, Fenced, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
@@ -269,6 +271,29 @@ async fn get_08_refresh_updates_the_cache_and_survives_a_server_that_has_nothing
 }
 
 #[tokio::test]
+async fn fen_06_an_answer_that_is_read_after_a_fence_does_not_replace_what_that_has_brought() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let peer = proc("job", 0);
+    let mut get = pin!(client.get::<i32>(&peer, "z").into_future());
+    assert!(get.as_mut().now_or_never().is_none());
+    let (asked, _) = conversation.request().await;
+    let mut reply = GetReply::value(1.into());
+    reply.modex = modex(peer.clone(), vec![entry("k", 1), entry("z", 1)]);
+    conversation.reply(asked, Reply::Get(reply)).await;
+    let (fenced, ()) = tokio::join!(within(client.fence_all().collect_data().into_future()), async {
+        let (id, _) = conversation.request().await;
+        let modex = modex(peer.clone(), vec![entry("k", 2)]);
+        conversation.reply(id, Reply::Fence(Fenced::new(modex))).await;
+    });
+    fenced.unwrap();
+    assert_eq!(within(get).await.unwrap(), 1);
+    for (key, value) in [("k", 2), ("z", 1)] {
+        assert_eq!(client.get::<i32>(&peer, key).optional().await.unwrap(), value, "{key}");
+    }
+}
+
+#[tokio::test]
 async fn all_keys_of_a_peer_come_from_the_server() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
@@ -283,6 +308,14 @@ async fn all_keys_of_a_peer_come_from_the_server() {
         let all: Vec<_> = all.unwrap().into_iter().map(|info| info.key).collect();
         assert_eq!(all, entries.into_iter().map(|entry| entry.key).collect::<Vec<_>>());
     }
+    // named by what only the server knows
+    let (all, ()) = tokio::join!(client.get_all(proc("group", 0)), async {
+        let (id, _) = conversation.request().await;
+        let mut reply = GetReply::default();
+        reply.modex = modex(proc("job", 1), vec![entry("m", 3)]);
+        conversation.reply(id, Reply::Get(reply)).await;
+    });
+    assert_eq!(all.unwrap().into_iter().map(|info| info.value).collect::<Vec<_>>(), [3.into()]);
     // the server knows it and has nothing of it
     let (all, ()) = tokio::join!(client.get_all(proc("job", 2)), async {
         let (id, _) = conversation.request().await;

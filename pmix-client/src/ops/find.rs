@@ -54,6 +54,7 @@ async fn find_there(
     get: Get,
     limit: Option<Duration>,
 ) -> Result<Resolution, Error> {
+    let age = core.store().age();
     let asked = ask_server(core, get);
     let reply = match limit.filter(|limit| limit.subsec_nanos() > 0) {
         Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late(limit))),
@@ -66,9 +67,11 @@ async fn find_there(
         Err(error) => return Err(error),
     };
     let GetReply { value, modex, job, .. } = reply;
+    let modex = Arc::unwrap_or_clone(modex);
+    let all = if lookup.key().is_none() { lookup.all_of(&modex) } else { Vec::new() };
     {
         let mut store = core.store_mut();
-        store.keep(Arc::unwrap_or_clone(modex));
+        store.keep_asked(modex, age);
         if let Some(job) = job {
             store.keep_job(job);
         }
@@ -79,8 +82,8 @@ async fn find_there(
     let local = core.store().find(&lookup.clone().local()).map_err(directive(OPERATION))?;
     Ok(match (local, value) {
         (Resolution::Nothing, Some(value)) => Resolution::Value(value),
-        // the server knows the process, but nothing that it has put
-        (Resolution::Nothing, None) if lookup.key().is_none() => Resolution::All(Vec::new()),
+        // it is filed under the name of the process, which may have been named by a group, or is outdated by now
+        (Resolution::Nothing, None) if lookup.key().is_none() => Resolution::All(all),
         (local, _) => local,
     })
 }

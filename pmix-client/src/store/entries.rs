@@ -30,15 +30,29 @@ impl Entries {
         self.0.dedup_by(|later, first| later.key == first.key);
     }
 
+    /// Adds those of these entries of whose keys there is none.
+    pub(super) fn complete(&mut self, older: Vec<PutEntry>) {
+        for entry in older {
+            if let Err(at) = self.position(&entry.key) {
+                self.0.insert(at, entry);
+            }
+        }
+    }
+
     /// The entries as infos, of one scope or all.
     pub(super) fn infos(&self, scope: Option<Scope>) -> impl Iterator<Item = Info> + '_ {
-        let wanted = self.0.iter().filter(move |entry| is_in(entry, scope));
-        wanted.map(|entry| Info::dynamic(entry.key.clone(), entry.value.clone()))
+        infos(&self.0, scope)
     }
 
     fn position(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|entry| entry.key.as_str().cmp(key))
     }
+}
+
+/// Entries as infos, of one scope or all.
+pub(super) fn infos(entries: &[PutEntry], scope: Option<Scope>) -> impl Iterator<Item = Info> + '_ {
+    let wanted = entries.iter().filter(move |entry| is_in(entry, scope));
+    wanted.map(|entry| Info::dynamic(entry.key.clone(), entry.value.clone()))
 }
 
 fn is_in(entry: &PutEntry, scope: Option<Scope>) -> bool {

@@ -1,5 +1,7 @@
-use pmix_types::message::Get;
-use pmix_types::{DirectiveError, Directives, KeyName, ProcId, Scope, keys};
+use pmix_types::message::{Get, Modex};
+use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, Scope, keys};
+
+use super::entries::infos;
 
 /// A Get, its directives read.
 #[derive(Clone, Debug)]
@@ -46,6 +48,11 @@ impl Lookup {
         known.take(&keys::TIMEOUT)?;
         let beyond = known.deny_unprocessed().err();
         Ok(Self { proc, key, directives, optional, refresh, session_info, scope, beyond })
+    }
+
+    /// What an answer to it has brought, whoever it is that the question has named.
+    pub(crate) fn all_of(&self, modex: &Modex) -> Vec<Info> {
+        modex.procs.iter().flat_map(|data| infos(&data.entries, self.scope)).collect()
     }
 
     /// Without directives, as most are.

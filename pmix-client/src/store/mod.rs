@@ -56,11 +56,20 @@ pub(crate) struct Store {
     unread: Vec<Unread>,
     /// Up to which generation all is here that fences of some participants have collected, the latest last.
     generations: Vec<(Participants, u64)>,
+    /// What has happened to the data of peers by fences.
+    age: Age,
     /// Some of what fences have collected could not be read: only the server still has it.
     has_lost: bool,
     /// The server may know more of the own job than it has said at the start.
     knows_more: bool,
     jobs: HashMap<Nspace, Arc<JobData>>,
+}
+
+/// How often fences have brought data of peers, and how often they have outdated it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Age {
+    brought: u64,
+    outdated: u64,
 }
 
 /// Of a fence, as the process has named them.
@@ -92,6 +101,7 @@ impl Store {
             peers: ByProc::new(),
             unread: Vec::new(),
             generations: Vec::new(),
+            age: Age::default(),
             has_lost: false,
             knows_more: false,
             jobs,
@@ -149,6 +159,7 @@ impl Store {
     /// Keeps what a fence of these participants has collected.
     pub(crate) fn keep_collected(&mut self, participants: Participants, fenced: Fenced) {
         let Fenced { collected, since, generation, .. } = fenced;
+        self.age.brought += 1;
         let is_fixed = self.are_fixed(participants.as_deref());
         if since == 0 && generation > 0 && is_fixed {
             // all that they have put is in it once more
@@ -177,6 +188,7 @@ impl Store {
     /// Forgets what these processes have put, as a fence has collected something newer, which the server keeps.
     pub(crate) fn outdate(&mut self, participants: Option<&[ProcId]>) {
         self.read_collected();
+        self.age.outdated += 1;
         self.has_lost = true;
         let own = [ProcId::wildcard(self.me.nspace.clone())];
         let participants = participants.unwrap_or(&own);
@@ -235,6 +247,27 @@ impl Store {
         self.peers.clear();
         self.unread.clear();
         self.generations.clear();
+    }
+
+    /// What is here of peers is of this age.
+    pub(crate) const fn age(&self) -> Age {
+        self.age
+    }
+
+    /// Keeps data of peers that was requested when what is here was of this age. A fence that has ended since has brought what is at least
+    /// as new, but not all of it, or has told to ask anew.
+    pub(crate) fn keep_asked(&mut self, modex: Modex, age: Age) {
+        if self.age == age {
+            return self.keep(modex);
+        }
+        if self.age.outdated != age.outdated {
+            return;
+        }
+        self.read_collected();
+        for data in modex.procs {
+            let of_nspace = self.peers.entry(data.proc.nspace).or_default();
+            of_nspace.entry(data.proc.rank).or_default().complete(data.entries);
+        }
     }
 
     /// Keeps data of peers.

@@ -81,16 +81,22 @@ impl Data {
         let rank = get.target.rank;
         match cx.jobs.get(&get.target.nspace) {
             // first all data of the job, whichever key is asked for (GET-32)
-            None => get.fetch = Some((ProcId::wildcard(get.target.nspace.clone()), None)),
+            None => get.fetch = Some(FetchKey::of_job(&get.target.nspace)),
             Some(job) if rank == Rank::UNDEF || job.is_local(rank) => {
                 if let Some(reason) = job.end_of(rank) {
                     return Err(not_found(reason).with_procs(vec![get.target.clone()]));
                 }
             }
             Some(job) if !job.may_have(rank) => return Err(not_found("the job has no such rank")),
-            // a refresh takes what there is, and does not wait for the key (GET-08)
-            Some(_) if get.refresh => get.fetch = Some((get.target.clone(), None)),
-            Some(_) => get.fetch = Some((get.target.clone(), get.key.clone())),
+            // a refresh takes what there is, and waits neither for the key nor for a commit (GET-08)
+            Some(_) if get.refresh => {
+                get.directives.push(Info::new(&keys::IMMEDIATE, true));
+                let refresh = self.fetches.refreshes.next();
+                get.fetch = Some(FetchKey { of: get.target.clone(), key: None, refresh: Some(refresh) });
+            }
+            Some(_) => {
+                get.fetch = Some(FetchKey { of: get.target.clone(), key: get.key.clone(), refresh: None });
+            }
         }
         if get.fetch.is_some() && !fetches(cx) {
             return Err(not_found("it is on another node, and the host has no direct modex"));
@@ -126,6 +132,10 @@ impl Data {
         let mut modex = None;
         for number in numbers {
             let Some(get) = self.gets.get(number) else { continue };
+            // what has come for others may be older than a refresh
+            if get.refresh && get.fetch.is_some() {
+                continue;
+            }
             match Look::again(get, proc.rank, &mut modex, cx) {
                 Look::Found(reply) => self.end(number, Ok(reply), cx),
                 Look::OutOfScope => {
@@ -139,7 +149,7 @@ impl Data {
 
     /// A namespace became known: gets that waited for it continue.
     pub(crate) fn on_nspace_known(&mut self, nspace: &Nspace, psets: &Psets, cx: &mut Context) {
-        let job = (ProcId::wildcard(nspace.clone()), None);
+        let job = FetchKey::of_job(nspace);
         for number in self.gets.where_(|get| get.fetch.as_ref() == Some(&job)) {
             let Some(get) = self.remove(number, cx) else { continue };
             self.serve(PendingGet { fetch: None, ..get }, psets, cx);
@@ -164,17 +174,22 @@ impl Data {
     ) {
         let Some((key, gets)) = self.fetches.take(upcall) else { return };
         let outcome = match result {
-            Ok(Answer::Blob(blob)) => self.file_fetched(&key.0, blob, psets, cx),
+            Ok(Answer::Blob(blob)) => self.file_fetched(&key.of, blob, psets, cx),
             Ok(other) => Err(no_modex(&other)),
             Err(failure) => Err(failure),
         };
-        // those that are left have not found their key in there
+        // those that are left have not found their key in there, or have waited for this answer alone
         for number in gets {
-            let failure = match &outcome {
-                Ok(()) => not_found("its server has no value of that key"),
-                Err(failure) => failure.clone(),
+            let Some(get) = self.gets.get(number) else { continue };
+            let result = match &outcome {
+                Ok(()) => match Look::at(get, cx) {
+                    Look::Found(reply) => Ok(reply),
+                    Look::OutOfScope => Err(outside_scope(get)),
+                    Look::NotThere => Err(not_found("its server has no value of that key")),
+                },
+                Err(failure) => Err(failure.clone()),
             };
-            self.end(number, Err(failure), cx);
+            self.end(number, result, cx);
         }
     }
 
@@ -216,7 +231,20 @@ fn fetches(cx: &Context) -> bool {
 }
 
 /// What is fetched: a process's data for the sake of one key, or for all it has put.
-type FetchKey = (ProcId, Option<KeyName>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FetchKey {
+    of: ProcId,
+    key: Option<KeyName>,
+    /// The number of the refresh that it is for: what was asked before that may be older (GET-08).
+    refresh: Option<u64>,
+}
+
+impl FetchKey {
+    /// All about a job.
+    fn of_job(nspace: &Nspace) -> Self {
+        Self { of: ProcId::wildcard(nspace.clone()), key: None, refresh: None }
+    }
+}
 
 /// A get, until it is answered.
 #[derive(Debug)]
@@ -287,7 +315,14 @@ impl PendingGet {
     }
 
     fn is_job_level(&self) -> bool {
-        self.target.rank == Rank::WILDCARD || self.key.as_ref().is_some_and(KeyName::is_reserved)
+        let of_host = |key: &KeyName| key.is_reserved() || self.names_realm();
+        self.target.rank == Rank::WILDCARD || self.key.as_ref().is_some_and(of_host)
+    }
+
+    /// Whether it is about a session, a job, an application or a node, of which only hosts say anything.
+    fn names_realm(&self) -> bool {
+        let realms = [&keys::SESSION_INFO, &keys::JOB_INFO, &keys::APP_INFO, &keys::NODE_INFO];
+        realms.into_iter().any(|realm| self.directives.flag(realm).unwrap_or_default())
     }
 }
 
@@ -447,6 +482,7 @@ fn outside_scope(get: &PendingGet) -> Failure {
 pub(super) struct Fetches {
     by_key: BTreeMap<FetchKey, Fetch>,
     by_upcall: BTreeMap<UpcallId, FetchKey>,
+    refreshes: Counter,
 }
 
 #[derive(Debug)]
@@ -468,10 +504,10 @@ impl Fetches {
         }
         // the server keeps the time itself (GEN-12)
         directives.remove(&keys::TIMEOUT);
-        if let (true, Some(wanted)) = (key.0.rank.is_valid(), &key.1) {
+        if let (true, Some(wanted)) = (key.of.rank.is_valid(), &key.key) {
             directives.push(Info::new(&keys::REQUIRED_KEY, wanted.to_string()));
         }
-        let request = DirectModexRequest::new(key.0.clone()).with_directives(directives);
+        let request = DirectModexRequest::new(key.of.clone()).with_directives(directives);
         let caller = cx.self_caller();
         let upcall = cx.upcall(Owner::Fetch, caller, UpcallRequest::DirectModex(request));
         self.by_upcall.insert(upcall, key.clone());

@@ -232,12 +232,34 @@ fn get_08_a_refresh_fetches_anew() {
     let (id, request) = modex_upcall(&mut t);
     // what there is now, not what may come
     assert!(!request.directives.contains(&keys::REQUIRED_KEY));
+    assert_eq!(request.directives.flag(&keys::IMMEDIATE), Ok(true));
     t.answer(id, Ok(Answer::Blob(blob([remote("k", 2)]))));
     assert_eq!(t.value(to), Value::Uint32(2));
     let to = t.ask(&a, refresh("missing"));
     let (id, _) = modex_upcall(&mut t);
     t.answer(id, Ok(Answer::Blob(blob([remote("k", 3)]))));
     t.fails(to, Status::ERR_NOT_FOUND);
+    t.finish();
+}
+
+#[test]
+fn get_08_a_refresh_is_answered_by_nothing_that_was_asked_before() {
+    let (mut t, a, b) = Harness::two_nodes(HOST);
+    let refresh = || get(proc("job", 2), "k").with(&keys::GET_REFRESH_CACHE, true);
+    let plain = t.ask(&a, get(proc("job", 2), "k"));
+    let (first, _) = modex_upcall(&mut t);
+    let early = t.ask(&a, refresh());
+    let (second, _) = modex_upcall(&mut t);
+    let late = t.ask(&b, refresh());
+    let (third, _) = modex_upcall(&mut t);
+    t.answer(first, Ok(Answer::Blob(blob([remote("k", 1)]))));
+    assert_eq!(t.value(plain), Value::Uint32(1));
+    t.quiet();
+    t.answer(second, Ok(Answer::Blob(blob([remote("k", 2)]))));
+    assert_eq!(t.value(early), Value::Uint32(2));
+    t.quiet();
+    t.answer(third, Ok(Answer::Blob(blob([remote("k", 3)]))));
+    assert_eq!(t.value(late), Value::Uint32(3));
     t.finish();
 }
 

@@ -118,6 +118,17 @@ fn get_42_get_43_get_44_get_45_a_realm_directive_picks_one_of_several_values() {
 }
 
 #[test]
+fn get_44_what_a_process_has_put_is_nothing_of_a_node() {
+    let (mut t, peer) = world();
+    t.commits(&peer, [entry(Scope::GLOBAL, "zone", 1u32)]);
+    let to = t.ask(&peer, get(proc("job", 0), "zone").with(&keys::NODE_INFO, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peer, get(proc("job", 0), "zone"));
+    assert_eq!(t.value(to), Value::Uint32(1));
+    t.finish();
+}
+
+#[test]
 fn get_43_another_jobs_app_is_number_0() {
     let (mut t, _) = world();
     // whose rank is one of the second app there

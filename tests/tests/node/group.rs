@@ -75,6 +75,11 @@ fn grp_01_grp_04_grp_05_idn_06_a_group_on_one_node_is_made_used_and_ended() {
             // the member of a rank, by the server
             let first: String = within(client.get(proc("g", 0), "all").into_future()).await.unwrap();
             assert_eq!(first, c.to_string());
+            let all = within(client.get_all(proc("g", 0))).await.unwrap();
+            assert!(
+                all.iter().any(|info| &*info.key == "all" && info.value == c.to_string().into()),
+                "{all:?}"
+            );
         }
         // a fence over the group is one over its members
         let fences = clients.iter().map(|client| {
