@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{QueryReply, Reply, Request};
-use pmix_types::{Info, Key, Query, Rank, Status, Value, keys};
+use pmix_types::{Info, Key, Query, Rank, Scope, Status, Value, keys};
 
 use super::super::upcall::Upcall;
 use super::harness::*;

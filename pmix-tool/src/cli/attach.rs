@@ -174,7 +174,8 @@ fn control(
 
 /// Passes input on until it ends, or the job does: a server of several users does not tell a job that has ended from those of others.
 async fn pass_on(mut sink: InputSink, mut input: mpsc::Receiver<Bytes>) -> Result<(), Error> {
-    let is_refusal = |error: &pmix_tool::client::Error| error.status() == pmix_tool::Status::ERR_NO_PERMISSIONS;
+    let is_refusal =
+        |error: &pmix_tool::client::Error| error.status() == pmix_tool::Status::ERR_NO_PERMISSIONS;
     while let Some(piece) = input.recv().await {
         match sink.write(piece).await {
             Err(error) if is_refusal(&error) => return Ok(()),

@@ -190,6 +190,9 @@ async fn get_25_gets_for_one_missing_key_share_one_upcall() {
 async fn get_08_a_refresh_fetches_from_the_other_node_anew() {
     let cluster = TestCluster::new(2, 1).await;
     let (a, b) = (cluster.client(0).await, cluster.client(1).await);
+    // nor does it wait
+    let early = within(a.get::<String>(b.proc_id(), "key").refresh_cache()).await.unwrap_err();
+    assert!(early.is_not_found(), "{early}");
     publish(&b, Scope::GLOBAL, "key", "old").await;
     assert_eq!(within(a.get::<String>(b.proc_id(), "key")).await.unwrap(), "old");
     publish(&b, Scope::GLOBAL, "key", "new").await;

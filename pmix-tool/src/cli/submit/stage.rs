@@ -79,10 +79,12 @@ pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, T
         }
         Err(Stop::Unwritten(error)) => Err(error.into()),
         Err(Stop::Unread(error)) => Err(unreadable(error)),
-        Err(Stop::Unheard) => Err(Trouble::Other("the rest of the reports is missing: nobody read it".into())),
-        Err(Stop::Unended(jobs)) => {
-            Err(Trouble::Other(format!("not waiting any longer: up to {jobs} of the jobs may still be running")))
+        Err(Stop::Unheard) => {
+            Err(Trouble::Other("the rest of the reports is missing: nobody read it".into()))
         }
+        Err(Stop::Unended(jobs)) => Err(Trouble::Other(format!(
+            "not waiting any longer: up to {jobs} of the jobs may still be running"
+        ))),
     }
 }
 
