@@ -294,6 +294,26 @@ async fn fen_06_an_answer_that_is_read_after_a_fence_does_not_replace_what_that_
 }
 
 #[tokio::test]
+async fn get_08_a_refresh_gives_what_it_was_answered_although_a_fence_has_ended_meanwhile() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let peer = proc("job", 0);
+    let mut refresh = pin!(client.get::<i32>(&peer, "k").refresh_cache().into_future());
+    assert!(refresh.as_mut().now_or_never().is_none());
+    let (asked, _) = conversation.request().await;
+    let (fenced, ()) = tokio::join!(within(client.fence_all().collect_data().into_future()), async {
+        let (id, _) = conversation.request().await;
+        let collected = modex(peer.clone(), vec![entry("k", 1)]);
+        conversation.reply(id, Reply::Fence(Fenced::new(collected))).await;
+    });
+    fenced.unwrap();
+    let mut reply = GetReply::default();
+    reply.modex = modex(peer.clone(), vec![entry("k", 2)]);
+    conversation.reply(asked, Reply::Get(reply)).await;
+    assert_eq!(within(refresh).await.unwrap(), 2);
+}
+
+#[tokio::test]
 async fn all_keys_of_a_peer_come_from_the_server() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;

@@ -69,6 +69,8 @@ async fn find_there(
     let GetReply { value, modex, job, .. } = reply;
     let modex = Arc::unwrap_or_clone(modex);
     let all = if lookup.key().is_none() { lookup.all_of(&modex) } else { Vec::new() };
+    // what was fetched anew is the answer, even if a fence has brought something else meanwhile
+    let fresh = if lookup.is_refresh() { lookup.value_in(&modex) } else { value.clone() };
     {
         let mut store = core.store_mut();
         store.keep_asked(modex, age);
@@ -76,8 +78,8 @@ async fn find_there(
             store.keep_job(job);
         }
     }
-    if let (Some(value), false) = (&value, lookup.is_refresh()) {
-        return Ok(Resolution::Value(value.clone()));
+    if let Some(fresh) = fresh {
+        return Ok(Resolution::Value(fresh));
     }
     let local = core.store().find(&lookup.clone().local()).map_err(directive(OPERATION))?;
     Ok(match (local, value) {

@@ -1,5 +1,5 @@
 use pmix_types::message::{Get, Modex};
-use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, Scope, keys};
+use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, Scope, Value, keys};
 
 use super::entries::infos;
 
@@ -53,6 +53,12 @@ impl Lookup {
     /// What an answer to it has brought, whoever it is that the question has named.
     pub(crate) fn all_of(&self, modex: &Modex) -> Vec<Info> {
         modex.procs.iter().flat_map(|data| infos(&data.entries, self.scope)).collect()
+    }
+
+    /// The value of its key in what an answer to it has brought.
+    pub(crate) fn value_in(&self, modex: &Modex) -> Option<Value> {
+        let key = self.key.as_ref()?;
+        self.all_of(modex).into_iter().find(|info| info.key == *key).map(|info| info.value)
     }
 
     /// Without directives, as most are.

@@ -159,7 +159,12 @@ impl Store {
     /// Keeps what a fence of these participants has collected.
     pub(crate) fn keep_collected(&mut self, participants: Participants, fenced: Fenced) {
         let Fenced { collected, since, generation, .. } = fenced;
-        self.age.brought += 1;
+        let is_empty = match &collected {
+            Collected::Held(modex) => modex.procs.is_empty(),
+            Collected::Encoded(modex) => modex.is_empty(),
+            Collected::File(_) => false,
+        };
+        self.age.brought += u64::from(!is_empty);
         let is_fixed = self.are_fixed(participants.as_deref());
         if since == 0 && generation > 0 && is_fixed {
             // all that they have put is in it once more
@@ -254,8 +259,8 @@ impl Store {
         self.age
     }
 
-    /// Keeps data of peers that was requested when what is here was of this age. A fence that has ended since has brought what is at least
-    /// as new, but not all of it, or has told to ask anew.
+    /// Keeps data of peers that was requested when what is here was of this age. What a fence has brought since may be newer, and does
+    /// not come again; after one that has told to ask anew, nothing is kept.
     pub(crate) fn keep_asked(&mut self, modex: Modex, age: Age) {
         if self.age == age {
             return self.keep(modex);
