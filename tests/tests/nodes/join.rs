@@ -153,7 +153,7 @@ fn a_second_pmixrun_with_the_same_directory_is_refused_and_leaves_the_files_of_t
     let (code, out, err) = run(second);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     let why = format!("node b: {} exists: ", line(dir.path(), "b").display());
-    assert!(err.contains(&why) && err.contains("remove the file"), "{err}");
+    assert!(err.contains(&why) && err.contains("remove it"), "{err}");
     assert_eq!(both(), before);
     assert_eq!(fs::read_dir(dir.path().join("lines")).unwrap().count(), 2);
     let mut daemons = ["a", "b"].map(|host| daemon(dir.path(), host).spawn().unwrap());
