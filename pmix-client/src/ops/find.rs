@@ -66,11 +66,11 @@ async fn find_there(
         Err(error) if lookup.is_refresh() && error.is_not_found() => GetReply::default(),
         Err(error) => return Err(error),
     };
-    let GetReply { value, modex, job, .. } = reply;
+    let GetReply { mut value, modex, job, .. } = reply;
     let modex = Arc::unwrap_or_clone(modex);
     let all = if lookup.key().is_none() { lookup.all_of(&modex) } else { Vec::new() };
     // what was fetched anew is the answer, even if a fence has brought something else meanwhile
-    let fresh = if lookup.is_refresh() { lookup.value_in(&modex) } else { value.clone() };
+    let fresh = if lookup.is_refresh() { lookup.value_in(&modex) } else { value.take() };
     {
         let mut store = core.store_mut();
         store.keep_asked(modex, age);

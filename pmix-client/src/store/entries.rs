@@ -55,7 +55,8 @@ pub(super) fn infos(entries: &[PutEntry], scope: Option<Scope>) -> impl Iterator
     wanted.map(|entry| Info::dynamic(entry.key.clone(), entry.value.clone()))
 }
 
-fn is_in(entry: &PutEntry, scope: Option<Scope>) -> bool {
+/// Whether an entry was put under this scope; `None` as scope accepts any.
+pub(super) fn is_in(entry: &PutEntry, scope: Option<Scope>) -> bool {
     scope.is_none_or(|scope| entry.scope == scope)
 }
 

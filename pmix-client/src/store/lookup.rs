@@ -1,7 +1,7 @@
 use pmix_types::message::{Get, Modex};
 use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, Scope, Value, keys};
 
-use super::entries::infos;
+use super::entries::{infos, is_in};
 
 /// A Get, its directives read.
 #[derive(Clone, Debug)]
@@ -58,7 +58,8 @@ impl Lookup {
     /// The value of its key in what an answer to it has brought.
     pub(crate) fn value_in(&self, modex: &Modex) -> Option<Value> {
         let key = self.key.as_ref()?;
-        self.all_of(modex).into_iter().find(|info| info.key == *key).map(|info| info.value)
+        let mut entries = modex.procs.iter().flat_map(|data| &data.entries);
+        entries.find(|entry| entry.key == *key && is_in(entry, self.scope)).map(|entry| entry.value.clone())
     }
 
     /// Without directives, as most are.

@@ -103,7 +103,7 @@ impl Collectives {
         operation.to_request()?;
         let participants = operation.participants();
         let part = part.and_then(|part| check_collective(directives).map(|()| part));
-        // nobody else takes part, so there is nothing to exchange, and nothing to count
+        // no other node takes part, so there is nothing to exchange or to count
         if let [node] = &nodes[..]
             && *node == *self.0.site.node()
         {

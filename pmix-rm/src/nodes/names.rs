@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use super::tree::Place;
 
 /// The names of all nodes by their places: the head comes first, and nodes that are added come last. A place is never another
-/// node's: a node that comes back has a new one. Where nobody has come, the name is empty. Clones share them.
+/// node's: a node that comes back has a new one. The name is empty at a place whose node never came. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Names(Arc<RwLock<Inner>>);
 

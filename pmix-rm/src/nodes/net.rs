@@ -198,9 +198,9 @@ impl Net {
             });
         }
         self.0.names.leave(place);
-        let nobody = nodes::Added { node: String::new(), place: u32::try_from(place).unwrap_or(u32::MAX) };
+        let vacant = nodes::Added { node: String::new(), place: u32::try_from(place).unwrap_or(u32::MAX) };
         let others = lock(&self.0.links).keys().copied().collect();
-        self.begin_to_tell(others, &Content::Added(nobody));
+        self.begin_to_tell(others, &Content::Added(vacant));
     }
 
     /// Whether there is a connection to a node.

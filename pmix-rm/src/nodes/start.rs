@@ -296,7 +296,8 @@ async fn until_end(child: &mut Child, reading: impl Future<Output = ()>) -> Stri
     )
 }
 
-/// Tells what the starter of these nodes' daemons says, until it `is_over`: nobody waits for it then.
+/// Passes on what the starter of these nodes' daemons writes, until `is_over` is set: its words would be taken for those of the next
+/// starter.
 async fn pass_on(
     (is_for_all, nodes): (bool, &[String]),
     from: impl tokio::io::AsyncRead + Unpin,

@@ -347,20 +347,18 @@ async fn lose(dvm: &TestDvm, node: &str) {
     dvm.until_nodes(|nodes| nodes.iter().any(is_lost)).await;
 }
 
-#[tokio::test]
-async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
-    let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
-    // outlasts the loss of the node
-    let stubborn = "trap '' TERM INT; echo; exec sleep 600";
-    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", stubborn]));
+/// A job of two ranks that outlasts the loss of the node of one.
+async fn stubborn(dvm: &TestDvm) -> Running {
+    let script = "trap '' TERM INT; echo; exec sleep 600";
+    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", script]));
     for _ in 0..2 {
         job.line().await.unwrap();
     }
-    let quiet = (Some(0), String::new(), String::new());
-    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
-    lose(&dvm, "b").await;
-    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), quiet);
-    assert!(job.is_running());
+    job
+}
+
+/// Ends it: its second SIGINT kills it.
+async fn interrupt(mut job: Running) {
     within(async {
         while job.is_running() {
             job.signal(Signal::INT);
@@ -369,6 +367,18 @@ async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
     })
     .await;
     job.end().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
+    let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
+    let mut job = stubborn(&dvm).await;
+    let quiet = (Some(0), String::new(), String::new());
+    assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
+    lose(&dvm, "b").await;
+    assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), quiet);
+    assert!(job.is_running());
+    interrupt(job).await;
     // had it left, it would have been before this one has come
     assert_eq!(run(dvm.pmix(&["nodes", "add"], &["c"])), quiet);
     let (code, out, err) = run(dvm.submit(&["-n", "3", "sh", "-c", TELL]));
@@ -383,19 +393,14 @@ async fn a_node_that_was_to_leave_and_comes_back_after_its_loss_stays() {
 #[tokio::test]
 async fn a_node_that_has_come_back_leaves_although_a_job_has_lost_processes_with_its_predecessor() {
     let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "60"]).await;
-    let stubborn = "trap '' TERM; echo; exec sleep 600";
-    let mut job = Running::start(dvm.submit(&["-n", "2", "--grace", "60", "sh", "-c", stubborn]));
-    for _ in 0..2 {
-        job.line().await.unwrap();
-    }
+    let mut job = stubborn(&dvm).await;
     lose(&dvm, "b").await;
     let quiet = (Some(0), String::new(), String::new());
     assert_eq!(run(dvm.pmix(&["nodes", "add"], &["b"])), quiet);
     assert_eq!(run(dvm.pmix(&["nodes", "drain"], &["b"])), quiet);
     dvm.until_nodes(|nodes| nodes.len() == 1).await;
     assert!(job.is_running());
-    job.signal(Signal::INT);
-    job.end().await;
+    interrupt(job).await;
     let err = stop(dvm).await;
     assert_eq!(err.matches("node b has left").count(), 1, "{err}");
 }

@@ -248,12 +248,19 @@ async fn tol_07a_a_system_server_that_hangs_leaves_time_for_another_and_both_fai
     session.signal(Signal::STOP);
     let error = connect(4).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
-    for launcher in [system, session] {
+    for launcher in [&system, &session] {
         assert!(error.to_string().contains(&format!(".{}", launcher.pid())), "{error}");
+    }
+    let end = async |launcher: Running| {
         launcher.signal(Signal::CONT);
         launcher.signal(Signal::INT);
         launcher.end().await;
-    }
+    };
+    end(session).await;
+    // without another one, that it hangs is all there is to say
+    let error = connect(2).await.unwrap_err();
+    assert!(error.is_timeout() && !error.to_string().contains("before that"), "{error}");
+    end(system).await;
 }
 
 #[tokio::test]
