@@ -1,5 +1,6 @@
 """A session with the server of this node, for programs that know the .proto files only. PYTHONPATH has to have pmix-proto/proto."""
 
+import atexit
 import collections
 import os
 import queue
@@ -21,6 +22,8 @@ class Session:
         self.outgoing, self.kept, self.id = queue.SimpleQueue(), collections.deque(), 0
         self.incoming = services.SessionStub(self.channel).Connect(iter(self.outgoing.get, None))
         self.bodies = self._bodies()
+        # if gRPC still has a call when the interpreter ends, it can wait for a thread that is no more
+        atexit.register(self._hang_up)
         hello = pb.Hello(oldest_version=1, newest_version=1, implementation=name, pid=os.getpid(), **identity)
         self.welcome = self._ask(0, "welcome", hello=hello).welcome
 
@@ -40,7 +43,12 @@ class Session:
     def close(self):
         """Leaves in good order. Without this the server takes the end of the program for its death."""
         self.request(finalize=pb.Finalize())
+        self._hang_up()
+
+    def _hang_up(self):
         self.outgoing.put(None)
+        self.bodies.close()
+        self.incoming = None
         self.channel.close()
 
     def _ask(self, id, form, **body):
