@@ -10,7 +10,7 @@ use super::context::{Outstanding, Owner};
 use super::ids::ReplyTo;
 use super::invite::Below;
 use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
-use super::upcall::{ClientFinalized, ClientLost, ToolLost, Upcall};
+use super::upcall::{ClientFinalized, ClientLost, ToolFinalized, ToolLost, Upcall};
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
 
 /// Each of these destructures the engine without `..` on purpose, so that a new noun must be handled in all three.
@@ -138,7 +138,8 @@ impl Engine {
         let Asked { by: caller, to, .. } = asked;
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
-        let is_client = held.kind == Kind::Client;
+        let kind = held.kind;
+        let is_client = kind == Kind::Client;
         self.monitors.conn_gone(to.conn, &mut self.cx);
         // a clone may go on for it (IDN-07)
         let is_last = !self.is_connected_elsewhere(&caller.proc, to.conn);
@@ -152,11 +153,16 @@ impl Engine {
                 self.bootstraps.proc_gone(&caller.proc, &mut self.cx);
             }
         }
-        if is_client && self.cx.config.capabilities.has(Upcall::ClientFinalized) {
-            let request = ClientFinalized::new(caller.proc.clone());
-            self.cx.upcall(Owner::Finalize(to), caller, UpcallRequest::ClientFinalized(request));
-        } else {
-            self.on_finalize_done(to, Ok(()));
+        let proc = caller.proc.clone();
+        let told = match kind {
+            Kind::Client => Some(UpcallRequest::ClientFinalized(ClientFinalized::new(proc))),
+            Kind::Tool if self.is_connected_tool(&proc) => None,
+            Kind::Tool => Some(UpcallRequest::ToolFinalized(ToolFinalized::new(proc))),
+            Kind::Server => None,
+        };
+        match told.filter(|request| self.cx.config.capabilities.has(request.upcall())) {
+            Some(request) => drop(self.cx.upcall(Owner::Finalize(to), caller, request)),
+            None => self.on_finalize_done(to, Ok(())),
         }
     }
 
@@ -200,12 +206,17 @@ impl Engine {
 
     /// A tool has lost a connection: it is gone with its last one.
     fn tool_lost(&mut self, tool: Caller, reason: &str) {
-        let is_its = |held: &Conn| held.stage != ConnStage::Asked && held.proc == tool.proc;
-        if self.cx.conns.values().any(is_its) || !self.cx.config.capabilities.has(Upcall::ToolLost) {
+        if self.is_connected_tool(&tool.proc) || !self.cx.config.capabilities.has(Upcall::ToolLost) {
             return;
         }
         let request = ToolLost::new(tool.proc.clone(), reason.to_owned());
         self.cx.upcall(Owner::Notice, tool, UpcallRequest::ToolLost(request));
+    }
+
+    /// Whether a tool has a connection on which it has not finalized.
+    fn is_connected_tool(&self, tool: &ProcId) -> bool {
+        let is_its = |held: &Conn| held.stage == ConnStage::Connected && held.proc == *tool;
+        self.cx.conns.values().any(is_its)
     }
 
     /// Whether a process has another connection than this one (IDN-07).

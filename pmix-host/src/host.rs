@@ -9,8 +9,8 @@ use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
     FenceRequest, Found, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolLost, Unpublish,
-    Upcall, UpcallContext, ValidateCredential,
+    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolFinalized,
+    ToolLost, Unpublish, Upcall, UpcallContext, ValidateCredential,
 };
 use pmix_server::{ServerHandle, ServerStats};
 use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
@@ -378,7 +378,7 @@ macro_rules! behind_the_gate {
             => $work:expr;
     )+) => {
         /// What it serves; input only if the launcher takes it.
-        const SERVED: &[Upcall] = &[Upcall::ClientLost, Upcall::ToolLost, $(Upcall::$upcall),+];
+        const SERVED: &[Upcall] = &[Upcall::ClientLost, Upcall::ToolFinalized, Upcall::ToolLost, $(Upcall::$upcall),+];
 
         #[async_trait]
         impl HostModule for StandardHost {
@@ -394,10 +394,11 @@ macro_rules! behind_the_gate {
 }
 
 /// Those that look things up, pass them on, or await other nodes.
-const NEVER_BLOCK: [Upcall; 15] = [
+const NEVER_BLOCK: [Upcall; 16] = [
     Upcall::ClientConnected,
     Upcall::ClientFinalized,
     Upcall::ClientLost,
+    Upcall::ToolFinalized,
     Upcall::ToolLost,
     Upcall::ToolConnected,
     Upcall::Fence,
@@ -447,7 +448,13 @@ behind_the_gate! {
             Ok(())
         }
 
+        async fn tool_finalized(&self, _: &UpcallContext, req: ToolFinalized) -> HostResult<()> {
+            self.0.published.forget_tool(&req.proc);
+            Ok(())
+        }
+
         async fn tool_lost(&self, cx: &UpcallContext, req: ToolLost) -> HostResult<()> {
+            self.0.published.forget_tool(&req.proc);
             match &self.0.relay {
                 Some(relay) => relay.tell(cx, News::ToolLost(req.proc)).await.map(drop),
                 None => {

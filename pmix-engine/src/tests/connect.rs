@@ -197,7 +197,8 @@ fn ini_07_what_the_host_says_of_a_finalize_reaches_the_client() {
 
 #[test]
 fn cli_06_a_tool_that_finalizes_is_no_client() {
-    let mut t = Harness::new([Upcall::ToolConnected, Upcall::ClientFinalized, Upcall::ClientLost]);
+    let mut t =
+        Harness::new([Upcall::ToolConnected, Upcall::ClientFinalized, Upcall::ClientLost, Upcall::ToolLost]);
     let conn = t.hello_as(Identity::Tool(None), USER);
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Identity(proc("tool", 0))));

@@ -97,6 +97,34 @@ fn tol_17_the_host_hears_of_a_tool_that_is_lost_with_its_last_connection_and_of_
 }
 
 #[test]
+fn tol_17_the_host_hears_of_a_tool_that_finalizes_on_its_last_connection_and_lets_it_wait() {
+    let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolFinalized, Upcall::ToolLost]);
+    let attach = |t: &mut Harness| attach(t, process(USER.0, Some(40)), true).unwrap();
+    let (first, second) = (attach(&mut t), attach(&mut t));
+    let to = t.ask(&first, Request::Finalize(Directives::new()));
+    t.done(to);
+    let to = t.ask(&second, Request::Finalize(Directives::new()));
+    let (id, caller, request) = t.upcall();
+    assert_eq!((caller.proc, caller.uid), (tool(), USER.0));
+    assert!(matches!(request, UpcallRequest::ToolFinalized(ended) if ended.proc == tool()));
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    t.lose(&first);
+    t.lose(&second);
+    t.quiet();
+    // one that goes without finalize while another connection of it only has to be closed
+    let (first, second) = (attach(&mut t), attach(&mut t));
+    let to = t.ask(&first, Request::Finalize(Directives::new()));
+    t.done(to);
+    t.lose(&second);
+    let (id, _, request) = t.upcall();
+    assert!(matches!(request, UpcallRequest::ToolLost(_)), "{request:?}");
+    t.answer(id, Ok(Answer::Done));
+    t.lose(&first);
+    t.finish();
+}
+
+#[test]
 fn a_spawn_of_a_tool_that_is_lost_is_cancelled_and_that_of_a_client_goes_on() {
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolLost, Upcall::Spawn]);
     t.job("job", "0");

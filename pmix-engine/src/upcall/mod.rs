@@ -58,6 +58,11 @@ macro_rules! for_each_upcall {
                 attributes: own, directives: directives, passed_up: no,
                 serves: [],
             }
+            ToolFinalized tool_finalized(ToolFinalized) -> () {
+                "tool finalization", c: [],
+                attributes: own, directives: directives, passed_up: no,
+                serves: [],
+            }
             ToolLost tool_lost(ToolLost) -> () {
                 "lost tools", c: [],
                 attributes: own, directives: directives, passed_up: no,
@@ -277,6 +282,11 @@ requests! {
         proc: ProcId,
         /// What is known about the end.
         reason: String,
+    }
+    /// A tool has called finalize on its last connection.
+    ToolFinalized {
+        /// The tool.
+        proc: ProcId,
     }
     /// A tool's last connection has ended without finalize.
     ToolLost {

@@ -138,6 +138,14 @@ impl Publishing {
         }
     }
 
+    /// A tool has ended. It is the whole of its application.
+    pub(crate) fn forget_tool(self: &Arc<Self>, tool: &ProcId) {
+        for persistence in [Persistence::PROC, Persistence::APP] {
+            let ranks = Some([tool.rank].into_iter().collect());
+            self.forget(Ended::Procs { nspace: tool.nspace.clone(), ranks, persistence });
+        }
+    }
+
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         lock(&self.store)
     }

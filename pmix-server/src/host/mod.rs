@@ -82,6 +82,14 @@ pub trait HostModule: Send + Sync + 'static {
         Ok(())
     }
 
+    /// A tool has called finalize on its last connection, and waits for the answer.
+    ///
+    /// An addition to the Standard, in which hosts learn of finalized clients only: what was to last as long as the tool ends
+    /// here, such as published data (PUB-08).
+    async fn tool_finalized(&self, cx: &UpcallContext, req: ToolFinalized) -> HostResult<()> {
+        Ok(())
+    }
+
     /// A tool's last connection has ended without finalize: it is dead, or lost to PMIx.
     ///
     /// Nothing waits for the answer; a failure is logged. An addition to the Standard, in which hosts learn of a loss through

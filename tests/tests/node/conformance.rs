@@ -57,7 +57,7 @@ const NOT_SERVED: [Upcall; 6] = [
 /// them. No rule of the Standard says what a host does when a tool is lost.
 #[test]
 fn every_upcall_has_a_check_that_needs_it() {
-    let by_all = [Upcall::ClientConnected, Upcall::ClientFinalized, Upcall::ToolLost];
+    let by_all = [Upcall::ClientConnected, Upcall::ClientFinalized, Upcall::ToolFinalized, Upcall::ToolLost];
     let is_needed = |upcall: &&Upcall| {
         let needs = |check: &Check| check.needs.contains(upcall) || check.needs_across_nodes.contains(upcall);
         by_all.contains(upcall) || checks().iter().any(needs)

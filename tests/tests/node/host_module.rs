@@ -45,6 +45,7 @@ recorder! {
     client_connected(_, _: ClientConnected) -> HostResult<()> { Ok(()) }
     client_finalized(_, _: ClientFinalized) -> HostResult<()> { Ok(()) }
     client_lost(_, _: ClientLost) -> HostResult<()> { Ok(()) }
+    tool_finalized(_, _: ToolFinalized) -> HostResult<()> { Ok(()) }
     tool_lost(_, _: ToolLost) -> HostResult<()> { Ok(()) }
     abort(_, _: Abort) -> HostResult<()> { Ok(()) }
     fence(_, req: FenceRequest) -> HostResult<Bytes> { Ok(req.data) }
@@ -157,6 +158,8 @@ fn every_entry_is_reached() {
         within(input.write("a line")).await.unwrap();
         // without finalize
         drop((output, input, tool));
+        let tool = within(Tool::builder().uri(node.handle().uri()).connect()).await.unwrap();
+        within(tool.finalize()).await.unwrap();
 
         let wanted: BTreeSet<_> = Upcall::ALL.iter().copied().collect();
         let missing = |called: &BTreeSet<Upcall>| wanted.difference(called).copied().collect::<Vec<_>>();

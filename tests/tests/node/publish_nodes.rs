@@ -10,6 +10,7 @@ use pmix_host::{
     JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, RunningJob, StandardHost,
 };
 use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
+use pmix_tool::Tool;
 use tokio::sync::mpsc;
 
 use crate::find;
@@ -269,6 +270,45 @@ fn pub_08_data_goes_with_its_process_its_application_and_its_session() {
         for rank in 0..3 {
             until_gone(&reader, &format!("session-{rank}")).await;
             assert_eq!(find(&reader, &format!("indef-{rank}")).await, Some(1));
+        }
+    });
+}
+
+#[test]
+fn pub_08_data_of_a_tool_goes_when_it_finalizes_or_is_lost() {
+    on_both_runtimes(async || {
+        let mut hosts = MemoryExchange::cluster(["n0", "n1"])
+            .into_iter()
+            .map(|exchange| StandardHost::new(NullLauncher, exchange));
+        let keeper = TestNode::builder(1).host(hosts.next().unwrap()).start().await;
+        let node = TestNode::builder(1).hostname("n1").host(hosts.next().unwrap());
+        let node = node.server(|server| server.tool_support(true)).start().await;
+        let reader = keeper.client(0).await;
+        for finalizes in [true, false] {
+            let [tool, other] = [0, 1].map(|_| Tool::builder().uri(node.handle().uri()));
+            let tool = within(tool.connect()).await.unwrap();
+            for (key, persistence) in
+                [("proc", Persistence::PROC), ("app", Persistence::APP), ("session", Persistence::SESSION)]
+            {
+                let publish =
+                    tool.client().publish().data(format!("{key}-{finalizes}"), 1).persistence(persistence);
+                within(publish).await.unwrap();
+            }
+            let other = within(other.connect()).await.unwrap();
+            let stays = format!("other-{finalizes}");
+            within(other.client().publish().data(&*stays, 1).persistence(Persistence::PROC)).await.unwrap();
+            match finalizes {
+                true => within(tool.finalize()).await.unwrap(),
+                false => drop(tool),
+            }
+            for key in ["proc", "app"] {
+                until_gone(&reader, &format!("{key}-{finalizes}")).await;
+            }
+            for key in [&format!("session-{finalizes}"), &stays] {
+                assert_eq!(find(&reader, key).await, Some(1), "{key}");
+            }
+            within(other.finalize()).await.unwrap();
+            until_gone(&reader, &stays).await;
         }
     });
 }
