@@ -12,7 +12,7 @@ use super::connections::{Conn, ConnStage};
 use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, PutData, unknown_nspace};
 use super::participants::Members;
-use super::timers::Timers;
+use super::timers::{Timer, Timers};
 use super::{CallId, Caller, Command, Config, ConnId, ServerStats, Upcall, UpcallId, UpcallRequest};
 
 pub(crate) type Jobs = BTreeMap<Nspace, Job>;
@@ -118,9 +118,11 @@ impl Context {
 
     /// Nobody waits for this upcall any more.
     pub(crate) fn cancel_upcall(&mut self, id: UpcallId) {
-        if self.upcalls.remove(&id).is_some() {
-            self.out.push(Command::CancelUpcall(id));
+        let Some(Outstanding { owner, .. }) = self.upcalls.remove(&id) else { return };
+        if let Owner::Finalize { until, .. } = owner {
+            self.timers.clear(until, Timer::Finalize(id));
         }
+        self.out.push(Command::CancelUpcall(id));
     }
 
     /// Asks the host to cancel an upcall. Its answer is still awaited, as it says whether the host was in time.
@@ -160,7 +162,11 @@ pub(crate) struct Outstanding {
 pub(crate) enum Owner {
     Connect(ConnId),
     Tool(ConnId),
-    Finalize(ReplyTo),
+    /// A finalize, which waits no longer than until then.
+    Finalize {
+        to: ReplyTo,
+        until: Option<Instant>,
+    },
     /// A notification, whose answer does not matter.
     Notice,
     /// A request that is answered by the upcall's outcome alone.
@@ -206,7 +212,7 @@ impl Owner {
     pub(crate) fn is_for(&self, conn: ConnId) -> bool {
         match self {
             Self::Connect(other) | Self::Tool(other) => *other == conn,
-            Self::Finalize(to) | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
+            Self::Finalize { to, .. } | Self::Query(to) | Self::Resolve(to) => to.conn == conn,
             // what has begun at the host must be ended there
             Self::Pull { .. } | Self::Input { .. } => false,
             Self::Answer(_)

@@ -2,7 +2,7 @@
 //! noun does not compile until it is handled here.
 
 use pmix_types::message::{Failure, Reply};
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::{Directives, Nspace, ProcId, Status};
 
 use super::collective::Lower;
 use super::connections::{Conn, ConnStage, Kind};
@@ -10,6 +10,7 @@ use super::context::{Outstanding, Owner};
 use super::ids::ReplyTo;
 use super::invite::Below;
 use super::jobs::{DEREGISTERED, Stage, unknown_nspace};
+use super::timers::{Timer, deadline};
 use super::upcall::{ClientFinalized, ClientLost, ToolFinalized, ToolLost, Upcall};
 use super::{Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
 
@@ -133,9 +134,12 @@ impl Engine {
         self.events.nspace_gone(nspace);
     }
 
-    /// A process finalizes. Its data stays, and its connection lasts until it closes it.
-    pub(crate) fn on_finalize(&mut self, asked: Asked) {
-        let Asked { by: caller, to, .. } = asked;
+    /// A process finalizes, also if a directive is wrong. Its data stays, and its connection lasts until it closes it.
+    pub(crate) fn on_finalize(&mut self, asked: Asked, mut directives: Directives) {
+        let Asked { at, by: caller, to, .. } = asked;
+        let until = deadline(at, &mut directives);
+        let until =
+            until.and_then(|until| directives.deny_unprocessed().map(|()| until).map_err(Failure::from));
         let Some(held) = self.cx.conns.get_mut(&to.conn) else { return };
         held.stage = ConnStage::Finalizing;
         let kind = held.kind;
@@ -160,10 +164,26 @@ impl Engine {
             Kind::Tool => Some(UpcallRequest::ToolFinalized(ToolFinalized::new(proc))),
             Kind::Server => None,
         };
-        match told.filter(|request| self.cx.config.capabilities.has(request.upcall())) {
-            Some(request) => drop(self.cx.upcall(Owner::Finalize(to), caller, request)),
-            None => self.on_finalize_done(to, Ok(())),
+        let told = told.filter(|request| self.cx.config.capabilities.has(request.upcall()));
+        match (told, until) {
+            (None, until) => self.on_finalize_done(to, until.map(drop)),
+            (Some(request), Ok(until)) => {
+                let id = self.cx.upcall(Owner::Finalize { to, until }, caller, request);
+                self.cx.timers.set(until, Timer::Finalize(id));
+            }
+            (Some(request), Err(wrong)) => {
+                self.cx.upcall(Owner::Notice, caller, request);
+                self.on_finalize_done(to, Err(wrong));
+            }
         }
+    }
+
+    /// The host has been told, and may still be busy with it.
+    pub(crate) fn on_finalize_timeout(&mut self, upcall: UpcallId) {
+        let Some(told) = self.cx.upcalls.get_mut(&upcall) else { return };
+        let Owner::Finalize { to, .. } = std::mem::replace(&mut told.owner, Owner::Notice) else { return };
+        let message = "the host did not answer within the time limit; the process has finalized";
+        self.on_finalize_done(to, Err(Failure::new(Status::ERR_TIMEOUT, message)));
     }
 
     pub(crate) fn on_finalize_done(&mut self, to: ReplyTo, result: Result<(), Failure>) {

@@ -282,6 +282,7 @@ impl Engine {
                 }
                 Timer::Bootstrap(upcall) => self.bootstraps.on_timeout(upcall, &mut self.cx),
                 Timer::Upcall(upcall) => self.forwards.on_timeout(upcall, &mut self.cx),
+                Timer::Finalize(upcall) => self.on_finalize_timeout(upcall),
                 Timer::Output(number) => self.iof.on_timeout(number, &mut self.cx),
                 Timer::Monitor(number) => {
                     let raised = self.monitors.on_due(now, number, &mut self.cx);
@@ -368,7 +369,9 @@ impl Engine {
                 self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
             }
             Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
-                self.cleanups.on_request(&asked, control, &mut self.cx);
+                if let Some(control) = self.cleanups.on_request(&asked, control, &mut self.cx) {
+                    self.forwards.on_request(asked, Request::JobControl(control), &mut self.cx);
+                }
             }
             Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
             Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
@@ -381,7 +384,7 @@ impl Engine {
                     self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
                 }
             }
-            Request::Finalize(_) => self.on_finalize(asked),
+            Request::Finalize(directives) => self.on_finalize(asked, directives),
             other => self.forwards.on_request(asked, other, &mut self.cx),
         }
     }
@@ -393,7 +396,10 @@ impl Engine {
         match owner {
             Owner::Connect(conn) => connections::on_client_admitted(conn, result.map(|_| ()), &mut self.cx),
             Owner::Tool(conn) => connections::on_tool_admitted(conn, result, &mut self.cx),
-            Owner::Finalize(to) => self.on_finalize_done(to, result.map(|_| ())),
+            Owner::Finalize { to, until } => {
+                self.cx.timers.clear(until, Timer::Finalize(upcall));
+                self.on_finalize_done(to, result.map(|_| ()));
+            }
             Owner::Notice => {}
             Owner::Answer(to) => self.cx.reply(to, result.map(|_| Reply::Done)),
             Owner::Query(_) => {

@@ -14,6 +14,8 @@ pub(super) enum Timer {
     /// An invitation to a group, or a process that has accepted one and waits.
     Invitation(u64),
     Upcall(UpcallId),
+    /// A process that finalizes and waits for the host.
+    Finalize(UpcallId),
     /// A process that waits for the leaders of a group.
     Bootstrap(UpcallId),
     /// Output that is collected for a subscription.

@@ -238,7 +238,8 @@ impl ServerHandle {
     /// `ERR_BAD_PARAM` if the description contradicts itself; nothing is registered then.
     ///
     /// # Cancel safety
-    /// Once started, the call is carried out; dropping the future only discards the reply.
+    /// Once the call is in the server's queue it is carried out, and dropping the future only discards the reply. A future that is
+    /// dropped before, because the queue is full, makes no call.
     #[doc(alias = "PMIx_server_register_nspace")]
     pub async fn register_nspace(&self, spec: JobSpec) -> Result<(), Failure> {
         let nspace = spec.nspace().clone();
@@ -513,7 +514,7 @@ impl ServerHandle {
     /// `ERR_NOT_FOUND` if it is not registered.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the call is made in any case.
+    /// As for [`ServerHandle::register_nspace`].
     pub async fn client_started(&self, proc: &ProcId, pid: i32) -> Result<(), Failure> {
         self.call(HostCall::ClientStarted { proc: proc.clone(), pid }).await
     }

@@ -160,13 +160,8 @@ impl fmt::Debug for InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        let (inbox, lost) = (self.inbox.clone(), self.lost());
-        // a process that ends closes its connection; without a runtime there is no server left
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                inbox.send(DriverEvent::Input(lost)).await;
-            });
-        }
+        // a process that ends closes its connection
+        self.inbox.send_soon(DriverEvent::Input(self.lost()));
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) trait Peer: Send {
     fn refuse(&mut self, failure: &Failure);
     /// Answers a request.
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>);
-    /// Sends an unsolicited message. May leave it out if the peer does not keep up, and must then tell the peer so.
+    /// Sends an unsolicited message. May leave it out if the peer does not keep up, and then tells the peer so where its wire
+    /// has a message for that.
     fn push(&mut self, push: Push);
 }
 

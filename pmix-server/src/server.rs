@@ -68,7 +68,7 @@ pub struct ServerBuilder {
     rendezvous_file: Option<PathBuf>,
     /// As a system-level server, in this directory unless in the usual one.
     system: Option<Option<PathBuf>>,
-    /// Whether it is one of the session, too, if it is a system-level server.
+    /// Whether it is also a session-level server, if it is a system-level one.
     session: Option<bool>,
     other_users: bool,
     native: NativeWire,

@@ -8,13 +8,13 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pmix_native::conn::file_names;
 use pmix_proto::places::system_root;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use crate::session_dir::{SessionDirError, is_too_long};
 
@@ -176,16 +176,25 @@ fn living(path: &Path, found: &fs::Metadata) -> Option<String> {
 fn is_served(socket: &Path) -> bool {
     match connect(socket) {
         Ok(_) => true,
-        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        // the second if its server hangs, and others wait to be let in
+        Err(error) => matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::WouldBlock),
     }
 }
 
-fn connect(socket: &Path) -> io::Result<UnixStream> {
+/// Connects, but does not wait for room.
+fn connect(socket: &Path) -> io::Result<()> {
+    let ours = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let to = |path: &Path| Ok(rustix::net::connect(&ours, &SocketAddrUnix::new(path)?)?);
     let Some((dir, name)) = socket.parent().zip(socket.file_name()).filter(|_| is_too_long(socket)) else {
-        return UnixStream::connect(socket);
+        return to(socket);
     };
     let dir = File::open(dir)?;
-    UnixStream::connect(Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name))
+    to(&Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name))
 }
 
 /// Whether somebody accepts connections at an address of TCP.
@@ -208,6 +217,21 @@ mod tests {
     /// As its server describes it.
     fn record(socket: &Path) -> String {
         format!("srv.0;unix:{}\n0.1.0\n77\n0:0\n", socket.display())
+    }
+
+    #[test]
+    fn tol_02_a_second_system_server_is_refused_at_once_while_the_first_hangs() {
+        let root = tempfile::tempdir().unwrap();
+        let socket = root.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // room for as few as there can be
+        rustix::net::listen(&listener, 0).unwrap();
+        let waiting =
+            std::iter::repeat_with(|| connect(&socket)).position(|connected| connected.is_err()).unwrap();
+        assert!(waiting > 0);
+        let _first = create(root.path(), &record(&socket)).unwrap();
+        let error = create(root.path(), "another").unwrap_err();
+        assert!(error.to_string().contains("pid 77 is the system-level server"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A process that is traced itself names its span, and that of the server is below it. Where it names none, as on the wires of
 //! others, the server's span takes the place of the process's own. The server counts the fences of each process as the
-//! process does, so it knows in which trace the span must be; what is in another one counts as none.
+//! process does, so it knows in which trace the span must be; a span of another trace is ignored.
 
 use std::collections::HashMap;
 

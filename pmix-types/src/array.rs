@@ -61,7 +61,7 @@ macro_rules! define_array {
             /// Appends a value of the element type.
             ///
             /// # Errors
-            /// Returns the value if its type is not the element type.
+            /// Returns the value if its type is not the element type, or if it is a NULL string.
             pub fn push(&mut self, value: Value) -> Result<(), Value> {
                 match (self, value) {
                     $((Self::$variant(elements), Value::$variant(element)) => {

@@ -12,7 +12,7 @@ use crate::{App, Envar, Info, Status, keys};
 /// The application's own variables are added first, then the directives `SET_ENVAR`, `ADD_ENVAR`, `UNSET_ENVAR`,
 /// `PREPEND_ENVAR`, `APPEND_ENVAR` and `FIRST_ENVAR` of its `info` are applied in order. A value that is prepended or
 /// appended to an empty or missing variable becomes the whole value, without a separator. `FIRST_ENVAR` removes the
-/// value from its other positions.
+/// parts of the value from its other positions.
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` for a variable that is not of the form `NAME=value`, and for a directive without name or with a value
@@ -92,8 +92,9 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
         Some(others) if info.is(&keys::PREPEND_ENVAR) => joined([value, others], separator),
         Some(others) if info.is(&keys::APPEND_ENVAR) => joined([others, value], separator),
         Some(others) if info.is(&keys::FIRST_ENVAR) => {
-            let parts = others.split(|byte| Some(*byte) == separator).filter(|part| *part != value);
-            joined(std::iter::once(value).chain(parts), separator)
+            let split = |list| <[u8]>::split(list, |byte| Some(*byte) == separator);
+            let rest = split(others).filter(|part| split(value).all(|first| first != *part));
+            joined(std::iter::once(value).chain(rest), separator)
         }
         _ => value.to_vec(),
     };
@@ -157,8 +158,12 @@ mod tests {
             (&FIRST_ENVAR, Some("a:x:b"), "x:a:b"),
             (&FIRST_ENVAR, Some("x:a"), "x:a"),
             (&FIRST_ENVAR, Some("x"), "x"),
+            (&FIRST_ENVAR, Some("x:x"), "x"),
         ] {
             assert_eq!(changed(held, &[(key, "x", ':')]).as_deref(), Some(now), "{key:?} {held:?}");
+        }
+        for (held, now) in [("x:a:b", "b:a:x"), ("a", "b:a"), ("b:a", "b:a")] {
+            assert_eq!(changed(Some(held), &[(&FIRST_ENVAR, "b:a", ':')]).as_deref(), Some(now), "{held}");
         }
         assert_eq!(changed(Some("a"), &[(&PREPEND_ENVAR, "x", '\0')]).as_deref(), Some("xa"));
         assert_eq!(changed(Some("a;b"), &[(&APPEND_ENVAR, "x", ';')]).as_deref(), Some("a;b;x"));

@@ -25,7 +25,7 @@ use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     codes: Vec<Status>,
-    affected: Vec<ProcId>,
+    affected: Option<Vec<ProcId>>,
     source: Option<Source>,
 }
 
@@ -42,7 +42,8 @@ enum Source {
 impl EventFilter {
     /// The filter of a registration: codes (empty for all, a default handler), and the directives
     /// `EVENT_AFFECTED_PROC`, `EVENT_AFFECTED_PROCS`, `RANGE` and `EVENT_CUSTOM_RANGE`, which are marked as
-    /// carried out.
+    /// carried out. An empty list of processes selects no events. `EVENT_CUSTOM_RANGE` alone means the range `CUSTOM`; beside another
+    /// range it is not carried out.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a directive of the wrong type, for one that is given twice with different values, and for
@@ -50,17 +51,28 @@ impl EventFilter {
     pub fn new(codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
         let one = directives.take(&keys::EVENT_AFFECTED_PROC)?;
         let several = take_procs(directives, &keys::EVENT_AFFECTED_PROCS)?;
-        let affected = one.into_iter().chain(several.unwrap_or_default()).collect();
-        let custom = take_procs(directives, &keys::EVENT_CUSTOM_RANGE)?;
-        let source = match directives.take(&keys::RANGE)? {
+        let affected = match (one, several) {
+            (None, None) => None,
+            (one, several) => Some(one.into_iter().chain(several.unwrap_or_default()).collect()),
+        };
+        let custom = || directives.contains(&keys::EVENT_CUSTOM_RANGE).then_some(DataRange::CUSTOM);
+        let range = directives.get(&keys::RANGE)?.or_else(custom);
+        directives.take(&keys::RANGE)?;
+        let source = match range {
             None | Some(DataRange::UNDEF | DataRange::SESSION | DataRange::GLOBAL) => None,
             Some(DataRange::RM) => Some(Source::Host),
             Some(DataRange::LOCAL) => Some(Source::Node),
             Some(DataRange::NAMESPACE) => Some(Source::Nspace),
             Some(DataRange::PROC_LOCAL) => Some(Source::Process),
-            Some(DataRange::CUSTOM) => Some(Source::These(custom.ok_or_else(|| {
-                Failure::new(Status::ERR_BAD_PARAM, "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE")
-            })?)),
+            Some(DataRange::CUSTOM) => {
+                let procs = take_procs(directives, &keys::EVENT_CUSTOM_RANGE)?;
+                Some(Source::These(procs.ok_or_else(|| {
+                    Failure::new(
+                        Status::ERR_BAD_PARAM,
+                        "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE",
+                    )
+                })?))
+            }
             Some(other) => {
                 let message = format!("events cannot be filtered by range {other}");
                 return Err(Failure::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
@@ -93,9 +105,9 @@ impl EventFilter {
     }
 
     fn wants_affected(&self, event: &Event) -> bool {
-        self.affected.is_empty()
-            || (event.affected_procs().iter())
-                .any(|proc| self.affected.iter().any(|wanted| wanted.matches(proc)))
+        self.affected.as_ref().is_none_or(|affected| {
+            event.affected_procs().iter().any(|proc| affected.iter().any(|wanted| wanted.matches(proc)))
+        })
     }
 
     fn wants_source(&self, event: &Event, receiver: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> bool {
@@ -203,6 +215,12 @@ mod tests {
         assert!(custom(vec![proc("b", 0), proc("a", 1)]).accepts(&event(), &same, |_| true));
         assert!(custom(vec![ProcId::wildcard(same.nspace.clone())]).accepts(&event(), &same, |_| true));
         assert!(!custom(vec![proc("a", 2)]).accepts(&event(), &same, |_| true));
+        let alone = |rank| {
+            let procs = DataArray::Proc(vec![proc("a", rank)]);
+            filter(Directives::new().with(&keys::EVENT_CUSTOM_RANGE, procs))
+        };
+        assert!(alone(1).accepts(&event(), &same, |_| true));
+        assert!(!alone(2).accepts(&event(), &same, |_| true));
     }
 
     #[test]
@@ -217,6 +235,11 @@ mod tests {
             assert_eq!(heard, ranks);
             assert!(!filter.accepts(&event(), &proc("b", 0), |_| true));
         }
+        let none = filter(Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(vec![])));
+        assert!(
+            !none.accepts(&event(), &proc("b", 0), |_| true)
+                && !none.accepts(&about(2), &proc("b", 0), |_| true)
+        );
     }
 
     #[test]
@@ -224,6 +247,14 @@ mod tests {
         let mut directives = Directives::new().require(&keys::EVENT_AFFECTED_PROC, proc("a", 2));
         EventFilter::new(vec![], &mut directives).unwrap();
         assert!(directives.deny_unprocessed().is_ok());
+        // no range but CUSTOM has processes
+        let procs = || DataArray::Proc(vec![proc("a", 2)]);
+        for (range, is_carried_out) in [(DataRange::CUSTOM, true), (DataRange::LOCAL, false)] {
+            let custom = Directives::new().with(&keys::RANGE, range);
+            let mut custom = custom.require(&keys::EVENT_CUSTOM_RANGE, procs());
+            EventFilter::new(vec![], &mut custom).unwrap();
+            assert_eq!(custom.deny_unprocessed().is_ok(), is_carried_out, "{range}");
+        }
         let wrong = [
             Directives::new().with(&keys::RANGE, DataRange::CUSTOM),
             Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Uint8(vec![1])),

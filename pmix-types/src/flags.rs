@@ -38,7 +38,7 @@ bitflags! {
     #[doc(alias = "pmix_iof_channel_t")]
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct IofChannels: u16 {
-        /// All channels, those without name included.
+        /// The low eight bits: all channels of the Standard, and room for four more.
         #[doc(alias = "PMIX_FWD_ALL_CHANNELS")]
         const ALL = 0xff;
         /// Standard input.

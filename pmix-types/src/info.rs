@@ -59,7 +59,7 @@ impl Info {
         *self.key == *key.key().name()
     }
 
-    /// Reads the value by the type of its key.
+    /// Reads the value as this type.
     ///
     /// # Errors
     /// [`ValueError`] if the value cannot be read as this type.
@@ -184,8 +184,9 @@ impl Directives {
     /// instances with different values.
     pub fn get<T: ValueType>(&self, key: impl TypedKey<T>) -> Result<Option<T>, DirectiveError> {
         let key = key.key();
-        let Some(first) = self.get_value(key.name()) else { return Ok(None) };
-        if self.0.iter().any(|info| info.is(key) && info.value != *first) {
+        let mut given = self.0.iter().filter(|info| info.is(key)).map(|info| &info.value);
+        let Some(first) = given.next() else { return Ok(None) };
+        if !given.all(|other| means_the_same(first, other)) {
             return Err(DirectiveError::Contradiction { key: key.key_name() });
         }
         first.get().map(Some).map_err(|source| DirectiveError::Value { key: key.key_name(), source })
@@ -324,6 +325,11 @@ impl IntoIterator for Directives {
 
 crate::message_first!(DirectiveError);
 
+/// A key without value is a true one (GEN-06).
+fn means_the_same(one: &Value, other: &Value) -> bool {
+    one == other || matches!((one.is_true(), other.is_true()), (Ok(one), Ok(other)) if one == other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,6 +359,8 @@ mod tests {
         assert_eq!(directives.flag(&keys::IMMEDIATE), Ok(false));
         directives.push(Info::dynamic(keys::IMMEDIATE.key_name(), Value::Undef));
         assert_eq!(directives.flag(&keys::IMMEDIATE), Ok(true));
+        assert_eq!(directives.clone().with(&keys::IMMEDIATE, true).flag(&keys::IMMEDIATE), Ok(true));
+        assert!(directives.with(&keys::IMMEDIATE, false).flag(&keys::IMMEDIATE).is_err());
     }
 
     #[test]
@@ -361,6 +369,10 @@ mod tests {
         assert_eq!(same.get(&keys::TIMEOUT), Ok(Some(3)));
         let twice = Directives::new().with(&keys::TIMEOUT, 3).with(&keys::TIMEOUT, 4);
         assert_eq!(twice.get(&keys::TIMEOUT).unwrap_err().status(), Status::ERR_BAD_PARAM);
+        // which equals nothing, not even itself
+        let nan = Directives::from_iter([Info::dynamic("my.own.key".parse().unwrap(), f64::NAN)]);
+        let own = crate::Key::<f64>::new("my.own.key", crate::DataType::DOUBLE);
+        assert!(nan.get(&own).unwrap().unwrap().is_nan());
         let mut wrong = Directives::new();
         wrong.push(Info::dynamic(keys::TIMEOUT.key_name(), "soon"));
         assert_eq!(wrong.get(&keys::TIMEOUT).unwrap_err().status(), Status::ERR_BAD_PARAM);

@@ -40,7 +40,7 @@ pub fn escaped_json(json: &str) -> String {
         text.push_str(clean);
         match control {
             Some('\n') => text.push('\n'),
-            // to write to a text cannot fail
+            // writing to a String cannot fail
             Some(control) => drop(write!(text, "\\u{:04x}", u32::from(control))),
             None => {}
         }

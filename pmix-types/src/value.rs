@@ -310,7 +310,12 @@ impl fmt::Display for Value {
             Self::Nspace(nspace) => nspace.fmt(f),
             Self::Float(n) => n.fmt(f),
             Self::Double(n) => n.fmt(f),
-            Self::Timeval(t) => write!(f, "{}.{:06}", t.sec, t.usec),
+            Self::Timeval(Timeval { sec, usec }) => {
+                let usec = i128::from(*sec) * 1_000_000 + i128::from(*usec);
+                let sign = if usec < 0 { "-" } else { "" };
+                let usec = usec.unsigned_abs();
+                write!(f, "{sign}{}.{:06}", usec / 1_000_000, usec % 1_000_000)
+            }
             Self::Status(status) => status.fmt(f),
             Self::Proc(proc) => proc.fmt(f),
             Self::Rank(rank) => rank.fmt(f),

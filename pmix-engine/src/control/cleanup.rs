@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use pmix_types::message::{Failure, JobControl, Reply};
-use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{Directives, Info, Key, Nspace, ProcId, Rank, Status, keys};
 
 use crate::command::{Cleanup, DirCleanup};
 use crate::context::Context;
@@ -23,6 +23,12 @@ pub(crate) struct Cleanups(BTreeMap<ProcId, Cleanup>);
 /// Whether job control is about files, which is the server's own business.
 pub(crate) fn is_cleanup(directives: &Directives) -> bool {
     directives.contains(&keys::REGISTER_CLEANUP) || directives.contains(&keys::REGISTER_CLEANUP_DIR)
+}
+
+/// Whether job control is about processes too, which is the host's business. All its keys begin alike.
+fn has_operation(directives: &Directives) -> bool {
+    let is_operation = |info: &Info| info.key.starts_with("pmix.jctrl.") && !info.is(&keys::JOB_CTRL_ID);
+    directives.iter().any(is_operation)
 }
 
 impl Cleanup {
@@ -92,14 +98,29 @@ fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<P
 }
 
 impl Cleanups {
-    pub(crate) fn on_request(&mut self, asked: &Asked, control: JobControl, cx: &mut Context) {
-        let result = self.register(asked, control, cx);
-        cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new())));
+    /// Registers what is to be removed. Returns the request if it asks for more than that, which the host carries out.
+    pub(crate) fn on_request(
+        &mut self,
+        asked: &Asked,
+        mut control: JobControl,
+        cx: &mut Context,
+    ) -> Option<JobControl> {
+        let goes_up = has_operation(&control.directives);
+        match self.register(asked, &mut control, goes_up, cx) {
+            Ok(()) if goes_up => return Some(control),
+            result => cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new()))),
+        }
+        None
     }
 
-    fn register(&mut self, asked: &Asked, control: JobControl, cx: &Context) -> Result<(), Failure> {
-        let JobControl { targets, mut directives, .. } = control;
-        let mut targets = BTreeSet::from_iter(targets);
+    fn register(
+        &mut self,
+        asked: &Asked,
+        control: &mut JobControl,
+        goes_up: bool,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        let mut targets = BTreeSet::from_iter(control.targets.iter().cloned());
         let caller = &asked.by;
         if cx.config.uid != 0 && caller.uid != cx.config.uid {
             let message =
@@ -110,8 +131,10 @@ impl Cleanups {
             let message = format!("the group of {} is unknown, so no files are removed for it", caller.proc);
             Failure::new(Status::ERR_NOT_SUPPORTED, message)
         })?;
-        let wanted = Cleanup::new(&mut directives, caller.uid, gid)?;
-        directives.deny_unprocessed()?;
+        let wanted = Cleanup::new(&mut control.directives, caller.uid, gid)?;
+        if !goes_up {
+            control.directives.deny_unprocessed()?;
+        }
         if targets.is_empty() {
             targets.insert(ProcId::wildcard(caller.proc.nspace.clone()));
         }

@@ -5,7 +5,8 @@ use pmix_types::message::{Identity, JobControl, Reply, Request};
 use pmix_types::{Directives, ProcId, Status, keys};
 
 use super::super::ids::ReplyTo;
-use super::super::{Cleanup, Command, Config, DirCleanup, HostCall};
+use super::super::upcall::{Upcall, UpcallRequest};
+use super::super::{Answer, Cleanup, Command, Config, DirCleanup, HostCall};
 use super::harness::*;
 
 fn register(targets: impl IntoIterator<Item = ProcId>, directives: Directives) -> Request {
@@ -126,6 +127,34 @@ fn jct_03_nothing_is_registered_for_processes_of_another_user() {
         let to = t.ask(&peers[0], register([target], files("/tmp/a")));
         t.fails(to, Status::ERR_NO_PERMISSIONS);
     }
+    t.finish();
+}
+
+#[test]
+fn jct_03_gen_05_what_else_the_request_asks_for_goes_up_to_the_host() {
+    let mut t = Harness::new([Upcall::JobControl]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let to = t.ask(&peer, register([], files("/tmp/a").require(&keys::JOB_CTRL_SIGNAL, 10)));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::JobControl(control) = request else { panic!("{request:?}") };
+    assert_eq!(control.directives.get(&keys::JOB_CTRL_SIGNAL), Ok(Some(10)));
+    t.answer(id, Ok(Answer::Info(vec![])));
+    registered(&mut t, to);
+    // what is refused here does not go up, and an id asks for nothing
+    let to = t.ask(&peer, register([], files("relative").with(&keys::JOB_CTRL_SIGNAL, 10)));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    let to = t.ask(&peer, register([], files("/tmp/b").with(&keys::JOB_CTRL_ID, "mine")));
+    registered(&mut t, to);
+    t.lose(&peer);
+    t.expect([Command::Cleanup(wanted(&["/tmp/a", "/tmp/b"]))]);
+    t.finish();
+    // without such a host, what is to be removed is registered all the same
+    let (mut t, peers) = Harness::local(1);
+    let to = t.ask(&peers[0], register([], files("/tmp/a").with(&keys::JOB_CTRL_KILL, true)));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    t.lose(&peers[0]);
+    t.expect([Command::Cleanup(wanted(&["/tmp/a"]))]);
     t.finish();
 }
 

@@ -196,6 +196,48 @@ fn ini_07_what_the_host_says_of_a_finalize_reaches_the_client() {
 }
 
 #[test]
+fn gen_05_gen_12_ini_07_directives_of_finalize_are_carried_out_or_refused() {
+    let mut t = Harness::new([Upcall::ClientFinalized, Upcall::ClientLost]);
+    t.job("job", "0-4");
+    let within = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
+    let peers = [0, 1, 2, 3, 4].map(|rank| t.connect(&proc("job", rank)));
+    // no answer in time, and one that comes later
+    let to = t.ask(&peers[0], Request::Finalize(within(2)));
+    let (id, ..) = t.upcall();
+    t.advance(2);
+    t.fails(to, Status::ERR_TIMEOUT);
+    t.answer(id, Ok(Answer::Done));
+    t.quiet();
+    // one in time
+    let to = t.ask(&peers[1], Request::Finalize(within(2)));
+    let (id, ..) = t.upcall();
+    t.answer(id, Ok(Answer::Done));
+    t.done(to);
+    // it does not wait for an answer
+    t.ask(&peers[2], Request::Finalize(within(2)));
+    let (id, ..) = t.upcall();
+    t.lose(&peers[2]);
+    t.cancelled(id);
+    // the host hears of it although a directive is wrong
+    let unknown = Directives::new().require(&keys::COLLECT_DATA, true);
+    for (peer, directives, status) in
+        [(&peers[3], unknown, Status::ERR_NOT_SUPPORTED), (&peers[4], within(-1), Status::ERR_BAD_PARAM)]
+    {
+        let to = t.ask(peer, Request::Finalize(directives));
+        let (id, _, request) = t.upcall();
+        assert_eq!(request, UpcallRequest::ClientFinalized(ClientFinalized::new(peer.proc.clone())));
+        t.fails(to, status);
+        t.answer(id, Ok(Answer::Done));
+        let late = t.ask(peer, fence_all());
+        t.fails(late, Status::ERR_INIT);
+    }
+    for peer in [0, 1, 3, 4] {
+        t.lose(&peers[peer]);
+    }
+    t.finish();
+}
+
+#[test]
 fn cli_06_a_tool_that_finalizes_is_no_client() {
     let mut t =
         Harness::new([Upcall::ToolConnected, Upcall::ClientFinalized, Upcall::ClientLost, Upcall::ToolLost]);

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use pmix_proto::EncodedBody;
 use pmix_proto::stream::LocalHandle;
 use pmix_proto::v1::ServerMessage;
+use pmix_types::message::Push;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -71,6 +72,8 @@ pub(super) struct Connection {
     /// Of the framed wire: its socket, and whether a task is writing to it.
     socket: OnceLock<LocalHandle>,
     is_writing: AtomicBool,
+    /// Events that were left out and not yet reported to its process.
+    missed: AtomicU64,
     /// The call `Session.Connect` has ended, on either side.
     pub(super) over: CancellationToken,
 }
@@ -112,6 +115,7 @@ impl Connection {
             line: OnceLock::new(),
             socket: OnceLock::new(),
             is_writing: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
             over: CancellationToken::new(),
         }
     }
@@ -170,6 +174,17 @@ impl Connection {
             frame.advance(socket.try_write(&frame));
         }
         frame
+    }
+
+    /// Records that an event is left out.
+    pub(super) fn misses_one(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What its process has missed, once.
+    pub(super) fn missed(&self) -> Option<Push> {
+        let missed = self.missed.swap(0, Ordering::Relaxed);
+        (missed > 0).then_some(Push::Lagged { missed })
     }
 
     /// Records that its process has read a piece.

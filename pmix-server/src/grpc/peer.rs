@@ -171,7 +171,6 @@ pub(super) struct GrpcPeer {
     line: Arc<GrpcLine>,
     version: u32,
     takes_files: bool,
-    missed: u64,
     /// Bytes of output that were left out and not yet reported to the process, by registration.
     lost: BTreeMap<u64, u64>,
     admission: Option<oneshot::Sender<()>>,
@@ -195,7 +194,6 @@ impl GrpcPeer {
             line,
             version,
             takes_files,
-            missed: 0,
             lost: BTreeMap::new(),
             admission: Some(admission),
             files: VecDeque::new(),
@@ -300,12 +298,11 @@ impl Peer for GrpcPeer {
             push => push,
         };
         if !self.line.takes_pushes() {
-            self.missed += 1;
+            self.connection.misses_one();
             return;
         }
-        if self.missed > 0 {
-            let missed = std::mem::take(&mut self.missed);
-            self.send(0, &EncodedBody::push(&Push::Lagged { missed }));
+        if let Some(missed) = self.connection.missed() {
+            self.send(0, &EncodedBody::push(&missed));
         }
         self.send(0, &EncodedBody::push(&push));
     }

@@ -114,18 +114,34 @@ impl Source {
 type Messages = Pin<Box<dyn Stream<Item = Outbound> + Send>>;
 
 /// The outgoing stream's end of a line.
-struct Reading(Arc<GrpcLine>);
+struct Reading {
+    line: Arc<GrpcLine>,
+    connection: Arc<Connection>,
+}
+
+impl Reading {
+    /// A message that waits. After the last one the process hears of events that it has missed, since none may follow.
+    fn try_next(&self) -> Option<(Outbound, usize)> {
+        self.line.try_next().or_else(|| {
+            let missed = EncodedBody::push(&self.connection.missed()?);
+            missed.messages(0).next().map(|message| (Outbound::Message(message), 0))
+        })
+    }
+}
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.line.abandon();
     }
 }
 
 fn messages(reading: Reading) -> Messages {
     Box::pin(stream::unfold(reading, async |reading| {
-        let (message, bytes) = reading.0.next().await?;
-        reading.0.sent(bytes);
+        let (message, bytes) = match reading.try_next() {
+            Some(next) => next,
+            None => reading.line.next().await?,
+        };
+        reading.line.sent(bytes);
         Some((message, reading))
     }))
 }
@@ -153,7 +169,11 @@ impl Incoming {
         let takes_files = matches!(self.source, Source::Framed(_));
         let (peer, admitted) =
             GrpcPeer::new(self.shared.clone(), self.connection.clone(), line.clone(), version, takes_files);
-        if outgoing.send(messages(Reading(line.clone()))).await.is_err() {
+        if outgoing
+            .send(messages(Reading { line: line.clone(), connection: self.connection.clone() }))
+            .await
+            .is_err()
+        {
             return;
         }
         drop(outgoing);
@@ -299,4 +319,32 @@ impl Incoming {
 
 fn twice(id: u64) -> String {
     format!("it has two pending requests with number {id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_proto::ServerBody;
+    use pmix_types::message::Push;
+
+    use super::*;
+    use crate::door::Door;
+
+    #[test]
+    fn a_process_that_has_read_all_messages_hears_at_once_of_events_that_it_has_missed() {
+        let guest = Door::new(false).enter(0).unwrap();
+        let connection = Arc::new(Connection::new(PeerCred { uid: 0, gid: Some(0), pid: None }, guest));
+        let line = GrpcLine::new(HELLO_WITHIN);
+        let reading = Reading { line: line.clone(), connection: connection.clone() };
+        assert!(reading.try_next().is_none());
+        line.send(Outbound::Message(ServerMessage::default()), 1);
+        connection.misses_one();
+        connection.misses_one();
+        assert!(
+            matches!(reading.try_next(), Some((Outbound::Message(message), _)) if message.content.is_none())
+        );
+        let Some((Outbound::Message(lagged), 0)) = reading.try_next() else { panic!("not told") };
+        let told = Assembler::new(Limits::default()).accept_server(lagged).unwrap();
+        assert!(matches!(told, Some((0, ServerBody::Push(Push::Lagged { missed: 2 })))), "{told:?}");
+        assert!(reading.try_next().is_none());
+    }
 }

@@ -130,7 +130,7 @@ pub trait HostModule: Send + Sync + 'static {
     ///
     /// Pass `REQUIRED_KEY` and `IMMEDIATE` to it: a fence that fetches what an earlier one has not brought requests with
     /// `IMMEDIATE` what a process has put by now. Without it, the fence waits until the process commits something. Fail with
-    /// `ERR_NOT_FOUND` only if no server has the process: the fence then takes it that nothing is left of its data.
+    /// `ERR_NOT_FOUND` only if no server has the process: the fence then assumes that none of its data is left.
     #[doc(alias = "pmix_server_dmodex_req_fn_t")]
     async fn direct_modex(&self, cx: &UpcallContext, req: DirectModexRequest) -> HostResult<Bytes> {
         not_served(Upcall::DirectModex)
@@ -234,8 +234,8 @@ pub trait HostModule: Send + Sync + 'static {
     /// Lets a tool in and assigns its identity, or refuses it (TOL-15). The uid of the caller in the context is as reported by
     /// the kernel; so is the gid, if there is one.
     ///
-    /// A tool linked with the C library that attaches to the server again is a further request, which asks for the identity
-    /// that the tool has. The server refuses it to every other process, whatever the host answers (TOL-09, TOL-12).
+    /// When a tool linked with the C library attaches to the server again, this is called again, with the identity that the tool has
+    /// as the requested one. The server refuses that to every other process, whatever the host answers (TOL-09, TOL-12).
     #[doc(alias = "pmix_server_tool_connection2_fn_t")]
     #[doc(alias = "pmix_server_tool_connection_fn_t")]
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {

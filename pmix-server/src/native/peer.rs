@@ -204,13 +204,17 @@ impl NativePeer {
     /// The native wire has no message about output that was left out, so that is logged.
     fn push_output(&self, registration: u64, output: Output) {
         let Some(own) = self.ledger.lock().pulls.get(&registration).copied() else { return };
-        let lost = output.data.len();
-        let mut delivery = IofDelivery::new(output.source, output.channels, output.data);
-        (delivery.id, delivery.info) = (own, output.info);
-        if lost == 0 || self.ledger.line.takes_pushes() {
+        let bytes = output.data.len();
+        let is_lost = bytes > 0 && !self.ledger.line.takes_pushes();
+        if is_lost {
+            warn_with!(self.leave(), proc = %self.proc, bytes, "dropped output: the process is not reading");
+        }
+        // the end of the output is always sent
+        if !is_lost || !output.info.is_empty() {
+            let data = if is_lost { Bytes::new() } else { output.data };
+            let mut delivery = IofDelivery::new(output.source, output.channels, data);
+            (delivery.id, delivery.info) = (own, output.info);
             self.send_push(&NativePush::Iof(delivery), "output");
-        } else {
-            warn_with!(self.leave(), proc = %self.proc, bytes = lost, "dropped output: the process is not reading");
         }
     }
 }
@@ -304,7 +308,7 @@ mod tests {
 
     use pmix_native::msg::{Command, Request as Ask};
     use pmix_native::{Dialect, Encoding, Version};
-    use pmix_types::{Event, Info, Nspace, Rank, Value};
+    use pmix_types::{Event, Info, IofChannels, Nspace, Rank, Value, keys};
 
     use super::*;
     use crate::door::Door;
@@ -393,6 +397,26 @@ mod tests {
         let (frames, bytes) = read(&line);
         assert!((501 + 5..501 + 10).contains(&frames), "{frames}");
         assert!((200 * LARGE..300 * LARGE).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn a_c_process_that_does_not_read_hears_of_the_end_of_output_all_the_same() {
+        let (mut peer, line) = peer();
+        peer.ledger.lock().pulls.insert(7, 8);
+        let mut push = |bytes: usize, info: Vec<Info>| {
+            let mut output = Output::new(proc(1), IofChannels::STDOUT, vec![0; bytes].into());
+            output.info = info.into();
+            peer.push(Push::Output { registration: 7, output });
+        };
+        const PIECE: usize = 1 << 20;
+        for _ in 0..20 {
+            push(PIECE, vec![]);
+        }
+        let (kept, _) = read(&line);
+        assert!((5..20).contains(&kept), "{kept}");
+        push(PIECE, vec![Info::new(&keys::IOF_COMPLETE, true)]);
+        let (ends, bytes) = read(&line);
+        assert!(ends == 1 && bytes < PIECE, "{ends} {bytes}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ directed_requests! {
 pub struct Output {
     /// The process that wrote it; rank `WILDCARD` for a notice about the whole namespace.
     pub source: ProcId,
-    /// The channel it was written to.
+    /// The channel it was written to; several in a notice about a whole namespace.
     pub channels: IofChannels,
     /// A piece of the output, which may split lines and characters (IOF-09); may be empty.
     pub data: Bytes,

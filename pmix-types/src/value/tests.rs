@@ -45,6 +45,19 @@ fn val_03_numbers_convert_unless_something_is_lost() {
 }
 
 #[test]
+fn times_are_shown_as_one_number() {
+    for (sec, usec, shown) in [
+        (12, 345, "12.000345"),
+        (-1, -500_000, "-1.500000"),
+        (-1, 500_000, "-0.500000"),
+        (0, 1_500_000, "1.500000"),
+        (i64::MIN, -1, "-9223372036854775808.000001"),
+    ] {
+        assert_eq!(Value::Timeval(Timeval { sec, usec }).to_string(), shown);
+    }
+}
+
+#[test]
 fn val_03_numbers_are_given_the_type_of_their_key() {
     assert_eq!(Info::new(&keys::FABRIC_INDEX, 3u8).value, Value::Size(3));
     assert_eq!(3i8.into_value(DataType::PID), Value::Pid(Pid(3)));

@@ -309,6 +309,16 @@ async fn nobody_else_becomes_the_server() {
 }
 
 #[tokio::test]
+async fn a_process_of_this_program_that_is_dropped_in_any_thread_is_dead() {
+    let node = TestNode::start(2).await;
+    let [stays, dropped] = [0, 1].map(|rank| node.handle().connect_in_process(node.proc(rank)));
+    let (stays, dropped) = (within(stays).await.unwrap(), within(dropped).await.unwrap());
+    std::thread::spawn(move || drop(dropped)).join().unwrap();
+    let failure = within(stays.request(Request::Fence(Fence::new(None)))).await.unwrap_err();
+    assert_eq!(failure.status, Status::ERR_PROC_TERM_WO_SYNC, "{failure}");
+}
+
+#[tokio::test]
 async fn requests_of_a_process_in_this_program_fail_once_it_is_lost_or_its_job_has_ended() {
     let node = TestNode::start(2).await;
     let [lost, ended] = [0, 1].map(|rank| node.handle().connect_in_process(node.proc(rank)));
