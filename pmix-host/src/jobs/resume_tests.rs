@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_server::Server;
-use pmix_types::message::Reply;
+use pmix_server::host::IofPullRequest;
+use pmix_server::{Server, UpcallContext};
+use pmix_types::message::{IofPull, Reply};
 use pmix_types::{IofChannels, ProcState};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -15,6 +16,7 @@ use crate::internode::{
     encode_request,
 };
 use crate::jobs::plan::Plan;
+use crate::user::own_uid;
 use crate::{
     Exchange, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange, ProcExit,
     Responder, StandardHost,
@@ -97,7 +99,7 @@ fn facts(name: &str, number: u32) -> JobFacts {
         nspace: nspace(name),
         number,
         last_child: number,
-        owner: crate::user::own_uid(),
+        owner: own_uid(),
         parent: None,
         is_of_daemons: false,
         is_independent: false,
@@ -328,4 +330,34 @@ fn a_job_is_read_as_it_was_kept_and_garbage_is_named() {
     let many = Plan::of_runs(vec!["n1".into(), "n2".into()], &[0, 0, 3, 1, 0, 2, 0, 1, 1]).unwrap();
     assert_eq!(many.runs(), [0, 0, 3, 1, 0, 2, 0, 1, 1]);
     assert_eq!(many.places(), ["n1", "n1", "n1", "n2", "n2", "n1"]);
+}
+
+#[tokio::test]
+async fn iof_03_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
+    let on_n1 = vec![held("theirs", 2, vec![running(0)]), held("other", 3, vec![running(0)])];
+    let on_n2 = vec![held("theirs", 2, vec![running(1)]), held("other", 3, vec![running(1)])];
+    let mut t = head(on_n1, on_n2).await;
+    let tool = ProcId::new(nspace("tool"), Rank::from_raw(0));
+    let [theirs, other] = [("theirs", 2, "n2"), ("other", 3, "n1")].map(|(name, number, node)| {
+        let requester = Requester { proc: tool.clone(), node: node.into() };
+        JobFacts { ends_with: Some(requester), on_failure: OnFailure::Continue, ..facts(name, number) }.keep()
+    });
+    t.host.resume(&[theirs, other], &[]).await.unwrap();
+    let cx = UpcallContext::new(tool, own_uid());
+    for node in ["n1", "n2"] {
+        let pull = IofPull::new(vec![ProcId::wildcard(nspace("other"))], IofChannels::STDOUT);
+        t.host.0.forwarder.change_forwarding(node, &cx, IofPullRequest::new(pull, true)).unwrap();
+    }
+    t.host.node_lost("n2", "it is cut off");
+    let told = loop {
+        if let (_, Order::Terminate(procs)) = t.orders.recv().await.unwrap() {
+            break procs;
+        }
+    };
+    assert!(told.iter().all(|proc| proc.nspace == nspace("theirs")), "{told:?}");
+    let pullers: Vec<_> = {
+        let jobs = t.host.0.table.entries();
+        jobs[&nspace("other")].forwarding.pullers.iter().map(|puller| puller.node.clone()).collect()
+    };
+    assert_eq!(pullers, ["n1"]);
 }

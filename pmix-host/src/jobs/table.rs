@@ -189,10 +189,16 @@ impl JobTable {
         self.until(|jobs| !jobs.values().any(is_there)).await;
     }
 
-    /// A node is lost, and all that jobs have had there.
+    /// A node is lost, with all that jobs have had there, and all tools: nothing else tells of those.
     pub(crate) fn node_lost(&self, node: &str) {
-        for job in self.entries().values_mut().filter(|job| job.has_on(node)) {
-            job.lost_nodes.insert(node.to_owned());
+        for job in self.entries().values_mut() {
+            if job.has_on(node) {
+                job.lost_nodes.insert(node.to_owned());
+            }
+            job.forwarding.pullers.retain(|puller| puller.node != node);
+            if job.ends_with.as_ref().is_some_and(|requester| requester.node == node) {
+                job.terminate();
+            }
         }
         self.ended.notify_waiters();
     }
