@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use pmix_types::message::Output;
-use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
+use pmix_types::{Directives, IofChannels, ProcId, Rank, Status, keys};
 use thiserror::Error;
 
 use crate::queue::{Item, Queue};
@@ -13,6 +13,9 @@ use crate::sync::lock;
 
 /// What a piece takes beside its bytes.
 const OVERHEAD: usize = 64;
+/// Notices of closed channels that a stream holds unread: a job of a million processes sends two for each. Of those about whole
+/// namespaces it holds as many again, since readers wait for these.
+const MAX_NOTICES: usize = 1 << 21;
 
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +50,7 @@ pub enum OutputError {
     /// stream continues.
     #[error("{bytes} bytes of output were lost because they were not read fast enough")]
     Lagged {
-        /// The number of bytes.
+        /// The number of bytes; 0 if only notices of closed channels are missing.
         bytes: u64,
     },
     /// The connection to the server is lost; the stream ends after this.
@@ -72,8 +75,13 @@ impl OutputError {
 impl Item for OutputChunk {
     type Trouble = OutputError;
 
+    /// Notices take no room: each channel has one, and none may get lost because of the output before it.
     fn weight(&self) -> usize {
-        self.data.len() + OVERHEAD
+        if self.is_complete && self.data.is_empty() { 0 } else { self.data.len() + OVERHEAD }
+    }
+
+    fn most_held(&self) -> usize {
+        if self.source.rank == Rank::WILDCARD { 2 * MAX_NOTICES } else { MAX_NOTICES }
     }
 
     fn amount(&self) -> u64 {
@@ -147,7 +155,7 @@ pmix_types::message_first!(OutputError);
 mod tests {
     use std::task::{Context, Poll};
 
-    use pmix_types::{Info, Rank};
+    use pmix_types::Info;
 
     use super::*;
 
@@ -180,12 +188,40 @@ mod tests {
         assert_eq!(read(&queue), Some(Ok(chunk("secnd", false))));
         assert_eq!(read(&queue), Some(Err(OutputError::Lagged { bytes: 15 })));
         assert_eq!(read(&queue), Some(Ok(chunk("", true))));
-        // what found no room beside the word of the end
-        assert_eq!(read(&queue), Some(Err(OutputError::Lagged { bytes: 4 })));
+        // the word of the end takes no room from it
+        assert_eq!(read(&queue), Some(Ok(chunk("none", false))));
         assert_eq!(read(&queue), None);
         // one piece that is too large finds room in an empty queue
         let large: &'static str = "x".repeat(1000).leak();
         queue.push(chunk(large, false));
         assert_eq!(read(&queue), Some(Ok(chunk(large, false))));
+    }
+
+    #[test]
+    fn iof_08_a_reader_of_little_room_that_pauses_hears_of_the_end_of_each_channel_and_of_all() {
+        const PROCS: u32 = 20_000;
+        let queue = OutputQueue::new(4096);
+        let large: &'static str = "x".repeat(16_384).leak();
+        queue.push(chunk(large, false));
+        let notice = |rank, channels| OutputChunk {
+            source: ProcId::new("job".parse().unwrap(), rank),
+            channels,
+            ..chunk("", true)
+        };
+        for rank in (0..PROCS).map(Rank::from_raw) {
+            queue.push(notice(rank, IofChannels::STDOUT));
+            queue.push(notice(rank, IofChannels::STDERR));
+        }
+        let all = notice(Rank::WILDCARD, IofChannels::STDOUT | IofChannels::STDERR);
+        queue.push(all.clone());
+        assert_eq!(read(&queue), Some(Ok(chunk(large, false))));
+        for rank in (0..PROCS).map(Rank::from_raw) {
+            assert_eq!(read(&queue), Some(Ok(notice(rank, IofChannels::STDOUT))));
+            assert_eq!(read(&queue), Some(Ok(notice(rank, IofChannels::STDERR))));
+        }
+        assert_eq!(read(&queue), Some(Ok(all.clone())));
+        assert_eq!(read(&queue), None);
+        // it has a place of its own where those of channels have no more
+        assert!(all.most_held() > notice(Rank::from_raw(0), IofChannels::STDOUT).most_held());
     }
 }

@@ -11,9 +11,14 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
     /// What may stand in the place of an item.
     type Trouble: std::fmt::Debug;
 
-    /// How much room it takes.
+    /// How much room it takes. What takes none is held even without room, but not in any number.
     fn weight(&self) -> usize {
         1
+    }
+
+    /// How many that take no room may be held before this one, which takes none.
+    fn most_held(&self) -> usize {
+        0
     }
 
     /// How much is missing without it.
@@ -27,7 +32,7 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
     /// How much is missing, if the note is about that.
     fn lag(trouble: &mut Self::Trouble) -> Option<&mut u64>;
 
-    /// The part of it that must be delivered even without room.
+    /// The part of it that takes no room.
     fn essence(self) -> Option<Self> {
         None
     }
@@ -44,26 +49,29 @@ pub(crate) struct Queue<T: Item> {
 struct State<T: Item> {
     items: VecDeque<Result<T, T::Trouble>>,
     weight: usize,
+    /// How many items take no room.
+    weightless: usize,
     has_ended: bool,
     reader: Option<Waker>,
 }
 
 impl<T: Item> Queue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let state = State { items: VecDeque::new(), weight: 0, has_ended: false, reader: None };
+        let state =
+            State { items: VecDeque::new(), weight: 0, weightless: 0, has_ended: false, reader: None };
         Self { capacity: capacity.max(1), state: Mutex::new(state) }
     }
 
     /// An item larger than the queue finds room in an empty one.
     pub(crate) fn push(&self, item: T) {
         self.change(|state| {
-            if state.weight == 0 || state.weight + item.weight() <= self.capacity {
+            let weight = item.weight();
+            if weight == 0 || state.weight == 0 || state.weight.saturating_add(weight) <= self.capacity {
                 return state.add(item);
             }
             state.miss(item.amount());
-            // few in number: twice the room is enough for them
-            if let Some(item) = item.essence().filter(|_| state.weight <= self.capacity.saturating_mul(2)) {
-                state.add(item);
+            if let Some(essence) = item.essence() {
+                state.add(essence);
             }
         });
     }
@@ -85,7 +93,11 @@ impl<T: Item> Queue<T> {
         let mut state = lock(&self.state);
         match state.items.pop_front() {
             Some(item) => {
-                state.weight = state.weight.saturating_sub(item.as_ref().map_or(0, Item::weight));
+                match item.as_ref().map(Item::weight) {
+                    Ok(0) => state.weightless = state.weightless.saturating_sub(1),
+                    Ok(weight) => state.weight = state.weight.saturating_sub(weight),
+                    Err(_) => {}
+                }
                 Poll::Ready(Some(item))
             }
             None if state.has_ended => Poll::Ready(None),
@@ -114,21 +126,86 @@ impl<T: Item> Queue<T> {
 
 impl<T: Item> State<T> {
     fn add(&mut self, item: T) {
-        self.weight += item.weight();
+        match item.weight() {
+            0 if self.weightless >= item.most_held() => return self.note(0),
+            0 => self.weightless += 1,
+            weight => self.weight += weight,
+        }
         self.items.push_back(Ok(item));
     }
 
-    /// The note stands where the items would have stood; neighbouring notes are one.
     fn miss(&mut self, more: u64) {
-        if more == 0 {
-            return;
+        if more > 0 {
+            self.note(more);
         }
+    }
+
+    /// The note stands where the items would have stood; neighbouring notes are one.
+    fn note(&mut self, more: u64) {
         if let Some(Err(trouble)) = self.items.back_mut()
             && let Some(missed) = T::lag(trouble)
         {
             *missed = missed.saturating_add(more);
         } else {
             self.items.push_back(Err(T::lagged(more)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words; those without letters take no room.
+    impl Item for &'static str {
+        type Trouble = u64;
+
+        fn weight(&self) -> usize {
+            self.trim_matches('!').len()
+        }
+
+        fn most_held(&self) -> usize {
+            if *self == "!!" { 4 } else { 2 }
+        }
+
+        fn amount(&self) -> u64 {
+            self.weight() as u64
+        }
+
+        fn lagged(missed: u64) -> u64 {
+            missed
+        }
+
+        fn lag(trouble: &mut u64) -> Option<&mut u64> {
+            Some(trouble)
+        }
+
+        fn essence(self) -> Option<Self> {
+            self.ends_with('!').then_some("!")
+        }
+    }
+
+    fn read(queue: &Queue<&'static str>) -> Vec<Result<&'static str, u64>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let next = || match queue.poll_next(&mut context) {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn what_takes_no_room_is_held_up_to_a_number_and_further_ones_leave_a_note() {
+        let queue = Queue::new(4);
+        // the second time as well: what was read counts no longer
+        for _ in 0..2 {
+            for word in ["long word", "!", "next!", "!", "!", "!!", "!!", "!!"] {
+                queue.push(word);
+            }
+            assert_eq!(
+                read(&queue),
+                [Ok("long word"), Ok("!"), Err(4), Ok("!"), Err(0), Ok("!!"), Ok("!!"), Err(0)]
+            );
         }
     }
 }

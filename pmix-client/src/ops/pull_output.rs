@@ -150,7 +150,8 @@ impl OutputBuilder {
 /// its previous destination again. The stream does not keep the connection open.
 ///
 /// It holds up to [`OutputBuilder::capacity`] unread bytes. Further output is lost, and [`OutputError::Lagged`] takes
-/// its place; the processes never wait for the reader.
+/// its place; the processes never wait for the reader. Notices of closed channels take no room: 2,097,152 of them are
+/// held, and as many again about whole namespaces.
 ///
 /// When the connection is lost, the stream returns [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the
 /// server announced that it stops, and ends. After a finalize it ends without an error.
