@@ -98,6 +98,8 @@ struct Outlet {
 struct PendingRequest {
     operation: &'static str,
     reply: oneshot::Sender<Result<Reply, Error>>,
+    /// Whether what it registers is for output: that has numbers of its own.
+    is_output: bool,
     /// Where what a registration brings goes, from the moment the server confirms it (EVT-15).
     destination: Option<Destination>,
 }
@@ -224,7 +226,8 @@ impl Connection {
     fn run_errand(&self, request: Request) {
         let Some(outlet) = lock(&self.outlet).clone() else { return };
         let (reply, _) = oneshot::channel();
-        let pending = PendingRequest { operation: request.operation(), reply, destination: None };
+        let operation = request.operation();
+        let pending = PendingRequest { operation, reply, is_output: false, destination: None };
         let id = self.expect(pending);
         // a transport that is gone has no registrations any more
         let _ = outlet.errands.send(Errand::Ask(Outgoing { id, request }));
@@ -331,10 +334,11 @@ impl Connection {
     }
 
     fn receive_reply(&self, id: u64, outcome: Result<Reply, Failure>) {
-        let Some((_, PendingRequest { operation, reply, destination })) = self.pending.remove(&id) else {
+        let Some((_, request)) = self.pending.remove(&id) else {
             tracing::debug!(id, "dropped a reply to a request that was given up");
             return;
         };
+        let PendingRequest { operation, reply, is_output, destination } = request;
         if destination.is_some() && reply.is_closed() {
             lock(&self.given_up).retain(|given_up| *given_up != id);
         }
@@ -342,7 +346,6 @@ impl Connection {
             Ok(Reply::Registered(registration)) => Some(*registration),
             _ => None,
         };
-        let is_output = matches!(destination, Some(Destination::Output(_)));
         match (registration, destination) {
             (Some(registration), Some(Destination::Events(interest))) => {
                 self.router.add(registration, interest)
@@ -381,10 +384,9 @@ impl<'a> Slot<'a> {
 
     fn send_with(self, request: Request, destination: Option<Destination>) -> PendingReply<'a> {
         let (reply, outcome) = oneshot::channel();
-        let is_output = matches!(destination, Some(Destination::Output(_)));
-        let id =
-            self.connection.expect(PendingRequest { operation: request.operation(), reply, destination });
-        tracing::trace!(id, operation = request.operation(), "request");
+        let (operation, is_output) = (request.operation(), matches!(request, Request::IofPull(_)));
+        let id = self.connection.expect(PendingRequest { operation, reply, is_output, destination });
+        tracing::trace!(id, operation, "request");
         self.permit.send(Outgoing { id, request });
         PendingReply { connection: self.connection, id, is_output, outcome, is_over: false }
     }

@@ -9,9 +9,11 @@ use bytes::Bytes;
 use common::{FakeServer, entry, job, me, modex, proc, within};
 use futures::FutureExt as _;
 use pmix_client::types::message::{
-    Failure, Fence, Fenced, Get, GetReply, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
+    Failure, Fence, Fenced, Get, GetReply, IofPull, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
-use pmix_client::types::{AllocDirective, App, DataRange, Directives, Event, Info, Query, Status, keys};
+use pmix_client::types::{
+    AllocDirective, App, DataRange, Directives, Event, Info, IofChannels, Query, Status, keys,
+};
 use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
 
 fn is_send_sync<T: Send + Sync>() {}
@@ -590,6 +592,34 @@ async fn iof_05_iof_06_a_buffering_time_is_told_in_whole_seconds_and_where_outpu
     conversation.push(Push::OutputLost { registration: 7, bytes: 5 }).await;
     let lost = within(output.recv()).await.unwrap().unwrap_err();
     assert_eq!(lost, OutputError::Lagged { bytes: 5 });
+}
+
+#[tokio::test]
+async fn evt_15_a_raw_pull_that_is_given_up_ends_no_registration_of_events_with_its_number() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let (events, ()) = tokio::join!(client.events([]), async {
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Registered(1)).await;
+    });
+    let mut events = events.unwrap();
+    {
+        let pull = IofPull::new(vec![proc("job", 1)], IofChannels::STDOUT);
+        let mut asked = pin!(client.request(Request::IofPull(pull)));
+        assert!(asked.as_mut().now_or_never().is_none());
+        let (id, _) = conversation.request().await;
+        conversation.reply(id, Reply::Registered(1)).await;
+        // behind the answer to this one, the other has come as well
+        let (nodes, ()) = tokio::join!(client.resolve_nodes(None), async {
+            let (id, _) = conversation.request().await;
+            conversation.reply(id, Reply::Nodes(vec![])).await;
+        });
+        nodes.unwrap();
+    }
+    assert_eq!(conversation.request().await.1, Request::IofDeregister(1));
+    let event = Event::new(Status::from_raw(7), proc("far", 0));
+    conversation.push(Push::Event { registrations: vec![1], event: event.clone() }).await;
+    assert_eq!(within(events.recv()).await, Some(Ok(event)));
 }
 
 #[tokio::test]
