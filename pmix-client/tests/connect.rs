@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeServer, me, proc, server_id, within};
@@ -13,6 +14,7 @@ use pmix_client::types::{Directives, Event, Info, Status, keys};
 use pmix_client::{Client, Error, EventError, EventStream, Scope};
 use pmix_proto::EncodedBody;
 use tokio::net::UnixListener;
+use tokio::sync::{Notify, mpsc};
 
 #[tokio::test]
 async fn ini_03_a_client_knows_itself_and_its_job_at_once() {
@@ -169,6 +171,56 @@ async fn evt_21_the_loss_of_the_server_fails_what_waits_and_what_comes_and_is_an
     assert_eq!(lost.code, Status::ERR_LOST_CONNECTION);
     assert_eq!(within(events.next()).await, Some(Err(EventError::Disconnected)));
     assert_eq!(within(events.next()).await, None);
+}
+
+#[tokio::test]
+async fn evt_15_after_a_loss_handlers_that_are_ended_are_not_called_for_what_still_waits() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let code = Status::from_raw(7);
+    let (started, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (signal, wait) = (started.clone(), go.clone());
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let says = |name| {
+        let called = called.clone();
+        move |_| {
+            called.send(name).unwrap();
+            std::future::ready(())
+        }
+    };
+    let (handlers, ()) = tokio::join!(
+        async {
+            let slow = client.on_event([code]).first().handle(move |_| {
+                let (signal, wait) = (signal.clone(), wait.clone());
+                async move {
+                    signal.notify_one();
+                    wait.notified().await;
+                }
+            });
+            (
+                slow.await.unwrap(),
+                client.on_event([code]).handle(says("dropped")).await.unwrap(),
+                client.on_event([code]).handle(says("deregistered")).await.unwrap(),
+                client.on_event([code]).last().handle(says("last")).await.unwrap(),
+            )
+        },
+        async {
+            for number in 1..=4 {
+                let (id, _) = conversation.request().await;
+                conversation.reply(id, Reply::Registered(number)).await;
+            }
+        }
+    );
+    let (_slow, dropped, deregistered, _last) = handlers;
+    let event = Event::new(code, proc("far", 0));
+    conversation.push(Push::Event { registrations: (1..=4).collect(), event }).await;
+    within(started.notified()).await;
+    let (lost, ()) = tokio::join!(within(client.fence_all().into_future()), conversation.hang_up());
+    assert!(lost.unwrap_err().is_lost_connection());
+    drop(dropped);
+    assert!(within(deregistered.deregister()).await.unwrap_err().is_lost_connection());
+    go.notify_one();
+    assert_eq!(within(calls.recv()).await, Some("last"));
 }
 
 #[tokio::test]

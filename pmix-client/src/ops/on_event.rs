@@ -232,6 +232,8 @@ impl HandlerRegistration {
 
 impl Drop for HandlerRegistration {
     fn drop(&mut self) {
+        // a connection that is lost, or gone, knows it no more, but what it was given before may still wait
+        self.handler.retire();
         let Some(connection) = self.connection.upgrade() else { return };
         connection.router().unseat(self.handler.id);
         if let Some(number) = self.number.take() {
