@@ -300,6 +300,29 @@ async fn ini_06_who_fails_at_the_barrier_is_finalized_and_told() {
 }
 
 #[tokio::test]
+async fn gen_12_a_finalize_with_a_directive_that_makes_no_sense_goes_on_without_it() {
+    let mut server = FakeServer::start();
+    for (is_limit, problem) in [(true, "not a whole number of seconds"), (false, "pmix.embed.barrier")] {
+        let (client, mut conversation) = server.connected().await;
+        let finalize = client.finalize();
+        let finalize = if is_limit {
+            finalize.timeout(Duration::from_millis(1500))
+        } else {
+            finalize.directives(vec![Info::dynamic(keys::EMBED_BARRIER.key_name(), "soon")].into())
+        };
+        let (finalized, ()) = tokio::join!(within(finalize.into_future()), async {
+            let (id, request) = conversation.request().await;
+            assert_eq!(request, Request::Finalize(Directives::new()));
+            conversation.reply(id, Reply::Done).await;
+            conversation.end().await;
+        });
+        let refused = finalized.unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+        assert!(refused.to_string().contains(problem), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn ini_08_a_process_that_finalized_may_connect_again() {
     let mut server = FakeServer::start();
     for _ in 0..2 {

@@ -135,7 +135,6 @@ async fn gen_12_a_limit_below_a_second_is_kept_by_a_get_and_refused_by_what_conc
     for refused in [
         client.fence_all().timeout(limit).await,
         client.publish().data("k", 1).timeout(limit).await,
-        client.clone().finalize().timeout(limit).await,
         client.spawn([]).job_timeout(limit).await.map(drop),
         client.monitor_heartbeat(Duration::from_millis(1200)).await.map(drop),
         client.allocate(AllocDirective::NEW).time(Duration::from_millis(1500)).await.map(drop),

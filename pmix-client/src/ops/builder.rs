@@ -71,12 +71,15 @@ impl<R> Draft<R> {
     }
 
     /// The request, unless there is a mistake in it or the client is finalized.
-    pub(crate) fn ready(self, operation: &'static str) -> Result<(Core, R), Error> {
+    pub(crate) fn ready(mut self, operation: &'static str) -> Result<(Core, R), Error> {
         self.core.check()?;
-        match self.mistake {
-            Some(mistake) => Err(Error::failed(operation, mistake)),
-            None => Ok((self.core, self.request)),
-        }
+        self.take_mistake(operation)?;
+        Ok((self.core, self.request))
+    }
+
+    /// Takes the mistake out of it, for an operation that goes on without what is wrong.
+    pub(crate) fn take_mistake(&mut self, operation: &'static str) -> Result<(), Error> {
+        self.mistake.take().map_or(Ok(()), |mistake| Err(Error::failed(operation, mistake)))
     }
 
     /// As [`Draft::ready`], for an operation that needs a server.

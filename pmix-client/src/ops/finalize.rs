@@ -23,13 +23,14 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_INIT` if another clone has finalized already, [`Error::Lost`] if the connection is lost,
-    /// errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if
-    /// there is an error.
+    /// When awaited: `ERR_INIT` if another clone has finalized already, `ERR_BAD_PARAM` for a limit with a
+    /// fraction of a second or a malformed `EMBED_BARRIER`, which is left out, [`Error::Lost`] if the connection is
+    /// lost, errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if there is an error.
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not undo a finalize that was sent, and closes the connection without waiting for the
-    /// server's answer.
+    /// server's answer. A future that is dropped during the barrier leaves other clones connected, and the barrier
+    /// entered.
     FinalizeBuilder("finalize", Wanted) -> ()
 }
 
@@ -54,14 +55,21 @@ impl FinalizeBuilder {
     }
 
     async fn ask(self) -> Result<(), Error> {
-        let (core, Wanted { mut directives }) = self.draft.ready(Self::OPERATION)?;
-        let has_barrier = directives.flag(&keys::EMBED_BARRIER).map_err(directive(Self::OPERATION))?;
+        let mut draft = self.draft;
+        // the client is used up: without a finalize, a host may take its end for a failure
+        let mistake = draft.take_mistake(Self::OPERATION);
+        let (core, Wanted { mut directives }) = draft.ready(Self::OPERATION)?;
+        let has_barrier = directives.flag(&keys::EMBED_BARRIER).map_err(directive(Self::OPERATION));
         directives.remove(&keys::EMBED_BARRIER);
-        let barrier = if has_barrier { barrier(&core, &directives).await } else { Ok(()) };
+        let barrier = match has_barrier {
+            Ok(true) => barrier(&core, &directives).await,
+            other => other.map(drop),
+        };
         core.start_finalize()?;
-        let Some(connection) = core.any_connection() else { return barrier };
+        let outcome = mistake.and(barrier);
+        let Some(connection) = core.any_connection() else { return outcome };
         let _ends = Ends(connection);
-        barrier.and(connection.carry_out(Request::Finalize(directives)).await)
+        outcome.and(connection.carry_out(Request::Finalize(directives)).await)
     }
 }
 
