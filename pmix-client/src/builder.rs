@@ -41,7 +41,8 @@ pub struct ClientBuilder {
     is_tool: bool,
     allows_singleton: bool,
     directives: Directives,
-    timeout: Option<Duration>,
+    /// Zero for none.
+    timeout: Duration,
     limits: Limits,
     attributes: AttributeRegistry,
 }
@@ -158,9 +159,9 @@ impl ClientBuilder {
     }
 
     /// Limits the time for connecting. By default there is no limit, as the host may take long (INI-07), and so may the
-    /// user of a debugger (INI-09). Requires a runtime with a timer.
+    /// user of a debugger (INI-09); zero means the same (GEN-12). Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
+        self.timeout = limit;
         self
     }
 
@@ -223,7 +224,8 @@ impl ClientBuilder {
             Err(error) => return Err(error),
         };
         let address = server.to_string();
-        let limit = [self.timeout, timeout_of(&self.directives)?].into_iter().flatten().min();
+        let limits = [self.timeout, timeout_of(&self.directives)?];
+        let limit = limits.into_iter().filter(|limit| !limit.is_zero()).min();
         let connected = start(server, identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
@@ -243,12 +245,11 @@ fn not_given(variable: &str) -> Error {
 }
 
 /// What the directive of that name says: whole seconds, 0 for no limit (GEN-12).
-fn timeout_of(directives: &Directives) -> Result<Option<Duration>, Error> {
+fn timeout_of(directives: &Directives) -> Result<Duration, Error> {
     let bad = |problem: String| Error::failed("init", Failure::new(Status::ERR_BAD_PARAM, problem));
     let seconds = directives.get(&keys::TIMEOUT).map_err(|error| bad(error.to_string()))?.unwrap_or(0);
-    let seconds =
-        u64::try_from(seconds).map_err(|_| bad(format!("timeout of {seconds} seconds is negative")))?;
-    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+    let whole = u64::try_from(seconds).map_err(|_| bad(format!("timeout of {seconds} seconds is negative")));
+    whole.map(Duration::from_secs)
 }
 
 fn start(

@@ -116,9 +116,11 @@ async fn a_server_that_takes_the_client_for_another_is_refused() {
 async fn ini_07_gen_12_init_waits_for_the_welcome_but_not_beyond_its_limit() {
     let mut server = FakeServer::start();
     let directive = Directives::from(vec![Info::new(&keys::TIMEOUT, 1)]);
-    for builder in
-        [server.builder().timeout(Duration::from_millis(20)), server.builder().directives(directive)]
-    {
+    for (builder, limit) in [
+        (server.builder().timeout(Duration::from_millis(20)), "20ms"),
+        // which is no limit, and so not the shorter one
+        (server.builder().timeout(Duration::ZERO).directives(directive), "1s"),
+    ] {
         let (error, ()) = tokio::join!(builder.init(), async {
             let mut conversation = server.accept().await;
             conversation.hello().await;
@@ -127,7 +129,20 @@ async fn ini_07_gen_12_init_waits_for_the_welcome_but_not_beyond_its_limit() {
         let error = error.unwrap_err();
         assert!(error.is_timeout());
         assert!(error.to_string().contains(&server.path().display().to_string()), "{error}");
+        assert!(error.to_string().contains(&format!("within {limit} ")), "{error}");
     }
+}
+
+#[tokio::test]
+async fn gen_12_a_limit_of_zero_is_none_for_init_as_well() {
+    let mut server = FakeServer::start();
+    let builder = server.builder().timeout(Duration::ZERO);
+    let (client, ()) = tokio::join!(within(builder.init()), async {
+        let mut conversation = server.accept().await;
+        conversation.hello().await;
+        conversation.welcome().await;
+    });
+    assert_eq!(client.unwrap().proc_id(), &me());
 }
 
 #[tokio::test]

@@ -373,7 +373,8 @@ impl ToolBuilder {
             client = client.server_release(release);
         }
         if let Some(deadline) = deadline {
-            client = client.timeout(deadline - Instant::now());
+            // none left is not the same as no limit
+            client = client.timeout((deadline - Instant::now()).max(Duration::from_nanos(1)));
         }
         let client = client.init().await?;
         // the client has connected, so it could parse the URI
