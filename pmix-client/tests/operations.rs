@@ -12,7 +12,7 @@ use pmix_client::types::message::{
     Failure, Fence, Fenced, Get, GetReply, IofPull, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
 };
 use pmix_client::types::{
-    AllocDirective, App, DataRange, Directives, Event, Info, IofChannels, Query, Status, keys,
+    AllocDirective, App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status, keys,
 };
 use pmix_client::{Client, Error, EventStream, OutputError, ProcId, Procs, Scope, Value};
 
@@ -591,6 +591,21 @@ async fn iof_05_iof_06_a_buffering_time_is_told_in_whole_seconds_and_where_outpu
     conversation.push(Push::OutputLost { registration: 7, bytes: 5 }).await;
     let lost = within(output.recv()).await.unwrap().unwrap_err();
     assert_eq!(lost, OutputError::Lagged { bytes: 5 });
+}
+
+#[tokio::test]
+async fn grp_02_the_last_members_that_a_leader_adds_count() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let add = client.group_bootstrap("g", 2).add_members([proc("a", 0)]).add_members([proc("b", 0)]);
+    let (refused, ()) = tokio::join!(within(add.into_future()), async {
+        let (id, request) = conversation.request().await;
+        let Request::GroupConstruct(construct) = request else { panic!("{request:?}") };
+        let added = construct.directives.get(&keys::GROUP_ADD_MEMBERS).unwrap();
+        assert_eq!(added, Some(DataArray::Proc(vec![proc("b", 0)])));
+        conversation.fail(id, Status::ERR_NOT_SUPPORTED.into()).await;
+    });
+    assert!(refused.unwrap_err().is_not_supported());
 }
 
 #[tokio::test]

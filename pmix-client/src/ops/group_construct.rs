@@ -164,8 +164,9 @@ impl GroupConstructBuilder {
     /// they call [`Client::group_added`](crate::Client::group_added). A process added by several leaders is a member
     /// once; an added leader remains a leader. A second call replaces the first.
     #[doc(alias = "PMIX_GROUP_ADD_MEMBERS")]
-    pub fn add_members(self, procs: impl Into<Procs>) -> Self {
+    pub fn add_members(mut self, procs: impl Into<Procs>) -> Self {
         let procs = self.draft.procs(procs);
+        self.draft.request.directives.remove(&keys::GROUP_ADD_MEMBERS);
         self.directive(keys::GROUP_ADD_MEMBERS, DataArray::Proc(procs))
     }
 
