@@ -594,6 +594,39 @@ async fn iof_05_iof_06_a_buffering_time_is_told_in_whole_seconds_and_where_outpu
 }
 
 #[tokio::test]
+async fn iof_07_a_stream_can_be_stopped_again_after_the_first_call_was_given_up() {
+    let mut server = FakeServer::start();
+    let (client, mut conversation) = server.connected().await;
+    let mut streams = Vec::new();
+    for number in [7, 8] {
+        let (output, ()) = tokio::join!(client.pull_output([proc("job", 1)]).into_future(), async {
+            let (id, _) = conversation.request().await;
+            conversation.reply(id, Reply::Registered(number)).await;
+        });
+        streams.push(output.unwrap());
+    }
+    let unknown = || Failure::new(Status::ERR_BAD_PARAM, "no output subscription");
+    let [mut given_up, mut other] = <[_; 2]>::try_from(streams).unwrap();
+    assert!(pin!(given_up.stop()).now_or_never().is_none());
+    let (id, request) = conversation.request().await;
+    assert_eq!(request, Request::IofDeregister(7));
+    conversation.reply(id, Reply::Done).await;
+    let (stopped, ()) = tokio::join!(within(given_up.stop()), async {
+        let (id, request) = conversation.request().await;
+        assert_eq!(request, Request::IofDeregister(7));
+        conversation.fail(id, unknown()).await;
+    });
+    stopped.unwrap();
+    assert_eq!(within(given_up.recv()).await, None);
+    // to a first call the server should know it
+    let (refused, ()) = tokio::join!(within(other.stop()), async {
+        let (id, _) = conversation.request().await;
+        conversation.fail(id, unknown()).await;
+    });
+    assert_eq!(refused.unwrap_err().status(), Status::ERR_BAD_PARAM);
+}
+
+#[tokio::test]
 async fn grp_02_the_last_members_that_a_leader_adds_count() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;

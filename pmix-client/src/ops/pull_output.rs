@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::Stream;
 use pmix_types::message::{IofPull, Reply, Request};
-use pmix_types::{Directives, IofChannels, Procs, keys};
+use pmix_types::{Directives, IofChannels, Procs, Status, keys};
 
 use super::builder::{Directed, Draft, builder};
 use crate::connection::Connection;
@@ -136,7 +136,7 @@ impl OutputBuilder {
         match connection.pull(Request::IofPull(request), Arc::clone(&queue)).await? {
             Reply::Registered(registration) => {
                 let connection = Arc::downgrade(connection);
-                Ok(OutputStream { registration: Some(registration), connection, queue })
+                Ok(OutputStream { registration: Some(registration), is_stopping: false, connection, queue })
             }
             _ => Err(Error::unexpected_reply(Self::OPERATION)),
         }
@@ -160,6 +160,8 @@ impl OutputBuilder {
 pub struct OutputStream {
     /// `None` once it has been given up.
     registration: Option<u64>,
+    /// The server may have been asked to end it.
+    is_stopping: bool,
     connection: Weak<Connection>,
     queue: Arc<OutputQueue>,
 }
@@ -188,13 +190,18 @@ impl OutputStream {
         let (Some(registration), Some(connection)) = (self.registration, self.connection.upgrade()) else {
             return Ok(());
         };
+        let is_repeated = std::mem::replace(&mut self.is_stopping, true);
         // what was collected comes before the answer
         let result = connection.carry_out(Request::IofDeregister(registration)).await;
         self.registration = None;
         if let Some(queue) = connection.outputs().remove(registration) {
             queue.end([]);
         }
-        result
+        match result {
+            // the first call, whose answer nobody read, has ended it
+            Err(error) if is_repeated && error.status() == Status::ERR_BAD_PARAM => Ok(()),
+            result => result,
+        }
     }
 }
 
