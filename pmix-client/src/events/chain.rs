@@ -77,9 +77,11 @@ impl Chain {
         let peers = self.0.get(start..end).unwrap_or_default();
         let has_first = peers.first().is_some_and(|link| link.pin == Some(Pin::First));
         let has_last = peers.last().is_some_and(|link| link.pin == Some(Pin::Last));
-        let beside = |name: &String| match peers.iter().position(|link| link.name == *name) {
+        // an empty name is that of nobody, though many have none
+        let is_it = |link: &Link, name: &str| !name.is_empty() && link.name == name;
+        let beside = |name: &String| match peers.iter().position(|link| is_it(link, name)) {
             Some(index) => Ok(index),
-            None if self.0.iter().any(|link| link.name == *name) => {
+            None if self.0.iter().any(|link| is_it(link, name)) => {
                 refused(format!("handler {name:?} is of another category"))
             }
             None => refused(format!("there is no handler {name:?}")),
@@ -212,6 +214,9 @@ mod tests {
         assert_eq!(order(&chain), [5, 1, 4, 3, 2, 6]);
         refused(&mut chain, 1, &placement("", Order::Before("unknown".into())));
         refused(&mut chain, 1, &placement("", Order::After("6".into())));
+        chain.insert(7, 1, &placement("", Order::Front)).unwrap();
+        refused(&mut chain, 1, &placement("", Order::Before("".into())));
+        refused(&mut chain, 1, &placement("", Order::After("".into())));
         refused(&mut chain, 0, &placement("", Order::After("5".into())));
     }
 
