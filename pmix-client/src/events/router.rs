@@ -62,12 +62,13 @@ impl Router {
         tell: impl FnOnce() -> Tell,
     ) -> Result<u64, Failure> {
         let mut state = lock(&self.0);
-        state.last_handler += 1;
-        let id = state.last_handler;
-        state.chain.insert(id, codes, placement)?;
+        // first, as it panics without a runtime: nobody would free the place
         if state.runner.as_ref().is_none_or(Runner::has_ended) {
             state.runner = Some(Runner::start(tell()));
         }
+        state.last_handler += 1;
+        let id = state.last_handler;
+        state.chain.insert(id, codes, placement)?;
         Ok(id)
     }
 

@@ -228,6 +228,15 @@ async fn evt_11_events_of_the_process_itself_are_filtered_and_ordered_like_other
 }
 
 #[test]
+fn a_handler_that_finds_no_runtime_takes_no_place() {
+    let mut world = World::default();
+    let outside = std::panic::AssertUnwindSafe(|| world.handler("only", &[CODE], Order::First, ok));
+    assert!(std::panic::catch_unwind(outside).is_err());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { world.handler("only", &[CODE], Order::First, ok) });
+}
+
+#[test]
 fn handlers_run_again_though_the_runtime_of_the_first_has_ended() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut world = World::default();

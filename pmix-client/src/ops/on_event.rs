@@ -133,6 +133,9 @@ impl HandlerBuilder {
     ///
     /// # Cancel safety
     /// Safe: a registration that was sent is removed.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, if it is the first handler, or if the runtime of the earlier ones has ended.
     #[doc(alias = "PMIx_Register_event_handler")]
     pub async fn handle<H, F, R>(self, handler: H) -> Result<HandlerRegistration, Error>
     where
