@@ -203,7 +203,7 @@ impl Connection {
         match outlet.requests.reserve_owned().await {
             Ok(permit) => Ok(Slot { connection: self, permit }),
             Err(_) => {
-                // the transport has stopped to send and is about to say why
+                // the transport has stopped sending and is about to say why
                 self.end.wait().await;
                 Err(self.end_error())
             }

@@ -48,7 +48,7 @@ impl From<Output> for OutputChunk {
 pub enum OutputError {
     /// The reader or the process was too slow, or the subscription came too late: output is missing at this point. The
     /// stream continues.
-    #[error("{bytes} bytes of output were lost because they were not read fast enough")]
+    #[error("{}", missing(*bytes))]
     Lagged {
         /// The number of bytes; 0 if only notices of closed channels are missing.
         bytes: u64,
@@ -59,6 +59,16 @@ pub enum OutputError {
     /// The server has stopped in good order, so that no more output can come; the stream ends after this.
     #[error("the server has stopped, no more output can come")]
     Stopped,
+}
+
+fn missing(bytes: u64) -> String {
+    let what = match bytes {
+        // notices have no bytes
+        0 => return "notices of closed channels are missing: the reader was too slow".to_owned(),
+        1 => "1 byte of output is".to_owned(),
+        _ => format!("{bytes} bytes of output are"),
+    };
+    format!("{what} missing: the reader was too slow, or the subscription came too late")
 }
 
 impl OutputError {
@@ -198,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn an_error_says_how_much_is_missing_and_why() {
+        let told = |bytes| OutputError::Lagged { bytes }.to_string();
+        let why = "the reader was too slow, or the subscription came too late";
+        assert_eq!(told(2), format!("2 bytes of output are missing: {why}"));
+        assert_eq!(told(1), format!("1 byte of output is missing: {why}"));
+        assert_eq!(told(0), "notices of closed channels are missing: the reader was too slow");
+    }
+
+    #[test]
     fn iof_08_a_reader_of_little_room_that_pauses_hears_of_the_end_of_each_channel_and_of_all() {
         const PROCS: u32 = 20_000;
         let queue = OutputQueue::new(4096);
@@ -221,7 +240,7 @@ mod tests {
         }
         assert_eq!(read(&queue), Some(Ok(all.clone())));
         assert_eq!(read(&queue), None);
-        // it has a place of its own where those of channels have no more
+        // it has places of its own where those of channels have no more
         assert!(all.most_held() > notice(Rank::from_raw(0), IofChannels::STDOUT).most_held());
     }
 }

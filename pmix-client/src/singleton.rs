@@ -13,7 +13,7 @@ pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// A job of one process, unique on this machine as long as the process lives.
+/// A job of one process. Made of the machine's name and the process id: all singletons of one process have the same.
 pub(crate) fn start(attributes: AttributeRegistry) -> Result<Core, Error> {
     let hostname = hostname();
     let no_host = |problem: String| Error::config("host name", format!("is {hostname:?}: {problem}"));

@@ -26,7 +26,9 @@ impl Client {
     /// If no key was found: `ERR_NOT_FOUND`, or the common cause, which is `ERR_NOT_SUPPORTED` if only the host could
     /// answer and it does not support queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` if a key lacks a qualifier that
     /// it needs, or an error of the host. `ERR_BAD_PARAM` without queries, for a query without keys, and for
-    /// contradictory qualifiers (QRY-05). `ERR_UNREACH` for a singleton, `ERR_INIT` after finalize.
+    /// contradictory qualifiers (QRY-05). `ERR_UNREACH` for a singleton, except for ABI versions and the attributes of
+    /// clients and tools, which this process answers itself. [`Error::Lost`] if the connection is lost, `ERR_INIT` after
+    /// finalize.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.

@@ -11,7 +11,7 @@ pub(crate) type EventQueue = Queue<Event>;
 #[non_exhaustive]
 pub enum EventError {
     /// The reader or the process was too slow: events are missing at this point. The stream continues.
-    #[error("{missed} events were lost because they were not read fast enough")]
+    #[error("events lost because they were not read fast enough: {missed}")]
     Lagged {
         /// The number of events. If the server dropped them, some may have been for other streams.
         missed: u64,

@@ -165,7 +165,8 @@ macro_rules! builder {
         $crate::ops::builder::builder! { $(#[$doc])* untimed $name ($operation, $request) -> $output }
 
         impl $name {
-            /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server runs the clock.
+            /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server runs the clock; if it says
+            /// nothing, this process gives up 3 seconds after the limit.
             ///
             /// A limit with a fraction of a second is refused with `ERR_BAD_PARAM` when the builder is awaited: the
             /// Standard's `TIMEOUT` cannot express it, and if this process gave up before the server, others would

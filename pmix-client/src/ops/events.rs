@@ -57,9 +57,10 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that only handlers support, `ERR_OUT_OF_RESOURCE` if
-    /// the process has too many registrations, `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is
-    /// lost, `ERR_INIT` after finalize.
+    /// When awaited: `ERR_NOT_SUPPORTED` for a required directive that only handlers support, `ERR_BAD_PARAM` for
+    /// filters that contradict each other, such as two source ranges, `ERR_PARAM_VALUE_NOT_SUPPORTED` for a range that
+    /// is no filter, `ERR_OUT_OF_RESOURCE` if the process has too many registrations, errors of the server,
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`] if the connection is lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Safe: a registration that was sent is removed.

@@ -10,7 +10,7 @@ use pmix_types::KeyOf;
 
 /// A fabric known to the host: its devices and their distances.
 ///
-/// Dropping the value deregisters the fabric.
+/// The host holds no registration: dropping the value is enough.
 ///
 /// # Standard
 /// `pmix_fabric_t`, `PMIx_Fabric_deregister`

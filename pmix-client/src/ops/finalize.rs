@@ -28,9 +28,9 @@ builder! {
     /// lost, errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if there is an error.
     ///
     /// # Cancel safety
-    /// Not safe: dropping the future does not undo a finalize that was sent, and closes the connection without waiting for the
-    /// server's answer. A future that is dropped during the barrier leaves other clones connected, and the barrier
-    /// entered.
+    /// Not safe: after the barrier, if there is one, dropping the future closes the connection without waiting for the
+    /// server's answer, and does not undo a finalize that was sent. A future that is dropped during the barrier leaves
+    /// other clones connected, and the barrier entered.
     FinalizeBuilder("finalize", Wanted) -> ()
 }
 
@@ -48,7 +48,8 @@ impl FinalizeBuilder {
     }
 
     /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
-    /// applies to the barrier, and then again to the finalize itself.
+    /// applies to the barrier, and then again to the finalize itself, for which the server runs no clock: this process
+    /// gives up 3 seconds after the limit.
     #[doc(alias = "PMIX_EMBED_BARRIER")]
     pub fn embed_barrier(self) -> Self {
         self.directive(keys::EMBED_BARRIER, true)

@@ -31,7 +31,8 @@ builder! {
     /// # Errors
     /// When awaited: `GROUP_CONSTRUCT_ABORT` if a process has declined or ended, which [`Error::procs`] names, unless
     /// the group is [`optional`](GroupInviteBuilder::optional); `ERR_TIMEOUT` with those that have not answered;
-    /// `ERR_BAD_PARAM` for an empty list of processes, or a namespace that the server does not know;
+    /// `ERR_BAD_PARAM` for an empty list of processes, for [`Procs::own_nspace`], and for a namespace that the server
+    /// does not know;
     /// `ERR_NOT_SUPPORTED` for processes on other nodes if the host does not carry events, and for a tool as the
     /// caller; and the errors of [`Client::group_construct`](crate::Client::group_construct), which follows the
     /// acceptance.

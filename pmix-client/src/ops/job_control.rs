@@ -46,7 +46,7 @@ impl JobControlBuilder {
         Self::new(Draft::new(core, JobControl::new(targets.into_named().unwrap_or_default())))
     }
 
-    /// The caller's label for the request, by which it can be cancelled.
+    /// The caller's label for the request, by which a host that keeps requests can cancel it.
     #[doc(alias = "PMIX_JOB_CTRL_ID")]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.directive(keys::JOB_CTRL_ID, id)

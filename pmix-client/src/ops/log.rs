@@ -131,7 +131,7 @@ impl LogBuilder {
         self.directive(keys::LOG_TIMESTAMP, time)
     }
 
-    /// Stamps the message with the time of this call, unless it has a [`timestamp`](Self::timestamp).
+    /// Stamps the message with the time at which the builder is awaited, unless it has a [`timestamp`](Self::timestamp).
     #[doc(alias = "PMIX_LOG_GENERATE_TIMESTAMP")]
     pub fn generate_timestamp(self) -> Self {
         self.directive(keys::LOG_GENERATE_TIMESTAMP, true)

@@ -128,7 +128,8 @@ impl HandlerBuilder {
     /// # Errors
     /// `ERR_EVENT_REGISTRATION` if the name or place is taken, or if the handler is to be placed next to one that does
     /// not exist or is of another category; `ERR_BAD_PARAM` for directives that exclude each other;
-    /// `ERR_OUT_OF_RESOURCE` if the process has too many registrations; `ERR_UNREACH` for a singleton, [`Error::Lost`]
+    /// `ERR_PARAM_VALUE_NOT_SUPPORTED` for a source range that is no filter; `ERR_OUT_OF_RESOURCE` if the process has
+    /// too many registrations; errors of the server; `ERR_UNREACH` for a singleton, [`Error::Lost`]
     /// if the connection is lost, `ERR_INIT` after finalize.
     ///
     /// # Cancel safety

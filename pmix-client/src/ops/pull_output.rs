@@ -79,7 +79,8 @@ impl OutputBuilder {
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 
-    /// Subscribes to these channels; standard output and error by default.
+    /// Subscribes to these channels; standard output and error by default. `IofChannels::ALL` includes standard input,
+    /// and is refused with `ERR_NOT_SUPPORTED` (IOF-02).
     pub const fn channels(mut self, channels: IofChannels) -> Self {
         self.draft.request.request.channels = channels;
         self
@@ -122,8 +123,8 @@ impl OutputBuilder {
         self.directive(keys::IOF_DROP_OLDEST, true)
     }
 
-    /// Number of unread bytes that the stream holds, 1 MiB by default. A larger piece is accepted if nothing else is
-    /// held.
+    /// Room for unread output, in bytes, 1 MiB by default; each piece takes 64 bytes more than its data. A larger piece
+    /// is accepted if nothing else is held.
     pub const fn capacity(mut self, bytes: usize) -> Self {
         self.draft.request.capacity = bytes;
         self
@@ -149,7 +150,7 @@ impl OutputBuilder {
 /// The stream owns its subscription: dropping it ends the subscription without waiting, and redirected output goes to
 /// its previous destination again. The stream does not keep the connection open.
 ///
-/// It holds up to [`OutputBuilder::capacity`] unread bytes. Further output is lost, and [`OutputError::Lagged`] takes
+/// It has room for [`OutputBuilder::capacity`] unread bytes; each piece takes 64 more than its data. Further output is lost, and [`OutputError::Lagged`] takes
 /// its place; the processes never wait for the reader. Notices of closed channels take no room: 2,097,152 of them are
 /// held, and as many again about whole namespaces.
 ///
