@@ -43,7 +43,7 @@ use pmix_types::{AnyKey, KeyOf};
 /// # Time limits
 /// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the
 /// limit of an operation (`timeout` of the builder, or the directive `TIMEOUT`), as it knows which participants are
-/// missing and reports them; it keeps none for a finalize. If the server does not answer within 3 seconds after the
+/// missing and reports them. If the server does not answer within 3 seconds after the
 /// limit, the call fails with `ERR_TIMEOUT` and the message that the server did not answer. This has the same effect as
 /// dropping the future: the request may still be carried out, and a late reply is dropped. The connection stays open,
 /// except after a finalize, and works again when the server does. Calls with a limit require a runtime with a timer.

@@ -160,10 +160,10 @@ impl ToolBuilder {
         self
     }
 
-    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit. A system-level server
-    /// that comes before another one has half of the time. Requires a runtime with a timer.
+    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit, as with zero. A
+    /// system-level server that comes before another one has half of the time. Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.limit = Some(limit);
+        self.limit = Some(limit).filter(|limit| !limit.is_zero());
         self
     }
 
@@ -365,9 +365,8 @@ impl ToolBuilder {
         Target { uri, info }: Target,
         deadline: Option<Instant>,
     ) -> Result<AttachedServer, Error> {
-        let identity = self.identity.clone();
-        let mut client =
-            Client::builder().uri(uri.as_str()).tool(identity).attributes(attributes::supported());
+        let client = Client::builder().uri(uri.as_str()).tool(self.identity.clone());
+        let mut client = client.attributes(attributes::supported());
         let of_openpmix = info.as_ref().filter(|info| info.is_of_openpmix());
         if let Some(release) = of_openpmix.and_then(|info| info.version.as_deref()) {
             client = client.server_release(release);

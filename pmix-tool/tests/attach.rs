@@ -172,6 +172,8 @@ async fn tol_08a_tol_08b_a_server_that_is_selected_may_come_later() {
     let socket = server.handle().uri().split_once(";unix:").unwrap().1.to_owned();
     std::os::unix::fs::symlink(socket, root.path().join("server@sock")).unwrap();
     within(connecting).await.unwrap();
+    // and one of zero is none, too (GEN-12)
+    within(Tool::builder().uri(server.handle().uri()).timeout(Duration::ZERO).connect()).await.unwrap();
     server.stop().await;
 
     // neither is any server waited for, nor one that refuses asked again, nor a directory that cannot be trusted

@@ -24,8 +24,9 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_INIT` if another clone has finalized already, `ERR_BAD_PARAM` for a limit with a
-    /// fraction of a second or a malformed `EMBED_BARRIER`, which is left out, [`Error::Lost`] if the connection is
-    /// lost, errors of the barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if there is an error.
+    /// fraction of a second or a malformed `EMBED_BARRIER`, which is left out, `ERR_NOT_SUPPORTED` for a required directive that
+    /// nobody carries out, [`Error::Lost`] if the connection is lost, errors of the barrier or the host, `ERR_TIMEOUT` when the
+    /// limit has passed. The process is finalized even if there is an error.
     ///
     /// # Cancel safety
     /// Not safe: after the barrier, if there is one, dropping the future closes the connection without waiting for the
@@ -48,8 +49,7 @@ impl FinalizeBuilder {
     }
 
     /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
-    /// applies to the barrier, and then again to the finalize itself, for which the server runs no clock: this process
-    /// gives up 3 seconds after the limit.
+    /// applies to the barrier, and then again to the finalize itself.
     #[doc(alias = "PMIX_EMBED_BARRIER")]
     pub fn embed_barrier(self) -> Self {
         self.directive(keys::EMBED_BARRIER, true)
