@@ -177,9 +177,8 @@ impl Bootstraps {
         let Some(caller) = self.0.remove(&upcall) else { return };
         let Caller { asked, group, mut directives, deadline, is_gone, .. } = caller;
         cx.timers.clear(deadline, Timer::Bootstrap(upcall));
-        // the host may know of its end before its connection does
-        if is_gone || cx.caller(asked.to.conn).is_none() {
-            // it has ended: the others learn of that in the construct
+        // the others learn of its end in the construct, but a clone goes on for it (IDN-07)
+        if is_gone || !cx.is_connected(&asked.by.proc) {
             return;
         }
         let bootstrapped = result.and_then(|answer| {

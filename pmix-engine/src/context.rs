@@ -80,6 +80,11 @@ impl Context {
             || self.conns.values().any(|held| held.proc == *proc)
     }
 
+    /// Whether a process may send requests on some connection.
+    pub(crate) fn is_connected(&self, proc: &ProcId) -> bool {
+        self.conns.values().any(|held| held.stage == ConnStage::Connected && held.proc == *proc)
+    }
+
     /// The nodes of processes as far as their jobs are known, and this one, in the order of their names.
     pub(crate) fn nodes_of(&self, procs: &Members) -> Vec<String> {
         let mut nodes = BTreeSet::from([self.config.hostname.clone()]);

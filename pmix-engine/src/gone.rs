@@ -160,7 +160,7 @@ impl Engine {
         let proc = caller.proc.clone();
         let told = match kind {
             Kind::Client => Some(UpcallRequest::ClientFinalized(ClientFinalized::new(proc))),
-            Kind::Tool if self.is_connected_tool(&proc) => None,
+            Kind::Tool if self.cx.is_connected(&proc) => None,
             Kind::Tool => Some(UpcallRequest::ToolFinalized(ToolFinalized::new(proc))),
             Kind::Server => None,
         };
@@ -226,17 +226,11 @@ impl Engine {
 
     /// A tool has lost a connection: it is gone with its last one.
     fn tool_lost(&mut self, tool: Caller, reason: &str) {
-        if self.is_connected_tool(&tool.proc) || !self.cx.config.capabilities.has(Upcall::ToolLost) {
+        if self.cx.is_connected(&tool.proc) || !self.cx.config.capabilities.has(Upcall::ToolLost) {
             return;
         }
         let request = ToolLost::new(tool.proc.clone(), reason.to_owned());
         self.cx.upcall(Owner::Notice, tool, UpcallRequest::ToolLost(request));
-    }
-
-    /// Whether a tool has a connection on which it has not finalized.
-    fn is_connected_tool(&self, tool: &ProcId) -> bool {
-        let is_its = |held: &Conn| held.stage == ConnStage::Connected && held.proc == *tool;
-        self.cx.conns.values().any(is_its)
     }
 
     /// Whether a process has another connection than this one (IDN-07).

@@ -25,6 +25,7 @@ use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     codes: Vec<Status>,
+    /// Sorted, as are those of [`Source::These`]: a list may name very many, and so may an event.
     affected: Option<Vec<ProcId>>,
     source: Option<Source>,
 }
@@ -53,7 +54,7 @@ impl EventFilter {
         let several = take_procs(directives, &keys::EVENT_AFFECTED_PROCS)?;
         let affected = match (one, several) {
             (None, None) => None,
-            (one, several) => Some(one.into_iter().chain(several.unwrap_or_default()).collect()),
+            (one, several) => Some(sorted(one.into_iter().chain(several.unwrap_or_default()).collect())),
         };
         let custom = || directives.contains(&keys::EVENT_CUSTOM_RANGE).then_some(DataRange::CUSTOM);
         let range = directives.get(&keys::RANGE)?.or_else(custom);
@@ -65,13 +66,9 @@ impl EventFilter {
             Some(DataRange::NAMESPACE) => Some(Source::Nspace),
             Some(DataRange::PROC_LOCAL) => Some(Source::Process),
             Some(DataRange::CUSTOM) => {
+                let needs = "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE";
                 let procs = take_procs(directives, &keys::EVENT_CUSTOM_RANGE)?;
-                Some(Source::These(procs.ok_or_else(|| {
-                    Failure::new(
-                        Status::ERR_BAD_PARAM,
-                        "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE",
-                    )
-                })?))
+                Some(Source::These(sorted(procs.ok_or_else(|| Failure::new(Status::ERR_BAD_PARAM, needs))?)))
             }
             Some(other) => {
                 let message = format!("events cannot be filtered by range {other}");
@@ -105,9 +102,8 @@ impl EventFilter {
     }
 
     fn wants_affected(&self, event: &Event) -> bool {
-        self.affected.as_ref().is_none_or(|affected| {
-            event.affected_procs().iter().any(|proc| affected.iter().any(|wanted| wanted.matches(proc)))
-        })
+        let are_wanted = |wanted: &Vec<ProcId>| event.affected_procs().iter().any(|proc| names(wanted, proc));
+        self.affected.as_ref().is_none_or(are_wanted)
     }
 
     fn wants_source(&self, event: &Event, receiver: &ProcId, is_local: impl Fn(&ProcId) -> bool) -> bool {
@@ -121,7 +117,7 @@ impl EventFilter {
             }
             Some(Source::Nspace) => event.source.nspace == receiver.nspace,
             Some(Source::Process) => event.source == *receiver,
-            Some(Source::These(procs)) => procs.iter().any(|proc| proc.matches(&event.source)),
+            Some(Source::These(procs)) => names(procs, &event.source),
         }
     }
 }
@@ -135,6 +131,21 @@ impl Memory for EventFilter {
         self.codes.heap() + self.affected.heap() + source
     }
     fn detach(&mut self) {}
+}
+
+fn sorted(mut procs: Vec<ProcId>) -> Vec<ProcId> {
+    procs.sort_unstable();
+    procs
+}
+
+/// Whether one of the processes, which are sorted, [matches](ProcId::matches) this one.
+fn names(sorted: &[ProcId], proc: &ProcId) -> bool {
+    let of_nspace = sorted.partition_point(|named| named.nspace < proc.nspace);
+    let has = |proc: &ProcId| sorted.binary_search(proc).is_ok();
+    match proc.rank.is_wildcard() {
+        true => sorted.get(of_nspace).is_some_and(|named| named.nspace == proc.nspace),
+        false => has(proc) || has(&ProcId::wildcard(proc.nspace.clone())),
+    }
 }
 
 /// A directive that lists processes.
@@ -240,6 +251,26 @@ mod tests {
             !none.accepts(&event(), &proc("b", 0), |_| true)
                 && !none.accepts(&about(2), &proc("b", 0), |_| true)
         );
+    }
+
+    #[test]
+    fn evt_09_long_lists_are_compared_at_once() {
+        let ranks = |ranks: std::ops::Range<u32>| ranks.rev().map(|rank| proc("a", rank)).collect();
+        let wanted =
+            |procs| filter(Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(procs)));
+        let about = |procs| event().with_info(Info::new(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(procs)));
+        let begun = std::time::Instant::now();
+        let filter = wanted(ranks(0..50_000));
+        assert!(!filter.accepts(&about(ranks(50_000..100_000)), &proc("b", 0), |_| true));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+        for others in [vec![proc("b", 1), proc("a", 49_999)], vec![ProcId::wildcard("a".parse().unwrap())]] {
+            assert!(filter.accepts(&about(others), &proc("b", 0), |_| true));
+        }
+        assert!(
+            !filter.accepts(&about(vec![ProcId::wildcard("b".parse().unwrap())]), &proc("b", 0), |_| true)
+        );
+        let all = wanted(vec![proc("b", 1), ProcId::wildcard("a".parse().unwrap())]);
+        assert!(all.accepts(&about(ranks(7..9)), &proc("b", 0), |_| true));
     }
 
     #[test]

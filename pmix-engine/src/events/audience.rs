@@ -9,7 +9,7 @@ pub(super) enum Audience {
     /// All processes of this session, and those of jobs without a session id, because such jobs know only one session.
     /// `None` for a session whose id is not known here.
     Session(Option<u32>),
-    /// These processes; ranks may be `WILDCARD`. Empty for nobody.
+    /// These processes, sorted; ranks may be `WILDCARD`. Empty for nobody.
     Named(Vec<ProcId>),
 }
 
@@ -27,15 +27,21 @@ impl Audience {
                 None => Self::Session(event.info.get(&keys::SESSION_ID).ok().flatten()),
             },
             // an event of the host has no namespace: those of the affected processes count (EVT-12)
-            DataRange::NAMESPACE if source.nspace.is_empty() => Self::Named(
+            DataRange::NAMESPACE if source.nspace.is_empty() => Self::named(
                 event.affected_procs().into_iter().map(|proc| ProcId::wildcard(proc.nspace)).collect(),
             ),
-            DataRange::NAMESPACE => Self::Named(vec![ProcId::wildcard(source.nspace.clone())]),
-            DataRange::PROC_LOCAL => Self::Named(vec![source.clone()]),
-            DataRange::CUSTOM => Self::Named(event.custom_range()),
+            DataRange::NAMESPACE => Self::named(vec![ProcId::wildcard(source.nspace.clone())]),
+            DataRange::PROC_LOCAL => Self::named(vec![source.clone()]),
+            DataRange::CUSTOM => Self::named(event.custom_range()),
             // for the host alone, or an unknown range
-            _ => Self::Named(Vec::new()),
+            _ => Self::named(Vec::new()),
         }
+    }
+
+    fn named(mut procs: Vec<ProcId>) -> Self {
+        procs.sort_unstable();
+        procs.dedup();
+        Self::Named(procs)
     }
 
     pub(super) fn includes(&self, receiver: &ProcId, jobs: &Jobs) -> bool {
@@ -45,7 +51,10 @@ impl Audience {
                 let own = jobs.get(&receiver.nspace).and_then(|job| job.data.session_id());
                 own.is_none() || own == *session
             }
-            Self::Named(procs) => procs.iter().any(|proc| proc.matches(receiver)),
+            Self::Named(procs) => {
+                let has = |proc: &ProcId| procs.binary_search(proc).is_ok();
+                has(receiver) || has(&ProcId::wildcard(receiver.nspace.clone()))
+            }
         }
     }
 }

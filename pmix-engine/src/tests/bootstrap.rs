@@ -310,3 +310,30 @@ fn what_a_leader_adds_is_bounded_in_bytes() {
     t.fails(to, Status::ERR_TIMEOUT);
     t.finish();
 }
+
+#[test]
+fn grp_02_idn_07_what_a_clone_has_called_counts_though_it_is_gone() {
+    for finalizes in [false, true] {
+        let (mut t, [a, b, c]) = server();
+        let clone = t.connect(&a.proc);
+        t.ask(&clone, leads(&a, 2, []));
+        let (one, _) = asked(&mut t, &a);
+        let second = t.ask(&b, leads(&b, 2, []));
+        let (other, _) = asked(&mut t, &b);
+        if finalizes {
+            let to = t.ask(&clone, Request::Finalize(Directives::new()));
+            t.done(to);
+        }
+        t.lose(&clone);
+        let who = found(&[0, 1], &[0, 1]);
+        for upcall in [one, other] {
+            t.answer(upcall, Ok(Answer::Bootstrapped(who.clone())));
+        }
+        is_made(&mut t, second, &[0, 1]);
+        for peer in [a, b, c] {
+            t.lose(&peer);
+        }
+        t.drain();
+        t.finish();
+    }
+}
