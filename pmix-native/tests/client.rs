@@ -10,12 +10,12 @@ use pmix_native::msg::{
 };
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::message::{
-    Connect, Fence, Get, GroupConstruct, GroupInvite, GroupJoin, IofPull, Lookup, Monitor, PutEntry,
+    Connect, Fabric, Fence, Get, GroupConstruct, GroupInvite, GroupJoin, IofPull, Lookup, Monitor, PutEntry,
     RegisterEvents, Reply, Request, ResolvePeers,
 };
 use pmix_types::{
-    DataRange, Directives, Event, GroupOpt, Info, IofChannels, KeyVal, Pdata, ProcId, Query, Rank, Scope,
-    Status, Value, keys,
+    DataRange, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyVal, Pdata, ProcId, Query,
+    Rank, Scope, Status, Value, keys,
 };
 use proptest::prelude::*;
 use talk::{Talk, V4, V5, proc};
@@ -75,6 +75,32 @@ fn get_30_what_the_job_says_is_answered_here_and_the_rest_is_asked_for_at_once()
     assert!(asked.info.flag(&keys::IMMEDIATE).unwrap());
     talk.answer(tag, Status::SUCCESS);
     assert_eq!(talk.reply(2).unwrap_err().status, Status::ERR_NOT_FOUND);
+}
+
+#[test]
+fn gen_05_what_is_required_is_not_dropped_where_there_is_no_room_for_it() {
+    let mut talk = Talk::started(V5);
+    let required = || Directives::new().require(&keys::COLLECT_DATA, true);
+    // nothing here knows what that means for a get
+    let mut get = Get::new(proc(1), Some(keys::LOCAL_RANK.key_name()));
+    get.directives = required();
+    talk.client.request(1, Request::Get(get));
+    let (_, Ask::Get(asked)) = talk.asked() else { panic!("answered") };
+    assert!(asked.info.deny_unprocessed().is_err());
+    let mut beat = Monitor::new(Info::new(&keys::SEND_HEARTBEAT, true), Status::SUCCESS);
+    beat.directives = required();
+    let mut update = Fabric::new(FabricOperation::UPDATE_INFO);
+    update.directives = required().with(&keys::FABRIC_INDEX, 3u64);
+    let without_index = Fabric::new(FabricOperation::UPDATE_INFO);
+    for (request, status) in [
+        (Request::Monitor(beat), Status::ERR_NOT_SUPPORTED),
+        (Request::Fabric(update), Status::ERR_NOT_SUPPORTED),
+        (Request::Fabric(without_index), Status::ERR_BAD_PARAM),
+    ] {
+        talk.client.request(2, request);
+        assert_eq!(talk.reply(2).unwrap_err().status, status);
+        assert!(talk.frame().is_none());
+    }
 }
 
 #[test]

@@ -159,8 +159,16 @@ pub(super) fn translate(
             Ask::GroupDestruct(group(destruct.group, members, destruct.directives))
         }
         Request::Fabric(fabric) if fabric.operation == FabricOperation::UPDATE_INFO => {
-            let index = fabric.directives.get(&keys::FABRIC_INDEX)?;
-            Ask::FabricUpdate(index.unwrap_or_default())
+            let mut directives = without_limit(fabric.directives)?;
+            let index = directives.take(&keys::FABRIC_INDEX)?.ok_or_else(|| {
+                Failure::new(
+                    Status::ERR_BAD_PARAM,
+                    "FABRIC_INDEX has to name the fabric that is asked for again",
+                )
+            })?;
+            // the message has room for nothing else
+            directives.deny_unprocessed()?;
+            Ask::FabricUpdate(index)
         }
         Request::Fabric(fabric) => Ask::FabricRegister(fabric.directives),
         Request::Finalize(_) => Ask::Finalize,

@@ -160,6 +160,10 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             pull.directives = asked.info;
             Task::Ask(Request::IofPull(pull), AnswerAs::Pull(asked.id))
         }
+        // an end has no directives
+        Ask::IofDeregister(end) if end.info.deny_unprocessed().is_err() => {
+            Task::Refuse(Status::ERR_NOT_SUPPORTED)
+        }
         Ask::IofDeregister(end) => Task::Ask(Request::IofDeregister(end.id), AnswerAs::PullEnd(end.id)),
         Ask::IofPush(input) => {
             let mut push = IofPush::new(input.targets, input.data);

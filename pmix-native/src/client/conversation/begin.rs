@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pmix_types::message::{Failure, GetReply, PutEntry, RegisterEvents, Reply, Request, ResolvePeers};
-use pmix_types::{DataRange, EventFilter, Info, IofChannels, Nspace, ProcId, Query, Status, keys};
+use pmix_types::{DataRange, EventFilter, Info, IofChannels, Nspace, ProcId, Query, Status, Supported, keys};
 
 use super::Conversation;
 use crate::client::answer::{Constructed, Form, Found, Wanted};
@@ -10,6 +10,7 @@ use crate::client::ask::{knows, parts, translate, unknown};
 use crate::client::events;
 use crate::client::groups::spelled_out;
 use crate::client::invite::{CODES, is_invitation};
+use crate::client::limit::check_limit;
 use crate::conn::tag;
 use crate::msg::{
     Command, Get, IofDeregister, IofPull, Lookup, RegisterEvents as NativeRegister, Request as Ask,
@@ -32,7 +33,9 @@ impl Conversation {
                 self.reply(id, Ok(Reply::Done));
                 Ok(())
             }
-            Request::Monitor(monitor) if monitor.monitor.is(&keys::SEND_HEARTBEAT) => {
+            Request::Monitor(mut monitor) if monitor.monitor.is(&keys::SEND_HEARTBEAT) => {
+                check_limit(&mut monitor.directives)?;
+                monitor.directives.deny_unprocessed()?;
                 // it has no reply
                 self.send(tag::HEARTBEAT, Bytes::new())?;
                 self.reply(id, Ok(Reply::Done));
@@ -184,7 +187,10 @@ impl Conversation {
         let is_reserved = wanted.key.as_ref().is_some_and(|key| key.is_reserved());
         // sets are defined while processes run: the server knows the latest
         let changes = wanted.key.as_ref().is_some_and(|key| *key == *keys::PSET_NAMES.name());
-        if let Some(key) = wanted.key.as_ref().filter(|_| is_reserved && !refreshes && !changes)
+        // what is not known here is for the server to carry out or refuse (GEN-05)
+        let known = [Supported::GET.attributes, &[keys::OPTIONAL.name()]].concat();
+        let is_ours = is_reserved && !refreshes && !changes && wanted.directives.deny_beyond(&known).is_ok();
+        if let Some(key) = wanted.key.as_ref().filter(|_| is_ours)
             && let Some(value) = self.jobs.lookup(&wanted.proc, key, &wanted.directives)?
         {
             self.reply(id, Ok(Reply::Get(GetReply::value(value))));

@@ -127,6 +127,11 @@ fn fen_01_abt_01_evt_11_pub_02_what_is_left_out_on_the_native_wire_is_meant_as_e
 
     let long = task(&proc("job", 0), Ask::GroupLeave(Group::new("g".repeat(256))));
     assert!(matches!(long, Task::Refuse(Status::ERR_BAD_PARAM)), "GEN-02: {long:?}");
+    let mut end = native::IofDeregister::new(1);
+    assert!(matches!(asked(Ask::IofDeregister(end.clone())), Request::IofDeregister(1)));
+    end.info = Directives::new().require(&keys::COLLECT_DATA, true);
+    let end = task(&proc("job", 0), Ask::IofDeregister(end));
+    assert!(matches!(end, Task::Refuse(Status::ERR_NOT_SUPPORTED)), "GEN-05: {end:?}");
 }
 
 #[test]
