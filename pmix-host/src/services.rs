@@ -90,13 +90,15 @@ impl Services {
         let allocations = cluster.allocations.clone();
         let published = Arc::new(Publishing::new(site.clone(), table.clone()));
         let records = Arc::<RecordFiles>::default();
+        let collectives = Collectives::new(site.clone());
+        let node = LocalNode::new(site.clone(), published.clone(), collectives.clone(), records.clone());
         Self {
-            node: Arc::new(LocalNode::new(site.clone(), published.clone(), records.clone())),
+            node: Arc::new(node),
             records,
             allocator: Allocator::new(cluster.clone()),
             gate: Gate::new(table.clone()),
             jobs: Jobs::new(cluster, site.clone(), published.clone()),
-            collectives: Collectives::new(site.clone()),
+            collectives,
             modex: DirectModex::new(site.clone()),
             events: Events::new(table.clone(), site.clone()),
             forwarder: Forwarder::new(launcher.clone(), table.clone()),

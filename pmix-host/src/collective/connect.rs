@@ -28,7 +28,7 @@ impl Collectives {
         let proposal = self.new_name()?;
         let part = jobs.map(|_| Part::Connect(ConnectPart { name: proposal, jobs: data }));
         let gathering = Gathering { kind: Kind::Connect, procs, nodes, directives, part, group: None };
-        let procs = gathering.procs.clone();
+        let (procs, is_shared) = (gathering.procs.clone(), gathering.nodes.len() > 1);
         let (mut joined, mut name) = (BytesMut::new(), None);
         for part in self.gather(cx, gathering).await? {
             let Part::Connect(part) = part else { return Err(unreadable("part").into()) };
@@ -45,9 +45,10 @@ impl Collectives {
                 connected.ranks = ranks;
             }
         }
-        if let Some(nspace) = &connected.nspace {
+        // only what other nodes take part in is counted by name
+        if let Some(nspace) = connected.nspace.as_ref().filter(|_| is_shared) {
             let members = procs.iter().map(|proc| proc.nspace.clone()).collect();
-            self.0.rounds.add_set(nspace.clone(), members);
+            self.0.rounds.add_set(nspace.clone(), members).await;
         }
         Ok(connected)
     }

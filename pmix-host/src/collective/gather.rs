@@ -9,7 +9,7 @@ use futures::future::join_all;
 use pmix_server::Presence;
 use pmix_server::host::{FenceRequest, HostError, HostResult, UpcallContext};
 use pmix_types::message::Failure;
-use pmix_types::{DataArray, DataType, Directives, Key, ProcId, Rank, Status, keys};
+use pmix_types::{DataArray, DataType, Directives, Key, Nspace, ProcId, Rank, Status, keys};
 use tokio::time::Instant;
 
 use super::bootstrap::Bootstraps;
@@ -65,6 +65,11 @@ impl Collectives {
         let (sets, contexts) = (AtomicU32::new(0), AtomicU64::new(0));
         let (rounds, bootstraps) = (Rounds::new(site.clone()), Bootstraps::default());
         Self(Arc::new(State { rounds, site, sets, contexts, bootstraps }))
+    }
+
+    /// A job that was started here has ended.
+    pub(crate) fn forget_job(&self, nspace: &Nspace) {
+        self.0.rounds.forget(nspace);
     }
 
     pub(crate) async fn fence(&self, cx: &UpcallContext, req: FenceRequest) -> HostResult<Bytes> {

@@ -10,7 +10,7 @@ use pmix_types::{Nspace, ProcId};
 use crate::internode::{Participants, Site};
 use crate::user::lock;
 
-/// Counts that may be there before those of ended namespaces are looked for.
+/// Counts and sets that may be there before those of ended namespaces are looked for.
 const FEW: usize = 64;
 
 /// How many operations of each kind and participants have begun, and which namespaces belong together.
@@ -18,7 +18,7 @@ const FEW: usize = 64;
 pub(super) struct Rounds {
     site: Arc<Site>,
     counts: Mutex<BTreeMap<Participants, Count>>,
-    /// How many counts there are when those of ended namespaces are looked for again.
+    /// How many counts and sets there are when those of ended namespaces are looked for again.
     full: AtomicUsize,
     /// Names of connected sets with the namespaces of their members.
     sets: Mutex<BTreeMap<Nspace, BTreeSet<Nspace>>>,
@@ -66,11 +66,7 @@ impl Rounds {
     /// Counts the operations of these participants from now on.
     async fn count(&self, participants: &Participants, procs: &[ProcId]) {
         if !lock(&self.counts).contains_key(participants) {
-            // now and then is enough: looking takes as long as there are counts
-            if lock(&self.counts).len() >= self.full.load(Ordering::Relaxed) {
-                self.forget_ended().await;
-                self.full.store(2 * lock(&self.counts).len().max(FEW), Ordering::Relaxed);
-            }
+            self.make_room().await;
             // what is not known here cannot end here
             let mut nspaces = self.owners(procs);
             if self.site.server().is_ok() {
@@ -91,8 +87,15 @@ impl Rounds {
     }
 
     /// Records the members of a connected set.
-    pub(super) fn add_set(&self, name: Nspace, members: BTreeSet<Nspace>) {
+    pub(super) async fn add_set(&self, name: Nspace, members: BTreeSet<Nspace>) {
+        self.make_room().await;
         lock(&self.sets).insert(name, members);
+    }
+
+    /// Forgets the operations of a namespace: another may come under its name, whose operations all nodes count anew.
+    pub(super) fn forget(&self, nspace: &Nspace) {
+        lock(&self.counts).retain(|_, count| !count.nspaces.contains(nspace));
+        lock(&self.sets).retain(|_, members| !members.contains(nspace));
     }
 
     /// The namespaces that operations of these processes end with: those of the members for a connected set.
@@ -108,17 +111,26 @@ impl Rounds {
         owners
     }
 
+    /// Looks for what has ended, but only now and then, because that takes as long as there are counts and sets.
+    async fn make_room(&self) {
+        let held = || lock(&self.counts).len() + lock(&self.sets).len();
+        if held() >= self.full.load(Ordering::Relaxed) {
+            self.forget_ended().await;
+            self.full.store(2 * held().max(FEW), Ordering::Relaxed);
+        }
+    }
+
     /// Forgets the operations of namespaces that the server no longer knows.
     async fn forget_ended(&self) {
         if self.site.server().is_err() {
             return;
         }
-        let named: BTreeSet<Nspace> =
+        let mut named: BTreeSet<Nspace> =
             lock(&self.counts).values().flat_map(|count| count.nspaces.iter().cloned()).collect();
+        named.extend(lock(&self.sets).values().flatten().cloned());
         for nspace in named {
             if self.site.job(&nspace).await.is_none() {
-                lock(&self.counts).retain(|_, count| !count.nspaces.contains(&nspace));
-                lock(&self.sets).retain(|_, members| !members.contains(&nspace));
+                self.forget(&nspace);
             }
         }
     }
@@ -133,6 +145,36 @@ mod tests {
     use super::*;
     use crate::MemoryExchange;
     use crate::internode::{Kind, Operation};
+
+    #[tokio::test]
+    async fn names_of_sets_of_namespaces_that_have_ended_are_forgotten_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::builder().host(NoHost).hostname("n0").session_root(dir.path());
+        let server = server.start().await.unwrap();
+        let site = Arc::new(Site::new(Arc::new(MemoryExchange::single("n0"))));
+        assert!(site.set_server(server.handle()));
+        let rounds = Rounds::new(site);
+        for number in 0..1000 {
+            let members = BTreeSet::from([format!("job.{number}").parse().unwrap()]);
+            rounds.add_set(format!("set.{number}").parse().unwrap(), members).await;
+        }
+        assert!(lock(&rounds.sets).len() <= FEW, "{}", lock(&rounds.sets).len());
+        // one that is told of goes at once
+        let [kept, ends] = ["kept", "ends"].map(|name| name.parse::<Nspace>().unwrap());
+        for job in [&kept, &ends] {
+            rounds.add_set(format!("set.{job}").parse().unwrap(), BTreeSet::from([job.clone()])).await;
+            let procs = [ProcId::wildcard(job.clone())];
+            let operation =
+                Operation { kind: Kind::Fence, procs: procs.to_vec(), id: None, is_optional: false };
+            let spec = JobSpec::new(job.clone()).node_map(["n0"]).unwrap().proc_map("0").unwrap();
+            server.handle().register_nspace(spec).await.unwrap();
+            assert_eq!(rounds.begin(&operation.participants(), &procs).await, 1);
+        }
+        rounds.forget(&ends);
+        assert_eq!(lock(&rounds.counts).len(), 1);
+        assert!(lock(&rounds.sets).values().all(|members| !members.contains(&ends)));
+        assert!(lock(&rounds.sets).values().any(|members| members.contains(&kept)));
+    }
 
     #[tokio::test]
     async fn counts_of_namespaces_that_have_ended_are_forgotten_now_and_then() {

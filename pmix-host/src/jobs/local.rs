@@ -13,6 +13,7 @@ use super::directories::Directories;
 use super::error::StartError;
 use super::node::{Node, NodeJob, ProcEnvironment};
 use super::record::RecordFiles;
+use crate::collective::Collectives;
 use crate::internode::Site;
 use crate::publish::Publishing;
 
@@ -20,13 +21,19 @@ use crate::publish::Publishing;
 pub(crate) struct LocalNode {
     site: Arc<Site>,
     published: Arc<Publishing>,
+    collectives: Collectives,
     records: Arc<RecordFiles>,
     directories: Directories,
 }
 
 impl LocalNode {
-    pub(crate) fn new(site: Arc<Site>, published: Arc<Publishing>, records: Arc<RecordFiles>) -> Self {
-        Self { site, published, records, directories: Directories::default() }
+    pub(crate) fn new(
+        site: Arc<Site>,
+        published: Arc<Publishing>,
+        collectives: Collectives,
+        records: Arc<RecordFiles>,
+    ) -> Self {
+        Self { site, published, collectives, records, directories: Directories::default() }
     }
 
     /// Makes what a process may use from now on: it is about to be let in.
@@ -97,6 +104,7 @@ impl Node for LocalNode {
             self.directories.remove(nspace).await;
         }
         self.published.forget_job(nspace);
+        self.collectives.forget_job(nspace);
     }
 
     async fn keep_record(&self, nspace: &Nspace, why: &str) -> Option<PathBuf> {

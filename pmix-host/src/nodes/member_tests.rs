@@ -6,6 +6,7 @@ use pmix_types::{App, Rank};
 
 use super::*;
 use crate::StandardHost;
+use crate::collective::Collectives;
 use crate::internode::encode_reply;
 use crate::jobs::{JobTable, RecordFiles};
 use crate::publish::Publishing;
@@ -73,7 +74,9 @@ async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)
 async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let site = Arc::new(Site::new(Arc::new(own)));
     let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
-    let node = Arc::new(LocalNode::new(site.clone(), published, Arc::<RecordFiles>::default()));
+    let collectives = Collectives::new(site.clone());
+    let node = LocalNode::new(site.clone(), published, collectives, Arc::<RecordFiles>::default());
+    let node = Arc::new(node);
     let launcher = Arc::<Noting>::default();
     let procs: Vec<_> =
         (0..2).map(|rank| ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))).collect();
