@@ -95,7 +95,17 @@ impl Iof {
         let (rule, buffer) = (CacheRule::read(&request.directives)?, Buffer::read(&request.directives)?);
         push_identity(&mut request.directives, (caller.uid, caller.gid));
         let (number, caller) = (self.next.next(), caller.clone());
-        Ok(Subscription { number, conn, caller, request, stage: Stage::Asked(Vec::new()), rule, buffer })
+        let procs = request.procs.clone();
+        Ok(Subscription {
+            number,
+            conn,
+            caller,
+            request,
+            procs,
+            stage: Stage::Asked(Vec::new()),
+            rule,
+            buffer,
+        })
     }
 
     /// The host's answer to a subscription.
@@ -118,7 +128,7 @@ impl Iof {
             let kept = self.cache.take(|source, channels| held.wants(source, channels));
             cx.reply(to, Ok(Reply::Registered(number)));
             cx.out.extend(kept.into_iter().map(|kept| held.push_kept(kept)));
-            cx.out.extend(ended.iter().map(|nspace| held.push_end_of(nspace.clone())));
+            cx.out.extend(ended.iter().map(|nspace| held.end_of(nspace)));
         }
         ended.iter().for_each(|nspace| self.forget_unless_asked(nspace));
     }
@@ -222,7 +232,7 @@ impl Iof {
             match &mut held.stage {
                 Stage::Active => {
                     held.flush(|(source, _)| source.nspace == *nspace, &mut cx.timers, &mut cx.out);
-                    cx.out.push(held.push_end_of(nspace.clone()));
+                    cx.out.push(held.end_of(nspace));
                 }
                 Stage::Asked(ended) => ended.push(nspace.clone()),
                 Stage::Abandoned => {}

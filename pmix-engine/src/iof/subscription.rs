@@ -23,6 +23,8 @@ pub(super) struct Subscription {
     pub(super) caller: Caller,
     /// As the host got it at the start: it gets it again at the end.
     pub(super) request: IofPull,
+    /// Those of its processes whose namespace has not ended. Who comes under that name later, may be another user's.
+    pub(super) procs: Vec<ProcId>,
     pub(super) stage: Stage,
     pub(super) rule: Option<CacheRule>,
     pub(super) buffer: Option<Buffer>,
@@ -57,12 +59,17 @@ impl Subscription {
     }
 
     pub(super) fn wants(&self, source: &ProcId, channels: IofChannels) -> bool {
-        let IofPull { procs, channels: wanted, .. } = &self.request;
-        wanted.intersects(channels) && procs.iter().any(|proc| proc.matches(source))
+        self.request.channels.intersects(channels) && self.procs.iter().any(|proc| proc.matches(source))
     }
 
     pub(super) fn names(&self, nspace: &Nspace) -> bool {
-        self.request.procs.iter().any(|proc| proc.nspace == *nspace)
+        self.procs.iter().any(|proc| proc.nspace == *nspace)
+    }
+
+    /// The command that says that no more output comes from a namespace, from which none is taken from now on.
+    pub(super) fn end_of(&mut self, nspace: &Nspace) -> Command {
+        self.procs.retain(|proc| proc.nspace != *nspace);
+        self.push_end_of(nspace.clone())
     }
 
     /// The command that sends output.
@@ -80,8 +87,8 @@ impl Subscription {
         }
     }
 
-    /// The command that says that no more output comes from a namespace (IOF-08).
-    pub(super) fn push_end_of(&self, nspace: Nspace) -> Command {
+    /// The notice of the end of a namespace (IOF-08).
+    fn push_end_of(&self, nspace: Nspace) -> Command {
         let mut end = Output::new(ProcId::wildcard(nspace), self.request.channels, Bytes::new());
         end.info.push(Info::new(&keys::IOF_COMPLETE, true));
         self.push(end)

@@ -350,6 +350,12 @@ fn iof_08_the_end_of_a_namespace_is_told_for_all_of_it() {
     t.answer(upcall, Ok(Answer::Done));
     assert!(matches!(t.ok(late), Reply::Registered(_)));
     t.expect([pushed(&listener, number + 1, complete(&all_of("other"), OUT, ""))]);
+    // another job of that name is another's
+    t.job("other", "0-1");
+    t.delivers(text(&proc("other", 1), OUT, "secret"));
+    t.quiet();
+    t.called(HostCall::DeregisterNspace(nspace("other"))).unwrap();
+    t.quiet();
     t.lose(&listener);
     let ends = [asked(&mut t, false).0, asked(&mut t, false).0];
     for upcall in ends {
