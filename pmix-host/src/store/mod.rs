@@ -78,9 +78,9 @@ pub struct Store {
     waiting: BTreeMap<u64, Waiter>,
     wanted: BTreeMap<KeyName, BTreeSet<u64>>,
     last_waiter: u64,
-    /// What is kept elsewhere and is not to be any more.
+    /// Numbers of items that must still be removed where they are kept.
     dropped: Vec<u64>,
-    /// How often a key was looked up.
+    /// How often a key was looked up, or one item of it tested, for a lookup.
     #[cfg(test)]
     looks: std::cell::Cell<usize>,
 }
@@ -94,6 +94,12 @@ struct Entry {
     is_shown: bool,
     /// It is kept elsewhere, too.
     is_kept: bool,
+}
+
+impl Entry {
+    fn is_visible(&self, look: &Look) -> bool {
+        self.is_shown && self.item.is_in_range(look) && self.item.admits(&look.requester)
+    }
 }
 
 /// A lookup that waits, as the store holds it.
@@ -191,9 +197,8 @@ impl Store {
     pub(crate) fn restore(&mut self, number: u64, item: Item) {
         self.last_item = self.last_item.max(number);
         let bytes = item.bytes();
-        let key = item.key().clone();
-        self.insert(number, Entry { item, bytes, is_shown: true, is_kept: true });
-        self.review(&key);
+        self.insert(number, Entry { item, bytes, is_shown: false, is_kept: true });
+        self.show(&[number]);
     }
 
     /// Data is kept elsewhere, too; what is not there any more is dropped there.
@@ -206,7 +211,7 @@ impl Store {
         }
     }
 
-    /// The numbers of what is kept elsewhere and is not to be any more; they are told once.
+    /// Numbers of items that must still be removed where they are kept; they are told once.
     pub(crate) fn take_dropped(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.dropped)
     }
@@ -231,11 +236,18 @@ impl Store {
     pub(crate) fn show(&mut self, numbers: &[u64]) {
         let mut woken = BTreeSet::new();
         for number in numbers {
-            if let Some(entry) = self.items.get_mut(number) {
-                entry.is_shown = true;
-                let key = entry.item.key().clone();
-                self.review(&key);
-                woken.extend(self.wanted.get(&key).into_iter().flatten());
+            let Some(entry) = self.items.get_mut(number) else { continue };
+            entry.is_shown = true;
+            let key = entry.item.key();
+            for number in self.wanted.get(key).into_iter().flatten() {
+                #[cfg(test)]
+                self.looks.set(self.looks.get() + 1);
+                if let Some(waiter) = self.waiting.get_mut(number)
+                    && entry.is_visible(&waiter.look)
+                {
+                    waiter.found.insert(key.clone());
+                }
+                woken.insert(*number);
             }
         }
         for number in woken {
@@ -243,11 +255,12 @@ impl Store {
         }
     }
 
-    /// Takes data out that was admitted and is not to be found after all.
+    /// Removes data that was admitted but must not become visible.
     pub(crate) fn withdraw(&mut self, numbers: &[u64]) {
-        for number in numbers {
-            self.remove(*number);
-        }
+        // many may be of one key, for which those who wait look only once
+        let removed = numbers.iter().filter_map(|number| self.remove(*number));
+        let keys: BTreeSet<KeyName> = removed.map(|item| item.data.key).collect();
+        self.review(&keys);
     }
 
     /// The items of these numbers.
@@ -308,13 +321,14 @@ impl Store {
         let lasts = |number: &u64| self.has(*number, |item| item.persistence == Persistence::INDEF);
         let (lasting, passing): (Vec<u64>, Vec<u64>) = named.into_iter().partition(lasts);
         self.drop_all(&passing);
+        let mut hidden = BTreeSet::new();
         for number in &lasting {
             if let Some(entry) = self.items.get_mut(number) {
                 entry.is_shown = false;
-                let key = entry.item.key().clone();
-                self.review(&key);
+                hidden.insert(entry.item.key().clone());
             }
         }
+        self.review(&hidden);
         Ok(lasting)
     }
 
@@ -398,7 +412,6 @@ impl Store {
                 self.usage.remove(&uid);
             }
         }
-        self.review(item.key());
         Some(item)
     }
 
@@ -411,23 +424,25 @@ impl Store {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         let shown = self.by_key.get(key)?.iter().filter_map(|number| Some((number, self.items.get(number)?)));
-        let visible = shown.filter(|(_, Entry { item, is_shown, .. })| {
-            *is_shown && item.is_in_range(look) && item.admits(&look.requester)
-        });
+        let visible = shown.filter(|(_, entry)| entry.is_visible(look));
         let best = visible.min_by_key(|(_, entry)| entry.item.distance(&look.requester));
         best.map(|(number, _)| *number)
     }
 
-    /// Notes which waiting lookups find this key, whose items have changed.
-    fn review(&mut self, key: &KeyName) {
-        let Some(numbers) = self.wanted.get(key) else { return };
-        let find = |number: &u64| Some((*number, self.best(&self.waiting.get(number)?.look, key).is_some()));
-        let found: Vec<(u64, bool)> = numbers.iter().filter_map(find).collect();
-        for (number, is_found) in found {
-            match self.waiting.get_mut(&number) {
-                Some(waiter) if is_found => _ = waiter.found.insert(key.clone()),
-                Some(waiter) => _ = waiter.found.remove(key),
-                None => {}
+    /// Notes which waiting lookups no longer find these keys, of which items are gone.
+    fn review(&mut self, keys: &BTreeSet<KeyName>) {
+        for key in keys {
+            let Some(numbers) = self.wanted.get(key) else { continue };
+            let misses = |number: &&u64| {
+                let lost =
+                    |waiter: &Waiter| waiter.found.contains(key) && self.best(&waiter.look, key).is_none();
+                self.waiting.get(*number).is_some_and(lost)
+            };
+            let missing: Vec<u64> = numbers.iter().filter(misses).copied().collect();
+            for number in missing {
+                if let Some(waiter) = self.waiting.get_mut(&number) {
+                    waiter.found.remove(key);
+                }
             }
         }
     }

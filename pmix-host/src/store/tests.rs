@@ -444,6 +444,37 @@ fn pub_13_a_publish_looks_up_only_its_own_keys_for_those_who_wait() {
 }
 
 #[test]
+fn pub_13_pub_15_for_all_items_of_a_key_that_go_at_once_a_lookup_that_waits_looks_once() {
+    const ITEMS: u32 = 1000;
+    let (a, asker, stranger) = (user("job", 0, 7), user("job", 1, 7), user("job", 2, 7));
+    for persistence in [Persistence::APP, Persistence::INDEF] {
+        let mut store = Store::default();
+        let mut wait = |by: &Requester, names: &[&str]| {
+            let all = Directives::from(vec![Info::dynamic(keys::WAIT.key_name(), 0)]);
+            let names = names.iter().map(|name| key(name)).collect();
+            store.look(Look::new(by.clone(), names, all).unwrap()).unwrap_err()
+        };
+        // one finds an item, and waits for more; the other one is in no list
+        let (mut place, _none) = (wait(&asker, &["k", "other"]), wait(&stranger, &["k"]));
+        let others = (1..ITEMS).map(|rank| ("else", rank));
+        for (name, rank) in std::iter::once(("job", 1)).chain(others) {
+            let listed = vec![ProcId::new(name.parse().unwrap(), Rank::from_raw(rank))];
+            let directives = in_range(DataRange::CUSTOM)
+                .with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(listed))
+                .with(&keys::PERSISTENCE, persistence);
+            publish(&mut store, &a, data(&[("k", 1)]), &directives).unwrap();
+        }
+        store.looks.set(0);
+        let lasting = store.take_back(&a.user, &[], in_range(DataRange::CUSTOM)).unwrap();
+        store.withdraw(&lasting);
+        assert_eq!(store.looks.get(), 1);
+        // what is gone is missing again
+        publish(&mut store, &a, data(&[("other", 1)]), &Directives::new()).unwrap();
+        assert!(place.try_found().is_none());
+    }
+}
+
+#[test]
 fn pub_15_pub_16_only_the_publisher_takes_back_and_only_in_that_range() {
     let mut store = Store::default();
     let (a, b) = (user("job", 0, 7), user("job", 1, 7));
