@@ -15,6 +15,8 @@ pub(crate) struct Wire {
     pub(crate) memory: MemoryExchange,
     /// Answers nothing.
     pub(crate) is_mute: bool,
+    /// How many requests it was given.
+    pub(crate) asked: Arc<AtomicU64>,
     /// How many requests are refused before one is taken.
     pub(crate) refused: Arc<AtomicU64>,
     /// How many answers get lost with the head that gives them, whose successor has kept what it did.
@@ -26,7 +28,14 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(memory: MemoryExchange) -> Self {
         let answers = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
-        Self { memory, is_mute: false, refused: Arc::default(), replaced: Arc::default(), answers }
+        Self {
+            memory,
+            is_mute: false,
+            asked: Arc::default(),
+            refused: Arc::default(),
+            replaced: Arc::default(),
+            answers,
+        }
     }
 }
 
@@ -50,6 +59,7 @@ impl Exchange for Wire {
     }
 
     async fn fetch(&self, node: &str, request: Bytes) -> Result<Bytes, ExchangeError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         if self.is_mute {
             std::future::pending::<()>().await;
         }

@@ -93,10 +93,16 @@ impl PeerRequest {
         matches!(self, Self::DirectModex { .. })
     }
 
-    /// Whether it is the request of a process and waits for its [turn](super::Site::turn). Those that wait for other processes without
-    /// a limit do not, because these may need a turn to come.
+    /// Whether it is the request of a process and waits for its [turn](super::Site::turn), as what a process logs does. Those that
+    /// wait for other processes without a limit do not, because these may need a turn to come.
     pub(crate) const fn is_of_process(&self) -> bool {
-        matches!(self, Self::Request { .. } | Self::Ticketed { .. } | Self::Published { .. })
+        matches!(
+            self,
+            Self::Request { .. }
+                | Self::Ticketed { .. }
+                | Self::Published { .. }
+                | Self::News(News::Reports { .. })
+        )
     }
 
     /// Whether it may be carried out by a head, and once more by its successor, as if that had been once.

@@ -1,10 +1,13 @@
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
+use futures::FutureExt;
 use pmix_server::Server;
 use pmix_server::host::HostModule;
-use pmix_types::{App, Rank};
+use pmix_types::message::Log;
+use pmix_types::{App, Info, Rank};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::unconstrained;
 
 use super::*;
 use crate::test_wire::Wire;
@@ -137,4 +140,36 @@ async fn spn_06_a_job_that_has_started_when_its_requester_stops_waiting_is_ended
     t.replies.add_permits(100);
     let mut ended = t.launcher.ended.subscribe();
     ended.wait_for(|ended| ended.len() == 1).await.unwrap();
+}
+
+/// How many requests one process has at other hosts, which do not answer, after so many calls of the host of its node.
+async fn asked_after<F: Future>(
+    is_member: bool,
+    calls: usize,
+    call: impl Fn(StandardHost, UpcallContext) -> F,
+) -> u64 {
+    let memory = MemoryExchange::cluster(["n1", "n0"]).remove(0);
+    let wire = Wire { is_mute: true, ..Wire::new(memory) };
+    let asked = wire.asked.clone();
+    let host = match is_member {
+        true => StandardHost::member(Slow::new("n1", 0), wire, "n0"),
+        false => StandardHost::new(Slow::new("n1", 0), wire),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::builder().host(host.clone()).hostname("n1").session_root(dir.path());
+    let _server = server.start().await.unwrap();
+    let cx = || UpcallContext::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), 4001);
+    let mut begun: Vec<_> = (0..calls).map(|_| Box::pin(unconstrained(call(host.clone(), cx())))).collect();
+    for call in &mut begun {
+        assert!(call.now_or_never().is_none());
+    }
+    asked.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn of_one_user_other_hosts_have_a_limited_number_of_logs() {
+    let logs = asked_after(true, 5000, async |host, cx| {
+        host.log(&cx, Log::new(vec![Info::new(&keys::LOG_STDOUT, "x")])).await
+    });
+    assert_eq!(logs.await, 4096);
 }
