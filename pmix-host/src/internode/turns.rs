@@ -1,7 +1,9 @@
 //! Turns: how many requests of one user other hosts work on at a time.
 //!
-//! A node answers a limited number of requests of another. Without turns, the processes of one user could take up all of
-//! them, so that others, and the reports of this host itself, would be refused.
+//! A node answers a limited number of requests of another. Without turns, what the processes of one user log, ask, publish
+//! or start could take up all of them, so that others, and the reports of this host itself, would be refused. Two kinds of
+//! requests take no turn: those that wait for other processes, because these may need one to come (gets of data on other
+//! nodes, bootstraps of groups), and notices, which are answered at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

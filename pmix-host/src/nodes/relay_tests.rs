@@ -5,7 +5,8 @@ use futures::FutureExt;
 use pmix_server::Server;
 use pmix_server::host::HostModule;
 use pmix_types::message::Log;
-use pmix_types::{App, Info, Rank};
+use pmix_types::why::WAITS;
+use pmix_types::{App, Info, Query, Rank};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::unconstrained;
 
@@ -167,9 +168,13 @@ async fn asked_after<F: Future>(
 }
 
 #[tokio::test]
-async fn of_one_user_other_hosts_have_a_limited_number_of_logs() {
+async fn of_one_user_other_hosts_have_a_limited_number_of_logs_and_queries() {
     let logs = asked_after(true, 5000, async |host, cx| {
         host.log(&cx, Log::new(vec![Info::new(&keys::LOG_STDOUT, "x")])).await
     });
     assert_eq!(logs.await, 4096);
+    let queries = asked_after(false, 5000, async |host, cx| {
+        host.query(&cx, QueryRequest::new(vec![Query::new(&WAITS)])).await
+    });
+    assert_eq!(queries.await, 4096);
 }
