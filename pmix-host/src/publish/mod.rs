@@ -14,6 +14,7 @@ use std::time::Duration;
 use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
 use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
 use pmix_types::{Directives, KeyName, Nspace, Persistence, ProcId, Status};
+use tokio::time::Instant;
 
 #[cfg(feature = "durable")]
 pub use self::durable::DurableError;
@@ -34,6 +35,8 @@ use crate::user::{User, lock};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the node that keeps the data may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
+/// How long to wait before the node that keeps the data is told of an end again, or a server is asked again about a job.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Published data, as processes of this node reach it.
 #[derive(Debug)]
@@ -248,17 +251,24 @@ impl Publishing {
         }
     }
 
-    /// Tells the keeper what has ended, until the outbox is empty.
+    /// Tells the keeper what has ended, until the outbox is empty. What it does not take at the moment is sent again.
     async fn send_ended(self: Arc<Self>) {
+        let mut is_late = false;
         loop {
             let Some(ended) = lock(&self.outbox).pop() else { return };
-            if let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended)).await {
+            let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended.clone())).await else {
+                is_late = false;
+                continue;
+            };
+            if !std::mem::replace(&mut is_late, true) {
                 tracing::warn!(
                     error,
                     keeper = self.keeper(),
-                    "cannot notify the node that keeps published data of ended processes: their data may stay published for too long"
+                    "cannot notify the node that keeps published data of ended processes: their data stays published until it can be told"
                 );
             }
+            lock(&self.outbox).put_back(ended);
+            tokio::time::sleep_until(Instant::now() + AGAIN).await;
         }
     }
 

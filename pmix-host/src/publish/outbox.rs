@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::store::Ended;
 
+/// Ends that wait at most: more come only if the keeper takes none while very many jobs end.
+const MOST: usize = 4_096;
+
 /// Ends that the keeper has not been told of.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -17,12 +20,21 @@ impl Outbox {
     /// more wait than there are jobs.
     pub(super) fn push(&mut self, ended: Ended) -> bool {
         if !self.join(&ended) {
+            if self.queue.len() >= MOST {
+                tracing::warn!(
+                    "too many ends of jobs wait for the node that keeps published data: the oldest one is dropped, and its data stays published"
+                );
+                self.queue.pop_front();
+            }
             self.queue.push_back(ended);
         }
         !std::mem::replace(&mut self.is_open, true)
     }
 
     fn join(&mut self, ended: &Ended) -> bool {
+        if self.queue.contains(ended) {
+            return true;
+        }
         let Ended::Procs { nspace, ranks: Some(ranks), persistence } = ended else { return false };
         for waiting in &mut self.queue {
             if let Ended::Procs { nspace: other, ranks: Some(others), persistence: kept } = waiting
@@ -33,6 +45,11 @@ impl Outbox {
             }
         }
         false
+    }
+
+    /// Has an end that was not taken sent again.
+    pub(super) fn put_back(&mut self, ended: Ended) {
+        self.queue.push_front(ended);
     }
 
     /// The next one to be sent; with `None` sending is over.

@@ -250,6 +250,38 @@ fn ranks_that_end_wait_together_for_the_keeper_to_be_told() {
     let ranks = Some("0-999".parse().unwrap());
     let together = Ended::Procs { nspace: proc(0).nspace, ranks, persistence: Persistence::PROC };
     assert_eq!(outbox.queue[0], together);
+    // what waits once does not wait twice, and not more than has room
+    for session in 0..=4096 {
+        outbox.push(Ended::Session(None));
+        outbox.push(Ended::Session(Some(session)));
+    }
+    assert_eq!(outbox.queue.len(), 4096);
+}
+
+/// Waits until nobody finds a key any more, for a minute at most.
+async fn until_gone(host: &Host, key: &str) {
+    let gone = async {
+        while look_up(host, &caller(1), key, Directives::new()).await.is_ok() {
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn pub_08_an_end_that_the_keeper_refuses_is_told_again() {
+    let ends = MemoryExchange::cluster(["n0", "n1"]);
+    let refused = Arc::<AtomicU64>::default();
+    let hosts = ends.into_iter().map(|memory| {
+        let host = StandardHost::new(Nothing, Wire { refused: refused.clone(), ..Wire::new(memory) });
+        host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
+        host
+    });
+    let hosts: Vec<_> = hosts.collect();
+    publish(&hosts[1], &caller(1), "k", Directives::new()).await.unwrap();
+    refused.store(2, Ordering::Relaxed);
+    hosts[1].0.published.forget_tool(&caller(1).caller);
+    until_gone(&hosts[0], "k").await;
 }
 
 /// Can write nothing while it is full.
