@@ -59,9 +59,10 @@ use crate::{Exchange, Launcher};
 ///
 /// One node, the first by name, keeps the published data of all nodes. When it cannot be reached, publish, lookup and
 /// unpublish fail with `ERR_UNREACH`. The published data of each user is bounded: see
-/// [`PublishLimits`](super::PublishLimits). Data with the persistence of its process, application or job is removed
-/// when that ends. For jobs that this host has not started, a lost connection counts as the end of the process, and
-/// deregistration as the end of the job. A session ends when [`StandardHost::end_session`] is called.
+/// [`PublishLimits`](super::PublishLimits). Data with the persistence of its process or application is removed when that
+/// ends. For jobs that this host has not started, a lost connection counts as the end of the process (finalize does not),
+/// and deregistration, which is noticed within seconds, as the end of the job. A session ends when
+/// [`StandardHost::end_session`] is called.
 ///
 /// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), requests of other users' processes are
 /// refused with `ERR_NO_PERMISSIONS` unless they concern their own user's jobs. Jobs that they spawn run as their user

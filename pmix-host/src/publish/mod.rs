@@ -7,8 +7,8 @@ mod outbox;
 mod record;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
@@ -50,6 +50,8 @@ pub(crate) struct Publishing {
     last_ticket: AtomicU64,
     /// Jobs whose processes on this node have requested something, with their sessions. Of tools nothing is kept.
     publishers: Mutex<BTreeMap<Nspace, Option<u32>>>,
+    /// Whether a task looks out for jobs that are deregistered. Changes only while `publishers` is locked.
+    is_watching: AtomicBool,
     /// What the keeper is still to be told of.
     outbox: Mutex<Outbox>,
 }
@@ -67,6 +69,7 @@ impl Publishing {
             places: Mutex::default(),
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
+            is_watching: AtomicBool::new(false),
             outbox: Mutex::default(),
         }
     }
@@ -425,18 +428,23 @@ impl Publishing {
             None if self.jobs.contains(nspace) => None,
             None => return None,
         };
-        // now and then is enough
-        self.forget_deregistered().await;
-        lock(&self.publishers).insert(nspace.clone(), session);
+        let is_watched = {
+            let mut publishers = lock(&self.publishers);
+            publishers.insert(nspace.clone(), session);
+            self.jobs.contains(nspace) || self.is_watching.swap(true, Ordering::Relaxed)
+        };
+        if !is_watched {
+            tokio::spawn(watch(Arc::downgrade(self)));
+        }
         Some(session)
     }
 
-    /// Forgets jobs that others have started and deregistered.
-    async fn forget_deregistered(self: &Arc<Self>) {
-        let jobs: Vec<_> = lock(&self.publishers).keys().cloned().collect();
-        for nspace in jobs {
-            self.forget_if_deregistered(&nspace).await;
-        }
+    /// The jobs here that others have started; with none of them their watch is over.
+    fn watched(&self) -> Vec<Nspace> {
+        let publishers = lock(&self.publishers);
+        let jobs: Vec<_> = publishers.keys().filter(|nspace| !self.jobs.contains(nspace)).cloned().collect();
+        self.is_watching.store(!jobs.is_empty(), Ordering::Relaxed);
+        jobs
     }
 
     async fn forget_if_deregistered(self: &Arc<Self>, nspace: &Nspace) {
@@ -472,6 +480,21 @@ impl Publishing {
     fn forget_all_of(self: &Arc<Self>, nspace: &Nspace) {
         for persistence in [Persistence::PROC, Persistence::APP] {
             self.forget(Ended::Procs { nspace: nspace.clone(), ranks: None, persistence });
+        }
+    }
+}
+
+/// Forgets jobs that others have started when they are deregistered, which nobody tells the host.
+async fn watch(published: Weak<Publishing>) {
+    loop {
+        tokio::time::sleep_until(Instant::now() + AGAIN).await;
+        let Some(published) = published.upgrade() else { return };
+        let jobs = published.watched();
+        if jobs.is_empty() {
+            return;
+        }
+        for nspace in jobs {
+            published.forget_if_deregistered(&nspace).await;
         }
     }
 }

@@ -284,9 +284,26 @@ async fn pub_08_an_end_that_the_keeper_refuses_is_told_again() {
     until_gone(&hosts[0], "k").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn pub_08_a_job_that_others_have_started_ends_when_it_is_deregistered_even_if_its_node_is_asked_nothing()
+ {
+    let [keeper, host] = hosts();
+    let dir = tempfile::tempdir().unwrap();
+    let server = pmix_server::Server::builder().host(host.clone()).hostname("n1").session_root(dir.path());
+    let server = server.start().await.unwrap();
+    let nspace = caller(0).caller.nspace;
+    let job =
+        pmix_types::job::JobSpec::new(nspace.clone()).node_map(["n1"]).unwrap().ranks_block(1, 1).unwrap();
+    server.handle().register_nspace(job).await.unwrap();
+    publish(&host, &caller(0), "k", Directives::new()).await.unwrap();
+    assert_eq!(look_up(&keeper, &caller(1), "k", Directives::new()).await.unwrap().len(), 1);
+    server.handle().deregister_nspace(&nspace).await.unwrap();
+    until_gone(&keeper, "k").await;
+}
+
 /// Can write nothing while it is full.
 #[derive(Debug, Default)]
-struct Full(std::sync::atomic::AtomicBool);
+struct Full(AtomicBool);
 
 #[pmix_server::async_trait]
 impl DurableStore for Full {
