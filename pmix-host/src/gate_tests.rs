@@ -105,6 +105,7 @@ impl Scene {
                 is_of_daemons: false,
                 on_failure: OnFailure::Continue,
                 table: vec![row],
+                apps: vec![0],
                 lost_nodes: Default::default(),
                 node_ranks: Default::default(),
                 written: BTreeMap::new(),

@@ -212,6 +212,11 @@ impl Plan {
         self.ids().map(row).collect()
     }
 
+    /// The application of each rank.
+    pub(crate) fn apps(&self) -> Vec<usize> {
+        self.ranks.iter().map(|(_, app)| *app).collect()
+    }
+
     /// A job that has its maps alone.
     pub(crate) fn maps(&self, nspace: &Nspace) -> JobSpec {
         let mut on_node = vec![RankSet::new(); self.nodes.len()];

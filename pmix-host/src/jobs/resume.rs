@@ -198,6 +198,7 @@ impl Jobs {
             is_of_daemons: facts.is_of_daemons,
             on_failure: facts.on_failure,
             table,
+            apps: facts.plan.apps(),
             lost_nodes,
             node_ranks: facts.node_ranks.clone(),
             written: BTreeMap::new(),

@@ -134,6 +134,7 @@ impl Jobs {
             is_of_daemons,
             on_failure,
             table: plan.table(&nspace),
+            apps: plan.apps(),
             lost_nodes: BTreeSet::new(),
             node_ranks: neighbours.ranks().clone(),
             written: BTreeMap::new(),

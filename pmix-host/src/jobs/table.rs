@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pmix_types::{Event, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
+use pmix_types::{Event, IofChannels, Nspace, Persistence, ProcId, ProcInfo, Rank, Status};
 use tokio::sync::{Notify, mpsc};
 
 use super::control::{Act, Control, Reach};
@@ -14,6 +14,7 @@ use super::notices::{for_procs, of_lost_proc};
 use super::report::{JobReport, OnFailure};
 use crate::LaunchReport;
 use crate::stats::Counters;
+use crate::store::Ended;
 use crate::user::lock;
 
 /// What is known of a job while it runs.
@@ -36,6 +37,8 @@ pub(crate) struct JobEntry {
     pub(crate) on_failure: OnFailure,
     /// In rank order.
     pub(crate) table: Vec<ProcInfo>,
+    /// The application of each rank.
+    pub(crate) apps: Vec<usize>,
     /// Its nodes that were lost. Others of the same names may have come since, and have nothing of it.
     pub(crate) lost_nodes: BTreeSet<String>,
     pub(crate) node_ranks: NodeRanks,
@@ -94,6 +97,22 @@ impl JobEntry {
     /// Whether processes of it are on a node of this name, or were.
     fn has_on(&self, node: &str) -> bool {
         self.table.iter().any(|row| row.hostname.as_deref() == Some(node))
+    }
+
+    /// The end of a process, and that of its application, as far as they have come.
+    pub(crate) fn ended_of(&self, proc: &ProcId) -> Vec<Ended> {
+        let rank = proc.rank.to_raw() as usize;
+        if self.table.get(rank).is_none_or(|row| !row.state.is_terminated()) {
+            return Vec::new();
+        }
+        let is_of_app = |(of, _): &(&usize, &ProcInfo)| self.apps.get(rank) == Some(*of);
+        let members = || self.apps.iter().zip(&self.table).filter(is_of_app).map(|(_, row)| row);
+        let mut ended = vec![Ended::of_proc(proc)];
+        if members().all(|row| row.state.is_terminated()) {
+            let ranks = Some(members().map(|row| row.proc.rank).collect());
+            ended.push(Ended::Procs { nspace: proc.nspace.clone(), ranks, persistence: Persistence::APP });
+        }
+        ended
     }
 
     /// Ends it, first by a request.

@@ -109,7 +109,11 @@ impl Publishing {
         (ticket, is_again): (u64, bool),
     ) -> Result<Reply, Failure> {
         let from = Some((requester.node.clone(), ticket));
-        Ok(self.serve(requester, request, from, is_again).await?)
+        let publishes = matches!(request, Request::Publish(_)).then(|| requester.user.proc.clone());
+        let reply = self.serve(requester, request, from, is_again).await?;
+        // that node need not know of its end
+        publishes.iter().for_each(|proc| _ = self.forget_ended(proc));
+        Ok(reply)
     }
 
     /// Ends the wait of another node's lookup.
@@ -455,26 +459,25 @@ impl Publishing {
         }
     }
 
-    /// A process may have ended while its data was in transit.
+    /// A process, or its application, may have ended while its data was in transit.
     async fn forget_late(self: &Arc<Self>, proc: &ProcId) {
-        let rank = proc.rank.to_raw() as usize;
-        let has_ended = self
-            .jobs
-            .entries()
-            .get(&proc.nspace)
-            .map(|job| job.table.get(rank).is_some_and(|row| row.state.is_terminated()));
-        match has_ended {
-            Some(true) => self.forget(Ended::of_proc(proc)),
-            Some(false) => {}
-            None => {
-                let is_known = lock(&self.publishers).contains_key(&proc.nspace);
-                match is_known {
-                    // it was known before its data was sent: its end has come in between
-                    false => self.forget_all_of(&proc.nspace),
-                    true => self.forget_if_deregistered(&proc.nspace).await,
-                }
-            }
+        if self.forget_ended(proc) {
+            return;
         }
+        let is_known = lock(&self.publishers).contains_key(&proc.nspace);
+        match is_known {
+            // it was known before its data was sent: its end has come in between
+            false => self.forget_all_of(&proc.nspace),
+            true => self.forget_if_deregistered(&proc.nspace).await,
+        }
+    }
+
+    /// Removes what came after the end of its process or application; false for a job that was not started here.
+    fn forget_ended(self: &Arc<Self>, proc: &ProcId) -> bool {
+        let ended = self.jobs.entries().get(&proc.nspace).map(|job| job.ended_of(proc));
+        let is_here = ended.is_some();
+        ended.into_iter().flatten().for_each(|ended| self.forget(ended));
+        is_here
     }
 
     fn forget_all_of(self: &Arc<Self>, nspace: &Nspace) {

@@ -336,7 +336,7 @@ async fn pub_03_pub_04_what_cannot_be_kept_for_good_is_not_published_and_its_key
 
 #[tokio::test]
 async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
-    let [host, _] = hosts();
+    let [host, other] = hosts();
     let job: Nspace = "job".parse().unwrap();
     let mut row = ProcInfo::new(ProcId::new(job.clone(), Rank::from_raw(0)));
     row.state = ProcState::TERMINATED;
@@ -352,6 +352,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         is_of_daemons: false,
         on_failure: OnFailure::Continue,
         table: vec![row],
+        apps: vec![0],
         lost_nodes: Default::default(),
         node_ranks: Default::default(),
         written: BTreeMap::new(),
@@ -365,8 +366,13 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
     host.0.table.entries().insert(job, entry);
     let with = |persistence| Directives::new().with(&keys::PERSISTENCE, persistence);
     publish(&host, &caller(0), "own", with(Persistence::PROC)).await.unwrap();
+    publish(&host, &caller(0), "app", with(Persistence::APP)).await.unwrap();
     publish(&host, &caller(0), "session", with(Persistence::SESSION)).await.unwrap();
-    let gone = look_up(&host, &caller(0), "own", Directives::new()).await.unwrap_err();
-    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
+    // what comes from the node of the process, whose host does not know of its end
+    publish(&other, &caller(0), "far", with(Persistence::APP)).await.unwrap();
+    for key in ["own", "app", "far"] {
+        let gone = look_up(&host, &caller(0), key, Directives::new()).await.unwrap_err();
+        assert_eq!(gone.status(), Status::ERR_NOT_FOUND, "{key}");
+    }
     assert_eq!(look_up(&host, &caller(0), "session", Directives::new()).await.unwrap().len(), 1);
 }
