@@ -1,23 +1,40 @@
 //! The syslog of this node.
 
 #[cfg(feature = "syslog")]
+use std::io;
+#[cfg(feature = "syslog")]
 use std::path::{Path, PathBuf};
+#[cfg(feature = "syslog")]
+use std::time::Duration;
 
 use pmix_types::Status;
 #[cfg(feature = "syslog")]
 use syslog::{Facility, Formatter3164, LogFormat, Severity};
+#[cfg(feature = "syslog")]
+use tokio::io::AsyncWriteExt;
+#[cfg(feature = "syslog")]
+use tokio::net::{UnixDatagram, UnixStream};
+#[cfg(feature = "syslog")]
+use tokio::sync::Semaphore;
 
 use pmix_server::host::{HostError, HostResult};
 
 /// Where the system's logger listens.
 #[cfg(feature = "syslog")]
 const SOCKET: &str = "/dev/log";
+/// How long a line waits for a logger that reads nothing.
+#[cfg(feature = "syslog")]
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Lines that are sent at a time; each has a socket of its own.
+#[cfg(feature = "syslog")]
+const AT_A_TIME: usize = 64;
 
 /// The way to it.
 #[cfg(feature = "syslog")]
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Syslog {
     socket: PathBuf,
+    places: Semaphore,
 }
 
 /// How urgent a message is, from 0 (emergency) to 7 (debug).
@@ -57,7 +74,7 @@ impl Priority {
 
 /// This host was built without it.
 #[cfg(not(feature = "syslog"))]
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Syslog;
 
 #[cfg(not(feature = "syslog"))]
@@ -79,31 +96,81 @@ impl Default for Syslog {
 #[cfg(feature = "syslog")]
 impl Syslog {
     pub(crate) fn at(socket: &Path) -> Self {
-        Self { socket: socket.into() }
+        Self { socket: socket.into(), places: Semaphore::new(AT_A_TIME) }
     }
 
     /// Hands a line over. The logger may be restarted at any time, so that each line finds its own way.
     pub(crate) async fn write(&self, line: String, priority: Priority) -> HostResult<()> {
-        let socket = self.socket.clone();
-        let place = self.socket.display().to_string();
+        let place = self.socket.display();
         let unreachable = |error: &dyn std::fmt::Display| {
             HostError::new(Status::ERR_UNREACH, format!("cannot write to the syslog at {place}: {error}"))
         };
-        // a logger that does not keep up blocks who writes
-        let written = tokio::task::spawn_blocking(move || {
-            let formatter = Formatter3164 {
-                facility: Facility::LOG_USER,
-                hostname: None,
-                process: "pmix".into(),
-                pid: std::process::id(),
-            };
-            let mut logger = syslog::unix_custom(formatter, socket)?;
-            logger.formatter.format(&mut logger.backend, priority.severity(), line)
-        });
-        match written.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(unreachable(&error)),
-            Err(error) => Err(unreachable(&error)),
+        let formatter = Formatter3164 {
+            facility: Facility::LOG_USER,
+            hostname: None,
+            process: "pmix".into(),
+            pid: std::process::id(),
+        };
+        let mut entry = Vec::new();
+        formatter.format(&mut entry, priority.severity(), line).map_err(|error| unreachable(&error))?;
+        // of the lines that a logger does not read, a few have a socket, and the others wait for one
+        let sent = async {
+            let _place = self.places.acquire().await;
+            send(&self.socket, &entry).await
+        };
+        match tokio::time::timeout(PATIENCE, sent).await {
+            Ok(sent) => sent.map_err(|error| unreachable(&error)),
+            Err(_) => Err(unreachable(&format!("it has taken nothing for {} s", PATIENCE.as_secs()))),
         }
+    }
+}
+
+/// Sends an entry: a logger takes datagrams, or else texts that end with a zero.
+#[cfg(feature = "syslog")]
+async fn send(socket: &Path, entry: &[u8]) -> io::Result<()> {
+    let datagrams = UnixDatagram::unbound()?;
+    match datagrams.connect(socket) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()) => {
+            let mut stream = UnixStream::connect(socket).await?;
+            stream.write_all(&[entry, &[0]].concat()).await
+        }
+        connected => {
+            connected?;
+            datagrams.send(entry).await.map(drop)
+        }
+    }
+}
+
+#[cfg(all(test, feature = "syslog"))]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures::future::join_all;
+    use pmix_types::Status;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_logger_that_reads_nothing_takes_no_threads_and_makes_nobody_wait_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("log");
+        let unread = UnixDatagram::bind(&place).unwrap();
+        let syslog = Syslog::at(&place);
+        let mut lines =
+            std::pin::pin!(join_all((0..700).map(|_| syslog.write("line".into(), Priority::ERROR))));
+        assert!(futures::poll!(&mut lines).is_pending());
+        let (sender, other) = mpsc::channel();
+        tokio::task::spawn_blocking(move || sender.send(()));
+        other.recv_timeout(Duration::from_secs(10)).expect("there are threads for others");
+        let failed = lines.await.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+        assert!(failed.iter().all(|error| error.status() == Status::ERR_UNREACH), "{failed:?}");
+        assert!(!failed.is_empty());
+        // as soon as it reads again, lines come through
+        unread.set_nonblocking(true).unwrap();
+        let read = std::iter::from_fn(|| unread.recv(&mut [0; 256]).ok()).count();
+        assert_eq!(failed.len() + read, 700);
+        syslog.write("again".into(), Priority::ERROR).await.unwrap();
     }
 }
