@@ -39,7 +39,8 @@ pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
     /// Forgets records; those that are not there are no error.
     ///
     /// # Errors
-    /// They may still be there: the unpublish fails with this status, and what they hold is found again.
+    /// They may still be there. For data with `INDEF` the unpublish fails with this status, and the data is found again. For other
+    /// data it succeeds: after `ERR_UNREACH` the removal is repeated, otherwise a warning is logged.
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()>;
 }
 
