@@ -312,7 +312,7 @@ fn what_a_leader_adds_is_bounded_in_bytes() {
 }
 
 #[test]
-fn grp_02_idn_07_what_a_clone_has_called_counts_though_it_is_gone() {
+fn grp_02_idn_07b_what_a_clone_has_called_counts_though_it_is_gone() {
     for finalizes in [false, true] {
         let (mut t, [a, b, c]) = server();
         let clone = t.connect(&a.proc);

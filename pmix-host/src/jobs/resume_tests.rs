@@ -333,7 +333,7 @@ fn a_job_is_read_as_it_was_kept_and_garbage_is_named() {
 }
 
 #[tokio::test]
-async fn iof_03_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
+async fn iof_03a_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
     let on_n1 = vec![held("theirs", 2, vec![running(0)]), held("other", 3, vec![running(0)])];
     let on_n2 = vec![held("theirs", 2, vec![running(1)]), held("other", 3, vec![running(1)])];
     let mut t = head(on_n1, on_n2).await;
