@@ -22,7 +22,7 @@ class Session:
         self.outgoing, self.kept, self.id = queue.SimpleQueue(), collections.deque(), 0
         self.incoming = services.SessionStub(self.channel).Connect(iter(self.outgoing.get, None))
         self.bodies = self._bodies()
-        # if gRPC still has a call when the interpreter ends, it can wait for a thread that is no more
+        # if gRPC still has a call when the interpreter ends, it may wait for a thread that no longer exists
         atexit.register(self._hang_up)
         hello = pb.Hello(oldest_version=1, newest_version=1, implementation=name, pid=os.getpid(), **identity)
         self.welcome = self._ask(0, "welcome", hello=hello).welcome

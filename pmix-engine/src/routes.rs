@@ -37,6 +37,7 @@ impl Engine {
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }
         registration.carry_out(&self.setup, &mut self.cx)?;
+        self.iof.nspace_comes(&nspace);
         // whatever waited for this namespace can go on (FEN-11, DMX-05)
         self.drive_collectives_of(&nspace);
         self.data.resume_requests_of(&nspace, &mut self.cx);

@@ -182,8 +182,8 @@ impl SessionDir {
         Ok(listener)
     }
 
-    /// Writes the files that tools look for (TOL-03). All have the same content. A system-level server that is not a
-    /// session-level one too has only those named by pid and namespace.
+    /// Writes the files that tools look for (TOL-03). All have the same content. A system-level server that is not also
+    /// a session-level server has only the files named by pid and namespace.
     pub(crate) fn write_rendezvous(
         &self,
         server: &Nspace,

@@ -24,7 +24,7 @@ builder! {
     ///
     /// # Errors
     /// When awaited: `ERR_INIT` if another clone has finalized already, `ERR_BAD_PARAM` for a limit with a
-    /// fraction of a second or a malformed `EMBED_BARRIER`, which is left out, `ERR_NOT_SUPPORTED` for a required directive that
+    /// fraction of a second or a malformed `EMBED_BARRIER`; then there is no limit and no barrier, `ERR_NOT_SUPPORTED` for a required directive that
     /// nobody carries out, [`Error::Lost`] if the connection is lost, errors of the barrier or the host, `ERR_TIMEOUT` when the
     /// limit has passed. The process is finalized even if there is an error.
     ///
@@ -63,7 +63,8 @@ impl FinalizeBuilder {
         let has_barrier = directives.flag(&keys::EMBED_BARRIER).map_err(directive(Self::OPERATION));
         directives.remove(&keys::EMBED_BARRIER);
         let barrier = match has_barrier {
-            Ok(true) => barrier(&core, &directives).await,
+            // what was meant is not known: not how long to wait, either
+            Ok(true) if mistake.is_ok() => barrier(&core, &directives).await,
             other => other.map(drop),
         };
         core.start_finalize()?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use pmix_types::message::{Failure, JobControl, Reply};
-use pmix_types::{Directives, Info, Key, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
 
 use crate::command::{Cleanup, DirCleanup};
 use crate::context::Context;
@@ -25,10 +25,23 @@ pub(crate) fn is_cleanup(directives: &Directives) -> bool {
     directives.contains(&keys::REGISTER_CLEANUP) || directives.contains(&keys::REGISTER_CLEANUP_DIR)
 }
 
-/// Whether job control is about processes too, which is the host's business. All its keys begin alike.
+/// Whether job control does something to processes too, which is the host's business.
 fn has_operation(directives: &Directives) -> bool {
-    let is_operation = |info: &Info| info.key.starts_with("pmix.jctrl.") && !info.is(&keys::JOB_CTRL_ID);
-    directives.iter().any(is_operation)
+    let flags =
+        [&keys::JOB_CTRL_PAUSE, &keys::JOB_CTRL_RESUME, &keys::JOB_CTRL_KILL, &keys::JOB_CTRL_TERMINATE];
+    let texts = [&keys::JOB_CTRL_CANCEL, &keys::JOB_CTRL_RESTART, &keys::JOB_CTRL_CHECKPOINT];
+    directives.contains(&keys::JOB_CTRL_SIGNAL)
+        || texts.iter().any(|key| directives.contains(key))
+        || flags.iter().any(|key| directives.flag(key).unwrap_or(true))
+}
+
+/// What is left of a request once its files are registered.
+fn without_files(mut control: JobControl) -> JobControl {
+    let texts = [&keys::REGISTER_CLEANUP, &keys::REGISTER_CLEANUP_DIR, &keys::CLEANUP_IGNORE];
+    texts.iter().for_each(|key| control.directives.remove(key));
+    let flags = [&keys::CLEANUP_RECURSIVE, &keys::CLEANUP_EMPTY, &keys::CLEANUP_LEAVE_TOPDIR];
+    flags.iter().for_each(|key| control.directives.remove(key));
+    control
 }
 
 impl Cleanup {
@@ -107,7 +120,7 @@ impl Cleanups {
     ) -> Option<JobControl> {
         let goes_up = has_operation(&control.directives);
         match self.register(asked, &mut control, goes_up, cx) {
-            Ok(()) if goes_up => return Some(control),
+            Ok(()) if goes_up => return Some(without_files(control)),
             result => cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new()))),
         }
         None

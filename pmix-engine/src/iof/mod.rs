@@ -240,6 +240,17 @@ impl Iof {
         }
     }
 
+    /// A namespace is registered: what is kept of an earlier one of its name is for nobody, and what it will write not for
+    /// those who have named that one.
+    pub(super) fn nspace_comes(&mut self, nspace: &Nspace) {
+        for held in self.subscriptions.values_mut() {
+            if matches!(&held.stage, Stage::Asked(ended) if ended.contains(nspace)) {
+                held.procs.retain(|proc| proc.nspace != *nspace);
+                self.cache.forget(nspace);
+            }
+        }
+    }
+
     pub(super) fn on_push(&mut self, asked: Asked, input: IofPush, cx: &mut Context) {
         self.inputs.on_push(asked, input, cx);
     }

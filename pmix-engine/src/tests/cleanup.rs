@@ -139,12 +139,17 @@ fn jct_03_gen_05_what_else_the_request_asks_for_goes_up_to_the_host() {
     let (id, _, request) = t.upcall();
     let UpcallRequest::JobControl(control) = request else { panic!("{request:?}") };
     assert_eq!(control.directives.get(&keys::JOB_CTRL_SIGNAL), Ok(Some(10)));
+    assert!(!control.directives.contains(&keys::REGISTER_CLEANUP), "it has been carried out");
     t.answer(id, Ok(Answer::Info(vec![])));
     registered(&mut t, to);
     // what is refused here does not go up, and an id asks for nothing
     let to = t.ask(&peer, register([], files("relative").with(&keys::JOB_CTRL_SIGNAL, 10)));
     t.fails(to, Status::ERR_BAD_PARAM);
-    let to = t.ask(&peer, register([], files("/tmp/b").with(&keys::JOB_CTRL_ID, "mine")));
+    let asks_for_nothing = Directives::new()
+        .with(&keys::JOB_CTRL_ID, "mine")
+        .with(&keys::JOB_CTRL_KILL, false)
+        .with(&keys::JOB_CTRL_PREEMPTIBLE, true);
+    let to = t.ask(&peer, register([], asks_for_nothing.with(&keys::REGISTER_CLEANUP, "/tmp/b")));
     registered(&mut t, to);
     t.lose(&peer);
     t.expect([Command::Cleanup(wanted(&["/tmp/a", "/tmp/b"]))]);

@@ -350,14 +350,25 @@ fn iof_08_the_end_of_a_namespace_is_told_for_all_of_it() {
     t.answer(upcall, Ok(Answer::Done));
     assert!(matches!(t.ok(late), Reply::Registered(_)));
     t.expect([pushed(&listener, number + 1, complete(&all_of("other"), OUT, ""))]);
-    // another job of that name is another's
+    // another job of that name is another's, also while the host is asked for the first
+    let late = t.ask(&listener, pull([proc("gone", 0)], OUT));
+    let (upcall, ..) = asked(&mut t, true);
+    t.job("gone", "0");
+    t.called(HostCall::DeregisterNspace(nspace("gone"))).unwrap();
+    t.job("gone", "0");
+    t.delivers(text(&proc("gone", 0), OUT, "secret"));
+    t.answer(upcall, Ok(Answer::Done));
+    assert!(matches!(t.ok(late), Reply::Registered(_)));
+    t.expect([pushed(&listener, number + 2, complete(&all_of("gone"), OUT, ""))]);
+    t.called(HostCall::DeregisterNspace(nspace("gone"))).unwrap();
+    t.quiet();
     t.job("other", "0-1");
     t.delivers(text(&proc("other", 1), OUT, "secret"));
     t.quiet();
     t.called(HostCall::DeregisterNspace(nspace("other"))).unwrap();
     t.quiet();
     t.lose(&listener);
-    let ends = [asked(&mut t, false).0, asked(&mut t, false).0];
+    let ends = [0, 1, 2].map(|_| asked(&mut t, false).0);
     for upcall in ends {
         t.answer(upcall, Ok(Answer::Done));
     }

@@ -92,9 +92,10 @@ impl Rounds {
         lock(&self.sets).insert(name, members);
     }
 
-    /// Forgets the operations of a namespace: another may come under its name, whose operations all nodes count anew.
+    /// Forgets the operations of a namespace alone: another may come under its name, whose operations all nodes count anew. Those with
+    /// others are counted on, because their nodes may not hear of this end.
     pub(super) fn forget(&self, nspace: &Nspace) {
-        lock(&self.counts).retain(|_, count| !count.nspaces.contains(nspace));
+        lock(&self.counts).retain(|_, count| !count.nspaces.iter().eq([nspace]));
         lock(&self.sets).retain(|_, members| !members.contains(nspace));
     }
 
@@ -130,7 +131,8 @@ impl Rounds {
         named.extend(lock(&self.sets).values().flatten().cloned());
         for nspace in named {
             if self.site.job(&nspace).await.is_none() {
-                self.forget(&nspace);
+                lock(&self.counts).retain(|_, count| !count.nspaces.contains(&nspace));
+                lock(&self.sets).retain(|_, members| !members.contains(&nspace));
             }
         }
     }

@@ -96,7 +96,6 @@ impl Credentials {
         }
         let caller = User::of(cx);
         let request = PeerRequest::Request { caller, request: Request::ValidateCredential(req) };
-        let _turn = self.site.turn(cx.uid).await;
         match self.site.ask_within(PATIENCE, &issuer, &request).await.and_then(PeerReply::into_reply)? {
             Reply::Info(infos) => Ok(infos),
             _ => Err(Failure::from(Status::ERR_UNPACK_FAILURE).into()),

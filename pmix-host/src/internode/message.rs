@@ -93,16 +93,10 @@ impl PeerRequest {
         matches!(self, Self::DirectModex { .. })
     }
 
-    /// Whether it is the request of a process and waits for its [turn](super::Site::turn), as what a process logs does. Those that
-    /// wait for other processes without a limit do not, because these may need a turn to come.
+    /// Whether it is the request of a process and waits for its turn. Those that wait for other processes without a limit do
+    /// not, because these may need a turn to come.
     pub(crate) const fn is_of_process(&self) -> bool {
-        matches!(
-            self,
-            Self::Request { .. }
-                | Self::Ticketed { .. }
-                | Self::Published { .. }
-                | Self::News(News::Reports { .. })
-        )
+        matches!(self, Self::Request { .. } | Self::Ticketed { .. } | Self::Published { .. })
     }
 
     /// Whether it may be carried out by a head, and once more by its successor, as if that had been once.
@@ -294,6 +288,7 @@ fn encode_ended(ended: &Ended) -> v1::Over {
             persistence: persistence.to_raw().into(),
         }),
         Ended::Nspace { nspace, .. } => v1::over::What::Nspace(nspace.to_string()),
+        Ended::Tool { proc, .. } => v1::over::What::Tool(proc.into()),
         Ended::Session(number) => v1::over::What::Session(v1::SessionOver { number: *number }),
     };
     v1::Over { what: Some(what) }
@@ -309,6 +304,7 @@ fn decode_ended(from: &str, over: v1::Over) -> Option<Ended> {
         v1::over::What::Nspace(nspace) => {
             Ended::Nspace { nspace: Nspace::new(nspace).ok()?, node: from.to_owned() }
         }
+        v1::over::What::Tool(tool) => Ended::Tool { proc: tool.try_into().ok()?, node: from.to_owned() },
         v1::over::What::Session(v1::SessionOver { number }) => Ended::Session(number),
     })
 }
@@ -476,6 +472,12 @@ mod tests {
             panic!("another request")
         };
         assert_eq!(node, "n1");
+        let ended = Ended::Tool { proc: proc(3), node: "lies".into() };
+        let sent = encode_request(&PeerRequest::Ended(ended));
+        let PeerRequest::Ended(ended) = decode_request("n1", sent).unwrap() else {
+            panic!("another request")
+        };
+        assert_eq!(ended, Ended::Tool { proc: proc(3), node: "n1".into() });
     }
 
     #[test]

@@ -14,8 +14,9 @@ use pmix_types::trace::TraceContext;
 use pmix_types::{Nspace, Status};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::News;
 use super::message::{PeerReply, PeerRequest, decode_reply, encode_request};
-use super::turns::Turns;
+use super::turns::{MAX_LOG_TURNS, MAX_TURNS, Turns};
 use crate::user::User;
 use crate::{Exchange, ExchangeError, Responder};
 
@@ -28,6 +29,8 @@ pub(crate) struct Site {
     /// What keeps what is kept once for all, where there is no other head.
     keeper: OnceLock<String>,
     turns: Turns,
+    /// Those of lines that processes log: each waits for the reader of its job.
+    log_turns: Turns,
 }
 
 impl fmt::Debug for Site {
@@ -43,7 +46,8 @@ impl Site {
             server: OnceLock::new(),
             head: OnceLock::new(),
             keeper: OnceLock::new(),
-            turns: Turns::default(),
+            turns: Turns::new(MAX_TURNS),
+            log_turns: Turns::new(MAX_LOG_TURNS),
         }
     }
 
@@ -137,6 +141,13 @@ impl Site {
         self.server().ok()?.job_data(nspace).await.ok()
     }
 
+    /// Whether the server here has no such job, or none any more. Not if it has stopped itself.
+    pub(crate) async fn has_deregistered(&self, nspace: &Nspace) -> bool {
+        let Ok(server) = self.server() else { return false };
+        let unknown = |failure: Failure| failure.status == Status::ERR_INVALID_NAMESPACE;
+        server.job_data(nspace).await.is_err_and(unknown)
+    }
+
     /// Asks the host of another node, until the caller stops waiting.
     pub(crate) async fn ask(
         &self,
@@ -158,19 +169,21 @@ impl Site {
         node: &str,
         request: &PeerRequest,
     ) -> Result<PeerReply, Failure> {
-        let _turn = match request.is_of_process() {
-            true => self.turn(caller.uid).await,
-            false => None,
-        };
+        let _turn = self.turn(caller.uid, request).await;
         decode_reply(self.tell(node, request).await.map_err(|error| unanswered(&error))?)
     }
 
-    /// Waits until a user may have another request at other hosts, until the turn is dropped. Cancel-safe.
-    pub(crate) async fn turn(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
-        self.turns.take(uid).await
+    /// Waits until a user may have another such request at other hosts, until the turn is dropped. Cancel-safe.
+    pub(crate) async fn turn(&self, uid: u32, request: &PeerRequest) -> Option<OwnedSemaphorePermit> {
+        let turns = match request {
+            PeerRequest::News(News::Reports { .. }) => &self.log_turns,
+            request if request.is_of_process() => &self.turns,
+            _ => return None,
+        };
+        turns.take(uid).await
     }
 
-    /// Asks the host of another node, and waits no longer than this for its reply.
+    /// Asks the host of another node, and waits no longer than this for the turn of a process, and for the reply.
     ///
     /// # Errors
     /// `ERR_TIMEOUT` after that time, `ERR_UNREACH` if it cannot be reached, and what it answers.
@@ -184,7 +197,14 @@ impl Site {
             let message = format!("the host of node {node} has not answered within {} ms", limit.as_millis());
             Failure::new(Status::ERR_TIMEOUT, message)
         };
-        let reply = tokio::time::timeout(limit, self.tell(node, request)).await.map_err(late)?;
+        let told = async {
+            let _turn = match request {
+                PeerRequest::Request { caller, .. } => self.turn(caller.uid, request).await,
+                _ => None,
+            };
+            self.tell(node, request).await
+        };
+        let reply = tokio::time::timeout(limit, told).await.map_err(late)?;
         decode_reply(reply.map_err(|error| unanswered(&error))?)
     }
 

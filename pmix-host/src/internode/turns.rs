@@ -3,7 +3,7 @@
 //! A node answers a limited number of requests of another. Without turns, what the processes of one user log, ask, publish
 //! or start could take up all of them, so that others, and the reports of this host itself, would be refused. Two kinds of
 //! requests take no turn: those that wait for other processes, because these may need one to come (gets of data on other
-//! nodes, bootstraps of groups), and notices, which are answered at once.
+//! nodes, bootstraps of groups), and notices, which are answered at once. A log holds its turn until the reader of its job has room.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,13 +11,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of a user on this node that other hosts work on; further ones wait.
-const MAX_TURNS: usize = 4_096;
+pub(super) const MAX_TURNS: usize = 4_096;
+/// The same for lines that its processes log. They have turns of their own, because they hold them until the reader of their job
+/// has room: with the others, nobody could end that job.
+pub(super) const MAX_LOG_TURNS: usize = 2_048;
 
 /// The turns of all users.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<u32, Weak<Semaphore>>>);
+#[derive(Debug)]
+pub(super) struct Turns {
+    /// Of each user.
+    most: usize,
+    taken: Mutex<HashMap<u32, Weak<Semaphore>>>,
+}
 
 impl Turns {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, taken: Mutex::default() }
+    }
+
     /// Waits until the user may have another request under way, until the turn is dropped. Cancel-safe.
     pub(super) async fn take(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
         // never closed
@@ -25,13 +36,13 @@ impl Turns {
     }
 
     fn of(&self, uid: u32) -> Arc<Semaphore> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turns) = all.get(&uid).and_then(Weak::upgrade) {
             return turns;
         }
         // of users who have nothing under way nothing is kept
         all.retain(|_, turns| turns.strong_count() > 0);
-        let turns = Arc::new(Semaphore::new(MAX_TURNS));
+        let turns = Arc::new(Semaphore::new(self.most));
         all.insert(uid, Arc::downgrade(&turns));
         turns
     }
@@ -45,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_user_has_a_limited_number_of_requests_at_other_hosts_and_leaves_room_for_others() {
-        let turns = Turns::default();
+        let turns = Turns::new(MAX_TURNS);
         let take = |uid| turns.take(uid).now_or_never().flatten();
         let mut taken: Vec<_> = (0..MAX_TURNS).map(|_| take(1000).expect("there is room")).collect();
         assert!(take(1000).is_none(), "it waits");
@@ -54,6 +65,6 @@ mod tests {
         assert!(take(1000).is_some());
         drop(taken);
         drop(take(1002));
-        assert_eq!(turns.0.lock().unwrap().len(), 1, "nothing is kept of users without requests");
+        assert_eq!(turns.taken.lock().unwrap().len(), 1, "nothing is kept of users without requests");
     }
 }

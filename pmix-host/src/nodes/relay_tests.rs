@@ -172,7 +172,7 @@ async fn of_one_user_other_hosts_have_a_limited_number_of_logs_and_queries() {
     let logs = asked_after(true, 5000, async |host, cx| {
         host.log(&cx, Log::new(vec![Info::new(&keys::LOG_STDOUT, "x")])).await
     });
-    assert_eq!(logs.await, 4096);
+    assert_eq!(logs.await, 2048);
     let queries = asked_after(false, 5000, async |host, cx| {
         host.query(&cx, QueryRequest::new(vec![Query::new(&WAITS)])).await
     });

@@ -52,6 +52,8 @@ pub(crate) struct Publishing {
     publishers: Mutex<BTreeMap<Nspace, Option<u32>>>,
     /// Whether a task looks out for jobs that are deregistered. Changes only while `publishers` is locked.
     is_watching: AtomicBool,
+    /// Who publishes at the moment, and whether it has left.
+    under_way: Mutex<BTreeMap<ProcId, Weak<AtomicBool>>>,
     /// What the keeper is still to be told of.
     outbox: Mutex<Outbox>,
 }
@@ -70,6 +72,7 @@ impl Publishing {
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
             is_watching: AtomicBool::new(false),
+            under_way: Mutex::default(),
             outbox: Mutex::default(),
         }
     }
@@ -79,11 +82,14 @@ impl Publishing {
     }
 
     pub(crate) async fn publish(self: &Arc<Self>, cx: &UpcallContext, req: Publish) -> HostResult<()> {
+        let has_left = self.publishes(&cx.caller);
         let session = self.session_of(&cx.caller.nspace).await;
         self.ask_keeper(cx, session.flatten(), Request::Publish(req)).await?;
-        // a tool has no job with which its data ends
-        if session.is_some() {
-            self.forget_late(&cx.caller).await;
+        match session {
+            Some(_) => self.forget_late(&cx.caller).await,
+            // what it has brought came after the notice
+            None if has_left.load(Ordering::Relaxed) => self.forget_tool(&cx.caller),
+            None => {}
         }
         Ok(())
     }
@@ -130,7 +136,7 @@ impl Publishing {
             return self.remove_ended(&ended);
         }
         if lock(&self.outbox).push(ended) {
-            tokio::spawn(self.clone().send_ended());
+            tokio::spawn(send_all(Arc::downgrade(self)));
         }
     }
 
@@ -148,12 +154,25 @@ impl Publishing {
         }
     }
 
-    /// A tool has ended. It is the whole of its application.
+    /// A tool has left the server here, or was lost.
     pub(crate) fn forget_tool(self: &Arc<Self>, tool: &ProcId) {
-        for persistence in [Persistence::PROC, Persistence::APP] {
-            let ranks = Some([tool.rank].into_iter().collect());
-            self.forget(Ended::Procs { nspace: tool.nspace.clone(), ranks, persistence });
+        if let Some(has_left) = lock(&self.under_way).get(tool).and_then(Weak::upgrade) {
+            has_left.store(true, Ordering::Relaxed);
         }
+        self.forget(Ended::Tool { proc: tool.clone(), node: self.site.node().to_owned() });
+    }
+
+    /// A publish begins. While it is under way, the result tells whether its process, if it is a tool, has left.
+    fn publishes(&self, proc: &ProcId) -> Arc<AtomicBool> {
+        let mut all = lock(&self.under_way);
+        if let Some(has_left) = all.get(proc).and_then(Weak::upgrade) {
+            return has_left;
+        }
+        // of those that publish nothing, nothing is kept
+        all.retain(|_, has_left| has_left.strong_count() > 0);
+        let has_left = Arc::default();
+        all.insert(proc.clone(), Arc::downgrade(&has_left));
+        has_left
     }
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
@@ -205,7 +224,7 @@ impl Publishing {
         let mut peer_request = PeerRequest::Published { requester, request, ticket, is_again: false };
         loop {
             let asked = async {
-                let _turn = self.site.turn(cx.uid).await;
+                let _turn = self.site.turn(cx.uid, &peer_request).await;
                 tokio::time::timeout(ANSWER, self.site.tell(keeper, &peer_request)).await
             };
             let told = tokio::select! {
@@ -258,24 +277,23 @@ impl Publishing {
         }
     }
 
-    /// Tells the keeper what has ended, until the outbox is empty. What it does not take at the moment is sent again.
-    async fn send_ended(self: Arc<Self>) {
-        let mut is_late = false;
+    /// Tells the keeper what has ended, until the outbox is empty. False if it does not take the next one at the moment.
+    async fn send_ended(&self, is_late: &mut bool) -> bool {
         loop {
-            let Some(ended) = lock(&self.outbox).pop() else { return };
+            let Some(ended) = lock(&self.outbox).pop() else { return true };
             let Err(error) = self.tell_keeper(&PeerRequest::Ended(ended.clone())).await else {
-                is_late = false;
+                *is_late = false;
                 continue;
             };
-            if !std::mem::replace(&mut is_late, true) {
+            if !std::mem::replace(is_late, true) {
                 tracing::warn!(
                     error,
                     keeper = self.keeper(),
-                    "cannot notify the node that keeps published data of ended processes: their data stays published until it can be told"
+                    "cannot notify the node that keeps published data of ended processes: their data stays published until that node accepts the notice"
                 );
             }
             lock(&self.outbox).put_back(ended);
-            tokio::time::sleep_until(Instant::now() + AGAIN).await;
+            return false;
         }
     }
 
@@ -429,7 +447,7 @@ impl Publishing {
         let session = match self.site.job(nspace).await {
             Some(job) => job.session_id(),
             // it has just been deregistered
-            None if self.jobs.contains(nspace) => None,
+            None if self.jobs.contains(nspace) => return Some(None),
             None => return None,
         };
         let is_watched = {
@@ -452,7 +470,7 @@ impl Publishing {
     }
 
     async fn forget_if_deregistered(self: &Arc<Self>, nspace: &Nspace) {
-        if self.site.server().is_ok() && self.site.job(nspace).await.is_none() {
+        if self.site.has_deregistered(nspace).await {
             lock(&self.publishers).remove(nspace);
             let node = self.site.node().to_owned();
             self.forget(Ended::Nspace { nspace: nspace.clone(), node });
@@ -484,6 +502,18 @@ impl Publishing {
         for persistence in [Persistence::PROC, Persistence::APP] {
             self.forget(Ended::Procs { nspace: nspace.clone(), ranks: None, persistence });
         }
+    }
+}
+
+/// Tells the keeper what has ended, again and again until it has taken everything, or this host is gone.
+async fn send_all(published: Weak<Publishing>) {
+    let mut is_late = false;
+    while let Some(published) = published.upgrade() {
+        if published.send_ended(&mut is_late).await {
+            return;
+        }
+        drop(published);
+        tokio::time::sleep_until(Instant::now() + AGAIN).await;
     }
 }
 

@@ -377,3 +377,32 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
     }
     assert_eq!(look_up(&host, &caller(0), "session", Directives::new()).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn pub_08_what_a_tool_has_published_through_one_node_stays_when_it_leaves_another() {
+    let hosts = hosts();
+    let tool = caller(3);
+    publish(&hosts[0], &tool, "through n0", Directives::new()).await.unwrap();
+    publish(&hosts[1], &tool, "through n1", Directives::new()).await.unwrap();
+    hosts[1].0.published.forget_tool(&tool.caller);
+    while look_up(&hosts[0], &caller(0), "through n1", Directives::new()).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(look_up(&hosts[0], &caller(0), "through n0", Directives::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pub_08_what_a_tool_publishes_while_it_leaves_is_not_kept() {
+    let [host, _] = hosts();
+    let tool = caller(3);
+    let under_way = host.0.published.publishes(&tool.caller);
+    host.0.published.forget_tool(&tool.caller);
+    // it was sent before the tool left, and comes after that
+    publish(&host, &tool, "late", Directives::new()).await.unwrap();
+    let gone = look_up(&host, &caller(0), "late", Directives::new()).await.unwrap_err();
+    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
+    // another one of its name is another
+    drop(under_way);
+    publish(&host, &tool, "next", Directives::new()).await.unwrap();
+    assert_eq!(look_up(&host, &caller(0), "next", Directives::new()).await.unwrap().len(), 1);
+}

@@ -22,6 +22,14 @@ pub enum Ended {
         /// The node.
         node: String,
     },
+    /// A tool: removes what it has published through one node with the persistence `PROC` or `APP`, as it is the whole of its
+    /// application.
+    Tool {
+        /// The tool.
+        proc: ProcId,
+        /// The node that it has left.
+        node: String,
+    },
     /// The session with this number or, with `None`, that of jobs without a session number.
     Session(Option<u32>),
 }

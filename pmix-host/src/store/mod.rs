@@ -14,6 +14,7 @@ mod range;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use pmix_server::host::{Found, HostError, HostResult, Lookup, Publish, Unpublish};
@@ -255,7 +256,7 @@ impl Store {
         }
     }
 
-    /// Removes data that was admitted but must not become visible.
+    /// Removes items. Lookups that wait check each of their keys only once.
     pub(crate) fn withdraw(&mut self, numbers: &[u64]) {
         // many may be of one key, for which those who wait look only once
         let removed = numbers.iter().filter_map(|number| self.remove(*number));
@@ -332,6 +333,15 @@ impl Store {
         Ok(lasting)
     }
 
+    /// What processes of a node have published for their own time, or that of their applications.
+    fn ended_on(&self, node: &str, procs: RangeInclusive<ProcId>) -> Vec<u64> {
+        let published = self.by_proc.range(procs).flat_map(|(_, numbers)| numbers);
+        let was_to_end = |item: &Item| {
+            item.publisher.node == node && [Persistence::PROC, Persistence::APP].contains(&item.persistence)
+        };
+        published.copied().filter(|number| self.has(*number, was_to_end)).collect()
+    }
+
     /// Removes data that was to be kept only until this end (PUB-08). Call it for the ends of processes, applications,
     /// jobs and sessions: the store does not learn of them by itself.
     pub fn forget(&mut self, over: &Ended) {
@@ -355,13 +365,9 @@ impl Store {
             }
             Ended::Nspace { nspace, node } => {
                 let proc = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
-                let published = self.by_proc.range(proc(0)..=proc(u32::MAX)).flat_map(|(_, numbers)| numbers);
-                let was_to_end = |item: &Item| {
-                    item.publisher.node == *node
-                        && [Persistence::PROC, Persistence::APP].contains(&item.persistence)
-                };
-                published.copied().filter(|number| self.has(*number, was_to_end)).collect()
+                self.ended_on(node, proc(0)..=proc(u32::MAX))
             }
+            Ended::Tool { proc, node } => self.ended_on(node, proc.clone()..=proc.clone()),
             Ended::Session(session) => {
                 let was_to_end = |item: &Item| {
                     item.publisher.session == *session && item.persistence == Persistence::SESSION

@@ -59,8 +59,6 @@ pub(super) async fn ask_nodes(
     let request = Request::Query(vec![query.clone()]);
     let request = &PeerRequest::Request { caller: caller.clone(), request };
     let ask = async |node: String| {
-        // held only for this one node: whoever waits for a turn holds none
-        let _turn = site.turn(caller.uid).await;
         let reply = site.ask_within(PATIENCE, &node, request).await;
         let answer = reply.and_then(PeerReply::into_reply).and_then(|reply| match reply {
             Reply::Query(QueryReply { results, .. }) => found(query, &results).ok_or_else(unreadable),

@@ -161,10 +161,7 @@ pub(super) fn translate(
         Request::Fabric(fabric) if fabric.operation == FabricOperation::UPDATE_INFO => {
             let mut directives = without_limit(fabric.directives)?;
             let index = directives.take(&keys::FABRIC_INDEX)?.ok_or_else(|| {
-                Failure::new(
-                    Status::ERR_BAD_PARAM,
-                    "FABRIC_INDEX has to name the fabric that is asked for again",
-                )
+                Failure::new(Status::ERR_BAD_PARAM, "an update needs FABRIC_INDEX, which names the fabric")
             })?;
             // the message has room for nothing else
             directives.deny_unprocessed()?;

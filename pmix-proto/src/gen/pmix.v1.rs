@@ -2670,7 +2670,7 @@ pub struct PublishedRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Over {
-    #[prost(oneof = "over::What", tags = "1, 2, 3")]
+    #[prost(oneof = "over::What", tags = "1, 2, 3, 4")]
     pub what: ::core::option::Option<over::What>,
 }
 /// Nested message and enum types in `Over`.
@@ -2684,6 +2684,9 @@ pub mod over {
         Nspace(::prost::alloc::string::String),
         #[prost(message, tag = "3")]
         Session(super::SessionOver),
+        /// A tool, meaning what it has published through the sending node.
+        #[prost(message, tag = "4")]
+        Tool(super::Proc),
     }
 }
 /// Processes of a namespace, whose lifetime limits that of published data.
