@@ -126,9 +126,12 @@ impl Collectives {
                 terms.group = GroupTerms::take(&mut directives)?;
                 terms.optional = terms.group.is_lenient();
                 signature.procs = spelled_out(&signature.procs, cx);
-                match self.rounds.begun_construct(&signature, caller, cx)? {
-                    Some(begun) => signature = begun.clone(),
-                    None => self.rounds.check_new_group(id, caller, lower, cx)?,
+                let begun = self.rounds.begun_construct(&signature, caller, cx)?;
+                if begun.is_none_or(|begun| self.rounds.begins_anew(begun, caller, asked.to.conn)) {
+                    self.rounds.check_new_group(id, caller, lower, cx)?;
+                }
+                if let Some(begun) = begun {
+                    signature = begun.clone();
                 }
             }
             Operation::Destruct(id) => {

@@ -248,6 +248,13 @@ impl Rounds {
         self.queue(signature).iter().any(|round| round.verdict.is_none())
     }
 
+    /// Whether a process would begin a round of these participants that has nothing to do with those under way: they are all
+    /// decided, and it has entered them or they are complete.
+    pub(super) fn begins_anew(&self, signature: &Signature, proc: &ProcId, conn: ConnId) -> bool {
+        let is_its = |round: &Round| round.verdict.is_none() || round.is_open_to(proc, conn);
+        !self.queue(signature).iter().any(is_its)
+    }
+
     /// Whether a round of these participants is not decided yet and not known to the host.
     pub(super) fn is_here_alone(&self, signature: &Signature) -> bool {
         self.queue(signature).iter().any(Round::is_here_alone)

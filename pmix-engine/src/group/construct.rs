@@ -146,6 +146,10 @@ impl Groups {
         cx: &mut Context,
     ) -> Result<GroupReply, Failure> {
         let Finished { group, terms, modex, absent } = made;
+        if self.get(id).is_some() {
+            let message = format!("group {id} is not made: another one has that id");
+            return Err(Failure::new(Status::ERR_EXISTS, message));
+        }
         let asked = one_by_one(group.order(), cx);
         let members: Vec<_> = if host.members.is_empty() {
             asked.iter().filter(|proc| !is_in(&absent, proc)).cloned().collect()

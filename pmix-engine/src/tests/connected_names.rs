@@ -270,8 +270,9 @@ fn con_07_a_stranger_learns_nothing_from_the_name_of_a_connected_set() {
     t.finish();
 }
 
+/// A process of a user registers and connects.
 #[track_caller]
-fn joins(t: &mut Harness, proc: &ProcId, uid: u32) -> Peer {
+pub(super) fn joins(t: &mut Harness, proc: &ProcId, uid: u32) -> Peer {
     let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: uid, object: None };
     t.called(call).unwrap();
     let conn = t.hello_as(pmix_types::message::Identity::Client(proc.clone()), (uid, uid));
