@@ -13,6 +13,7 @@ use crate::Caller;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Groups, not_complete};
+use crate::users::not_own;
 
 /// What names may mean, for a caller.
 pub(crate) struct Names<'a, F> {
@@ -36,6 +37,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         match request {
             Request::Get(get) => {
                 self.drop_own_cluster(&mut get.proc.nspace);
+                self.check_own(&get.proc)?;
                 if let Some(member) = self.groups.member(&get.proc) {
                     get.proc = member;
                 }
@@ -50,6 +52,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             Request::Disconnect(disconnect) => self.resolve_groups(&mut disconnect.procs),
             Request::GroupConstruct(construct) => {
                 self.resolve_procs(&mut construct.procs)?;
+                construct.procs.iter().try_for_each(|proc| self.check_own(proc))?;
                 self.resolve_infos(&mut construct.directives)
             }
             Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
@@ -79,7 +82,8 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
     }
 
     fn resolve_groups(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
-        self.replace(procs, |proc| self.members_of_group(proc))
+        self.replace(procs, |proc| self.members_of_group(proc))?;
+        procs.iter().try_for_each(|proc| self.check_own(proc))
     }
 
     fn resolve_procs(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
@@ -139,6 +143,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             let Self { cx, sets, is_group, .. } = self;
             !cx.jobs.contains_key(&proc.nspace)
                 && (is_group(&proc.nspace) || sets.id_of(&proc.nspace).is_some())
+                && !self.is_strange(&proc.nspace)
         };
         if !procs.iter().any(is_name) {
             return Ok(());
@@ -155,6 +160,18 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         }
         *procs = all;
         Ok(())
+    }
+
+    /// Whether it is the name of a group or connected set that the caller may not know. Where it may name any process, such a
+    /// name stays what it is, as if it meant nobody.
+    fn is_strange(&self, name: &Nspace) -> bool {
+        let Self { cx, groups, sets, by, .. } = self;
+        !cx.jobs.contains_key(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
+    }
+
+    /// Refuses such a name in the same way as a job of another user.
+    fn check_own(&self, proc: &ProcId) -> Result<(), Failure> {
+        if self.is_strange(&proc.nspace) { Err(not_own(self.by.uid, &proc.nspace)) } else { Ok(()) }
     }
 
     fn members_of_group(&self, proc: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {

@@ -64,7 +64,7 @@ impl Engine {
         }
         // the source is who sent it, whatever it claims
         event.source = asked.by.proc.clone();
-        self.connected.resolve_range(&mut event);
+        self.connected.resolve_range(&mut event, &asked.by, &self.cx);
         let asked = self.with_invites(|invites, below, cx| invites.on_notify(asked, &event, below, cx));
         if let Some(asked) = asked {
             self.events.on_notify(asked, event, &mut self.cx);
@@ -74,7 +74,7 @@ impl Engine {
     /// A monitor has found its process silent.
     pub(crate) fn raise_alarm(&mut self, raised: Option<Raised>) {
         let Some((watched, mut event)) = raised else { return };
-        self.connected.resolve_range(&mut event);
+        self.connected.resolve_range(&mut event, &watched, &self.cx);
         self.events.on_alarm(watched, event, &mut self.cx);
     }
 

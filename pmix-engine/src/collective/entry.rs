@@ -7,10 +7,12 @@ use pmix_types::trace::TraceContext;
 use pmix_types::{Directives, Memory, Nspace, ProcId, Rank, Status, keys};
 
 use crate::connected::{ConnectedSets, SetId};
+use crate::context::Context;
 use crate::group::Invited;
 use crate::participants::{Members, contains, memory_of, name_in, named_procs};
 use crate::upcall::Upcall;
-use crate::{CollectiveStats, ServerStats};
+use crate::users::not_own;
+use crate::{Caller, CollectiveStats, ServerStats};
 
 /// The entry of a process into a collective.
 #[derive(Debug)]
@@ -190,14 +192,18 @@ pub(crate) struct Signature {
 impl Signature {
     pub(super) fn new(
         operation: Operation,
-        caller: &ProcId,
+        by: &Caller,
         procs: Vec<ProcId>,
         sets: &ConnectedSets,
+        cx: &Context,
     ) -> Result<Self, Failure> {
         let name = operation.name();
+        if let Some(strange) = procs.iter().find(|proc| sets.is_strange(&proc.nspace, by, cx)) {
+            return Err(not_own(by.uid, &strange.nspace));
+        }
         let signature = Self::of(operation, procs, sets)?;
-        if !contains(&signature.procs, caller) {
-            let message = format!("{caller} is not among the participants of its {name}");
+        if !contains(&signature.procs, &by.proc) {
+            let message = format!("{} is not among the participants of its {name}", by.proc);
             return Err(Failure::new(Status::ERR_NOT_A_MEMBER, message));
         }
         Ok(signature)

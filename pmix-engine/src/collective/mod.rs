@@ -114,7 +114,7 @@ impl Collectives {
         let caller = &asked.by.proc;
         let Entry { operation, procs, mut directives, has, trace, invited, until, leaders } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
-        let mut signature = Signature::new(operation, caller, procs, lower.sets)?;
+        let mut signature = Signature::new(operation, &asked.by, procs, lower.sets, cx)?;
         let mut terms = Terms::default();
         match &signature.operation {
             Operation::Fence => {}
@@ -408,7 +408,7 @@ pub(crate) fn check_invited(
         return Ok(());
     }
     let operation = Operation::Construct(id.clone());
-    let mut signature = Signature::new(operation, &asked.by.proc, members.to_vec(), lower.sets)?;
+    let mut signature = Signature::new(operation, &asked.by, members.to_vec(), lower.sets, cx)?;
     signature.procs = spelled_out(&signature.procs, cx);
     let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
     check_with(&signature, &local, terms, &directives, cx)

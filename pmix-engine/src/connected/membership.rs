@@ -9,6 +9,7 @@ use pmix_types::{DataArray, Directives, Event, Info, Nspace, ProcId, Status, key
 
 use super::numbering::Numbering;
 use super::sets::{ConnectedSet, ConnectedSets, SetId, Terms};
+use crate::Caller;
 use crate::context::Context;
 use crate::events::Events;
 use crate::jobs::Stage;
@@ -179,12 +180,14 @@ impl ConnectedSets {
         }
     }
 
-    /// Replaces the names of connected sets by their members in the custom range of an event (CON-07).
-    pub(crate) fn resolve_range(&self, event: &mut Event) {
+    /// Replaces the names of connected sets by their members in the custom range of an event of this caller (CON-07).
+    pub(crate) fn resolve_range(&self, event: &mut Event, by: &Caller, cx: &Context) {
         let named = event.custom_range();
         let members = |name: ProcId| match self.members(&name) {
-            Some(members) => named_procs(&members.unwrap_or_default()),
-            None => vec![name],
+            Some(members) if !self.is_strange(&name.nspace, by, cx) => {
+                named_procs(&members.unwrap_or_default())
+            }
+            _ => vec![name],
         };
         if named.iter().any(|name| self.id_of(&name.nspace).is_some()) {
             let named: BTreeSet<_> = named.into_iter().collect();

@@ -87,6 +87,11 @@ impl ConnectedSets {
         Some(nodes)
     }
 
+    /// Whether it is the name of a set that the caller may not know.
+    pub(crate) fn is_strange(&self, nspace: &Nspace, by: &Caller, cx: &Context) -> bool {
+        self.id_of(nspace).is_some() && self.known(nspace, by, cx).is_none()
+    }
+
     /// The set of a name, for its members and for those who may see all jobs that are connected in it.
     fn known(&self, nspace: &Nspace, by: &Caller, cx: &Context) -> Option<(&SetId, &ConnectedSet)> {
         let id = self.id_of(nspace)?;

@@ -11,6 +11,7 @@ use pmix_types::{
 use super::super::upcall::Upcall;
 use super::super::{Answer, Config, HostCall, UpcallRequest};
 use super::connected::{all_connect, connect, everybody, leave, named};
+use super::group::construct;
 use super::harness::*;
 
 /// `asm` is `b:0`, `a:0`, `a:1` as ranks 10, 11, 12.
@@ -267,7 +268,61 @@ fn con_07_a_stranger_learns_nothing_from_the_name_of_a_connected_set() {
         UpcallRequest::JobControl(control) => assert_eq!(control.targets, [all_of("asm")]),
         other => panic!("{other:?}"),
     }
+    learns_nothing(&mut t, &stranger, "asm");
+    // who has connected loses nothing by it
+    let to = t.ask(&peers[0], get(proc("asm", 10), "none").with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
+}
+
+#[test]
+fn idn_06_grp_12_a_stranger_learns_nothing_from_the_id_of_a_group() {
+    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config([]) });
+    let jobs = [("a", 1000), ("b", 1000), ("c", 2000), ("d", 1000), ("e", 0)];
+    let [a, b, c, d, e] = jobs.map(|(job, uid)| {
+        t.register(spec(job, "0"), None);
+        joins(&mut t, &proc(job, 0), uid)
+    });
+    let made = [&a, &b].map(|peer| t.ask(peer, construct("g", [a.proc.clone(), b.proc.clone()])));
+    made.into_iter().for_each(|to| drop(t.ok(to)));
+    learns_nothing(&mut t, &c, "g");
+    // the server's own user and other jobs of the members' user know it
+    for peer in [&d, &e] {
+        let to = t.ask(peer, get(proc("g", 1), "none").with(&keys::IMMEDIATE, true));
+        t.fails(to, Status::ERR_NOT_FOUND);
+        let range = DataArray::Proc(vec![all_of("g")]);
+        let event = Event::new(Status::ERR_NODE_DOWN, ProcId::none()).with_range(DataRange::CUSTOM);
+        let to = t.ask(peer, Request::Notify(event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, range))));
+        t.done(to);
+    }
+    t.finish();
+}
+
+/// A process of user 2000 names a connected set or group of others.
+#[track_caller]
+fn learns_nothing(t: &mut Harness, stranger: &Peer, name: &str) {
+    listen(t, stranger);
+    let range = vec![all_of(name), stranger.proc.clone()];
+    let event = Event::new(Status::ERR_NODE_DOWN, ProcId::none())
+        .with_range(DataRange::CUSTOM)
+        .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(range.clone())))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, stranger.proc.clone()));
+    let to = t.ask(stranger, Request::Notify(event));
+    let heard = hears(t, stranger, Status::ERR_NODE_DOWN, &stranger.proc);
+    assert_eq!(heard.custom_range(), range);
+    t.done(to);
+    for request in [
+        get(proc(name, 0), "k"),
+        get(proc(name, 10), "k"),
+        fence(range.clone()),
+        connect(range.clone()),
+        construct("other", range),
+    ] {
+        let to = t.ask(stranger, request);
+        let failure = t.fails(to, Status::ERR_NO_PERMISSIONS);
+        assert_eq!(failure.message, format!("job {name} does not belong to uid 2000"));
+        assert_eq!(failure.procs, []);
+    }
 }
 
 /// A process of a user registers and connects.
