@@ -73,6 +73,14 @@ impl Context {
         self.jobs.get_mut(&proc.nspace)?.clients.get_mut(&proc.rank)
     }
 
+    /// The namespaces of all processes that are known here, in any order and some of them several times.
+    pub(crate) fn nspaces(&self) -> impl Iterator<Item = &Nspace> {
+        // until the host has let it in, a tool has only proposed a name
+        let let_in = self.conns.values().filter(|held| held.stage != ConnStage::Asked);
+        let of_conns = let_in.map(|held| &held.proc.nspace);
+        std::iter::once(&self.config.server.nspace).chain(self.jobs.keys()).chain(of_conns)
+    }
+
     /// Whether a process is on this node, whatever it is.
     pub(crate) fn is_here(&self, proc: &ProcId) -> bool {
         *proc == self.config.server

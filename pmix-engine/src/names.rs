@@ -37,7 +37,10 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         match request {
             Request::Get(get) => {
                 self.drop_own_cluster(&mut get.proc.nspace);
-                self.check_own(&get.proc)?;
+                if !self.is_name(&get.proc.nspace) {
+                    return Ok(());
+                }
+                self.check_own([&get.proc])?;
                 if let Some(member) = self.groups.member(&get.proc) {
                     get.proc = member;
                 }
@@ -52,7 +55,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             Request::Disconnect(disconnect) => self.resolve_groups(&mut disconnect.procs),
             Request::GroupConstruct(construct) => {
                 self.resolve_procs(&mut construct.procs)?;
-                construct.procs.iter().try_for_each(|proc| self.check_own(proc))?;
+                self.check_own(&construct.procs)?;
                 self.resolve_infos(&mut construct.directives)
             }
             Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
@@ -83,7 +86,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
 
     fn resolve_groups(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
         self.replace(procs, |proc| self.members_of_group(proc))?;
-        procs.iter().try_for_each(|proc| self.check_own(proc))
+        self.check_own(&*procs)
     }
 
     fn resolve_procs(&self, procs: &mut Vec<ProcId>) -> Result<(), Failure> {
@@ -139,13 +142,9 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         members: impl Fn(&ProcId) -> Option<Result<Vec<ProcId>, Failure>>,
     ) -> Result<(), Failure> {
         procs.iter_mut().for_each(|proc| self.drop_own_cluster(&mut proc.nspace));
-        let is_name = |proc: &ProcId| {
-            let Self { cx, sets, is_group, .. } = self;
-            !cx.jobs.contains_key(&proc.nspace)
-                && (is_group(&proc.nspace) || sets.id_of(&proc.nspace).is_some())
-                && !self.is_strange(&proc.nspace)
-        };
-        if !procs.iter().any(is_name) {
+        let is_known = |name: &&Nspace| self.is_name(name) && !self.is_strange(name);
+        let known: BTreeSet<_> = nspaces_of(&*procs).into_iter().filter(is_known).cloned().collect();
+        if known.is_empty() {
             return Ok(());
         }
         // each name and each member once: a short list of large groups must not become a very long one
@@ -154,7 +153,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             if !names.insert(proc.clone()) {
                 continue;
             }
-            let meant = if is_name(&proc) { members(&proc) } else { None };
+            let meant = if known.contains(&proc.nspace) { members(&proc) } else { None };
             let meant = meant.unwrap_or_else(|| Ok(vec![proc]))?;
             all.extend(meant.into_iter().filter(|proc| met.insert(proc.clone())));
         }
@@ -162,16 +161,26 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         Ok(())
     }
 
+    /// Whether it is the name of a group or connected set, and no process has that namespace. A tool may have got it after the
+    /// group.
+    fn is_name(&self, name: &Nspace) -> bool {
+        let Self { cx, sets, is_group, .. } = self;
+        !cx.jobs.contains_key(name)
+            && (is_group(name) || sets.id_of(name).is_some())
+            && !cx.nspaces().any(|nspace| nspace == name)
+    }
+
     /// Whether it is the name of a group or connected set that the caller may not know. Where it may name any process, such a
     /// name stays what it is, as if it meant nobody.
     fn is_strange(&self, name: &Nspace) -> bool {
         let Self { cx, groups, sets, by, .. } = self;
-        !cx.jobs.contains_key(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
+        self.is_name(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
     }
 
-    /// Refuses such a name in the same way as a job of another user.
-    fn check_own(&self, proc: &ProcId) -> Result<(), Failure> {
-        if self.is_strange(&proc.nspace) { Err(not_own(self.by.uid, &proc.nspace)) } else { Ok(()) }
+    /// Refuses such names in the same way as jobs of another user.
+    fn check_own<'a>(&self, procs: impl IntoIterator<Item = &'a ProcId>) -> Result<(), Failure> {
+        let strange = nspaces_of(procs).into_iter().find(|name| self.is_strange(name));
+        strange.map_or(Ok(()), |name| Err(not_own(self.by.uid, name)))
     }
 
     fn members_of_group(&self, proc: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
@@ -278,6 +287,11 @@ impl Meant {
         }
         self.procs.push(proc);
     }
+}
+
+/// Each namespace once, as it takes time to find out what one means, and lists are long.
+fn nspaces_of<'a>(procs: impl IntoIterator<Item = &'a ProcId>) -> BTreeSet<&'a Nspace> {
+    procs.into_iter().map(|proc| &proc.nspace).collect()
 }
 
 /// Puts a directive in the place of one with its key.

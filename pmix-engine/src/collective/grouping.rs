@@ -90,7 +90,9 @@ impl Rounds {
         Ok(begun.unwrap_or(Signature { operation, procs, sets: Members::new() }))
     }
 
-    /// An id must differ from those of namespaces and of other groups (GRP-11).
+    /// An id must differ from the namespaces of jobs, tools, connected sets and this server, and from the ids of other groups
+    /// (GRP-11). Nor does it begin with a namespace and a dot: hosts name in this way what belongs to a job or server, such
+    /// as the next job that it spawns, and could not if a group had that name.
     pub(super) fn check_new_group(
         &self,
         id: &Nspace,
@@ -108,9 +110,9 @@ impl Rounds {
         if lower.groups.is_reserved(id) {
             return exists("to which others are being invited");
         }
-        let is_nspace = cx.jobs.contains_key(id) || lower.sets.id_of(id).is_some();
-        if is_nspace || *id == cx.config.server.nspace {
-            return exists("which is the name of a namespace");
+        let mut nspaces = cx.nspaces();
+        if lower.sets.id_of(id).is_some() || nspaces.any(|nspace| is_or_belongs_to(id, nspace)) {
+            return exists("which is the name of a namespace, or begins with one and a dot");
         }
         let (all, own) = self.constructions(caller);
         let full = |limit: usize, whose: &str| {
@@ -137,6 +139,12 @@ impl Rounds {
         let mut all = self.like(Operation::Construct(id.clone()));
         all.find(|held| contains(&held.procs, by) && self.is_here_alone(held))
     }
+}
+
+/// Whether a name is that of a namespace, or one that hosts give to what belongs to it.
+fn is_or_belongs_to(name: &str, nspace: &Nspace) -> bool {
+    let rest = name.strip_prefix(nspace.as_str()).filter(|_| !nspace.is_empty());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Whether these can be the same processes. If the size of a namespace is not known, all of it may be just the ranks that

@@ -1,9 +1,12 @@
 //! Members that are named by the id of their group.
 
 use pmix_types::message::{
-    Abort, Connect, Disconnect, IofPull, IofPush, JobControl, Monitor, RegisterEvents, Reply, Request,
+    Abort, Connect, Disconnect, Identity, IofPull, IofPush, JobControl, Monitor, RegisterEvents, Reply,
+    Request,
 };
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, IofChannels, Scope, Status, Value, keys};
+use pmix_types::{
+    DataArray, DataRange, Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value, keys,
+};
 
 use super::super::upcall::{Connected, Grouped, Upcall};
 use super::super::{Answer, CallValue, Command, HostCall, UpcallRequest};
@@ -26,6 +29,61 @@ fn idn_06_a_fence_by_the_id_is_one_of_the_members() {
     let to = t.ask(&peers[0], get(proc("g", 0), "k"));
     assert_eq!(t.value(to), 5u32.into());
     t.finish();
+}
+
+#[test]
+fn grp_11_no_id_is_a_name_that_a_job_or_a_connected_set_may_get() {
+    let mut t = Harness::new([Upcall::Connect]);
+    t.job("job", "0-1");
+    let peers = [0, 1].map(|rank| t.connect(&proc("job", rank)));
+    for taken in ["job.1", "job.7.2", "server.connected.0", "server.tool.0", "job."] {
+        let to = t.ask(&peers[0], construct(taken, [proc("job", 0)]));
+        t.fails(to, Status::ERR_EXISTS);
+    }
+    // the next child of the job, and the next connected set
+    t.job("job.1", "0");
+    let request = Connect::new(vec![all_of("job")]);
+    let asked = [0, 1].map(|rank: usize| t.ask(&peers[rank], Request::Connect(request.clone())));
+    let (id, ..) = t.upcall();
+    let named = Connected { nspace: Some(nspace("server.connected.0")), ..Connected::default() };
+    t.answer(id, Ok(Answer::Connected(named)));
+    asked.into_iter().for_each(|to| drop(t.ok(to)));
+    // what only looks like one
+    for free in ["job1", "jobs.1", "server-1", "check.job.1"] {
+        make(&mut t, &peers[..1], &construct(free, [proc("job", 0)]));
+    }
+    t.finish();
+}
+
+#[test]
+fn grp_11_the_namespace_of_a_tool_is_no_name_of_a_group() {
+    for group_first in [false, true] {
+        let mut t = Harness::new([Upcall::ToolConnected]);
+        t.job("job", "0");
+        let member = t.connect(&proc("job", 0));
+        if group_first {
+            // before the host gives that name
+            make(&mut t, std::slice::from_ref(&member), &construct("tool", [proc("job", 0)]));
+        }
+        let conn = t.hello_as(Identity::Tool(None), USER);
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
+        assert!(matches!(t.next(), Command::Accept { .. }));
+        let tool = Peer { conn, proc: proc("tool", 0) };
+        for taken in ["tool", "tool.1"].into_iter().skip(usize::from(group_first)) {
+            let to = t.ask(&member, construct(taken, [proc("job", 0)]));
+            t.fails(to, Status::ERR_EXISTS);
+        }
+        listen(&mut t, &member);
+        listen(&mut t, &tool);
+        let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![tool.proc.clone()]));
+        let event = Event::new(Status::from_raw(-9), ProcId::none()).with_range(DataRange::CUSTOM);
+        let event = event.with_info(range).with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("x", 0)));
+        let to = t.ask(&member, Request::Notify(event));
+        hears(&mut t, &tool, Status::from_raw(-9), &proc("x", 0));
+        t.done(to);
+        t.finish();
+    }
 }
 
 #[test]
