@@ -6,6 +6,7 @@ use pmix_types::{Nspace, ProcId, Status};
 use super::entry::{Operation, Signature};
 use super::lower::Lower;
 use super::rounds::{Rounds, Terms};
+use crate::Asked;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};
@@ -46,7 +47,7 @@ impl Rounds {
     }
 
     /// The construct of the same members, if one is under way. One of other members excludes it.
-    pub(super) fn begun_construct(
+    fn begun_construct(
         &self,
         signature: &Signature,
         caller: &ProcId,
@@ -66,8 +67,39 @@ impl Rounds {
             let message = "the members of a group must all name the same processes, in any order";
             Failure::new(Status::ERR_BAD_PARAM, message)
         } else {
-            Failure::new(Status::ERR_EXISTS, "other processes are constructing a group with this id")
+            others_construct()
         })
+    }
+
+    /// The construct that a process enters, as it was begun, unless it may not enter it.
+    pub(super) fn construct_of(
+        &self,
+        signature: &Signature,
+        asked: &Asked,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<Option<&Signature>, Failure> {
+        let caller = &asked.by.proc;
+        let begun = self.begun_construct(signature, caller, cx)?;
+        if let Some(id) = signature.operation.group()
+            && begun.is_none_or(|begun| self.begins_anew(begun, caller, asked.to.conn))
+        {
+            self.check_new_group(id, caller, lower, cx)?;
+        }
+        Ok(begun)
+    }
+
+    /// Whether a process could enter a construct of this id that is to come.
+    pub(super) fn check_coming_group(
+        &self,
+        id: &Nspace,
+        proc: &ProcId,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        self.check_new_group(id, proc, lower, cx)?;
+        let mut others = self.like(Operation::Construct(id.clone()));
+        if others.any(|held| self.is_open(held)) { Err(others_construct()) } else { Ok(()) }
     }
 
     /// What identifies an operation that another node waits for.
@@ -114,15 +146,20 @@ impl Rounds {
         if lower.sets.id_of(id).is_some() || nspaces.any(|nspace| is_or_belongs_to(id, nspace)) {
             return exists("which is the name of a namespace, or begins with one and a dot");
         }
+        self.check_room_for_group(caller, lower.groups)
+    }
+
+    /// Whether a process, and this server, may have another group.
+    pub(super) fn check_room_for_group(&self, caller: &ProcId, groups: &Groups) -> Result<(), Failure> {
         let (all, own) = self.constructions(caller);
         let full = |limit: usize, whose: &str| {
             let message = format!("{whose} {limit} groups already, which is the limit");
             Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
         };
-        if lower.groups.len() + all >= MAX_GROUPS {
+        if groups.len() + all >= MAX_GROUPS {
             return full(MAX_GROUPS, "this server has");
         }
-        if lower.groups.count_of(caller) + own >= MAX_GROUPS_OF_PROC {
+        if groups.count_of(caller) + own >= MAX_GROUPS_OF_PROC {
             return full(MAX_GROUPS_OF_PROC, &format!("{caller} is in"));
         }
         Ok(())
@@ -139,6 +176,10 @@ impl Rounds {
         let mut all = self.like(Operation::Construct(id.clone()));
         all.find(|held| contains(&held.procs, by) && self.is_here_alone(held))
     }
+}
+
+fn others_construct() -> Failure {
+    Failure::new(Status::ERR_EXISTS, "other processes are constructing a group with this id")
 }
 
 /// Whether a name is that of a namespace, or one that hosts give to what belongs to it.

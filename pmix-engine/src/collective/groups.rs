@@ -80,6 +80,22 @@ impl Collectives {
         self.rounds.check_new_group(id, caller, lower, cx)
     }
 
+    /// Whether a process may enter a construct of this id to which a process invites it.
+    pub(crate) fn check_coming_group(
+        &self,
+        id: &Nspace,
+        proc: &ProcId,
+        lower: &Lower<'_>,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        self.rounds.check_coming_group(id, proc, lower, cx)
+    }
+
+    /// Whether a process, and this server, may have another group.
+    pub(crate) fn check_room_for_group(&self, proc: &ProcId, groups: &Groups) -> Result<(), Failure> {
+        self.rounds.check_room_for_group(proc, groups)
+    }
+
     /// The participants of the undecided construct of this id that the process takes part in.
     pub(crate) fn undecided_construct(&self, id: &Nspace, by: &ProcId) -> Option<Members> {
         self.rounds.undecided_construct(id, by).map(|signature| signature.procs.clone())

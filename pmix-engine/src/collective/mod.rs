@@ -82,6 +82,9 @@ struct Checked {
     order: Option<Vec<ProcId>>,
     invited: Option<Invited>,
     leaders: Vec<ProcId>,
+    /// Why the construct of a group fails as soon as the caller enters it: it cannot be a member, and the others, who know
+    /// that it has accepted, would wait for it.
+    refused: Option<Failure>,
 }
 
 impl Collectives {
@@ -96,9 +99,13 @@ impl Collectives {
 
     /// A process enters a collective, which then advances as far as it can.
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
-        let entered = self.check(asked, entry, lower, cx);
-        match entered.and_then(|checked| self.join(asked, checked, lower, cx)) {
-            Ok(signature) => self.drive(&signature, lower, cx),
+        let entered = self.check(asked, entry, lower, cx).and_then(|mut checked| {
+            let refused = checked.refused.take();
+            Ok((self.join(asked, checked, lower, cx)?, refused))
+        });
+        match entered {
+            Ok((signature, None)) => self.drive(&signature, lower, cx),
+            Ok((signature, Some(failure))) => self.fail(&signature, &failure, lower, cx),
             Err(failure) => cx.reply(asked.to, Err(failure)),
         }
     }
@@ -115,7 +122,7 @@ impl Collectives {
         let Entry { operation, procs, mut directives, has, trace, invited, until, leaders } = entry;
         let order = matches!(operation, Operation::Construct(_)).then(|| procs.clone());
         let mut signature = Signature::new(operation, &asked.by, procs, lower.sets, cx)?;
-        let mut terms = Terms::default();
+        let (mut terms, mut refused) = (Terms::default(), None);
         match &signature.operation {
             Operation::Fence => {}
             Operation::Connect(_) | Operation::Disconnect(_) => {
@@ -126,12 +133,10 @@ impl Collectives {
                 terms.group = GroupTerms::take(&mut directives)?;
                 terms.optional = terms.group.is_lenient();
                 signature.procs = spelled_out(&signature.procs, cx);
-                let begun = self.rounds.begun_construct(&signature, caller, cx)?;
-                if begun.is_none_or(|begun| self.rounds.begins_anew(begun, caller, asked.to.conn)) {
-                    self.rounds.check_new_group(id, caller, lower, cx)?;
-                }
-                if let Some(begun) = begun {
-                    signature = begun.clone();
+                match self.rounds.construct_of(&signature, asked, lower, cx) {
+                    Ok(begun) => signature = begun.cloned().unwrap_or(signature),
+                    Err(failure) if invited.is_some() => refused = Some(not_made(id, caller, &failure)),
+                    Err(failure) => return Err(failure),
                 }
             }
             Operation::Destruct(id) => {
@@ -169,6 +174,7 @@ impl Collectives {
             order,
             invited,
             leaders,
+            refused,
         })
     }
 
@@ -392,6 +398,12 @@ impl Collectives {
     pub(crate) fn forget_absence(&mut self, call: CallId) {
         self.absences.forget(call);
     }
+}
+
+/// A process that has accepted its invitation cannot be a member.
+fn not_made(id: &Nspace, proc: &ProcId, why: &Failure) -> Failure {
+    let message = format!("group {id} is not made, as {proc} cannot be a member: {}", why.message);
+    Failure::new(Status::GROUP_CONSTRUCT_ABORT, message).with_procs(vec![proc.clone()])
 }
 
 /// Checks whether the directives would let a process enter the construct of a group to which it invites others or is invited.

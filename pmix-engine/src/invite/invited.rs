@@ -87,12 +87,21 @@ impl Invites {
             let event = about(Status::GROUP_INVITE_DECLINED, &id, &proc, cx);
             return self.tell_leader(&leader, event, below, cx);
         }
+        // the one that it names may have ended
+        let leader = self.received.get(&key).map_or(leader, |received| received.leader.clone());
+        // others may have got the id since the invitation came
+        if let Err(failure) = self.check_invitation(&key, &leader, below, cx) {
+            if let Some(received) = self.received.remove(&key) {
+                received.clear_timers(cx);
+            }
+            cx.reply(to, Err(failure));
+            let event = about(Status::GROUP_INVITE_FAILED, &id, &proc, cx);
+            return self.tell_leader(&leader, event, below, cx);
+        }
         let number = self.next.next();
         cx.timers.set(deadline, Timer::Invitation(number));
-        let mut leader = leader;
         if let Some(received) = self.received.get_mut(&key) {
             received.join = Some(Join { number, asked, directives, deadline, means });
-            leader.clone_from(&received.leader);
         }
         let event = about(Status::GROUP_INVITE_ACCEPTED, &id, &proc, cx);
         self.tell_leader(&leader, event, below, cx);
@@ -124,6 +133,22 @@ impl Invites {
         Err(Failure::new(status, message))
     }
 
+    /// Whether a process of this node can become a member of the group to which a leader invites it.
+    fn check_invitation(
+        &self,
+        (id, proc): &(Nspace, ProcId),
+        leader: &ProcId,
+        below: &Below<'_>,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        let Below { collectives, lower } = below;
+        // a leader of this node has the id already
+        if self.sent.get(id).is_some_and(|held| held.asked.by.proc == *leader) {
+            return collectives.check_room_for_group(proc, lower.groups);
+        }
+        collectives.check_coming_group(id, proc, lower, cx)
+    }
+
     pub(super) fn on_invited(&mut self, told: &Told<'_>, below: &mut Below<'_>, cx: &mut Context) {
         let Told { id, event, .. } = *told;
         let Some(members) = told.list(&keys::GROUP_MEMBERSHIP) else { return };
@@ -136,7 +161,9 @@ impl Invites {
                 continue;
             };
             let key = (id.clone(), proc.clone());
-            let is_taken = self.received.contains_key(&key) || self.of_invited(proc) >= MAX_GROUPS_OF_PROC;
+            let is_taken = self.received.contains_key(&key)
+                || self.of_invited(proc) >= MAX_GROUPS_OF_PROC
+                || self.check_invitation(&key, leader, below, cx).is_err();
             if is_taken || job.departed.contains(proc.rank) {
                 let event = about(Status::GROUP_INVITE_FAILED, id, proc, cx);
                 self.tell_leader(leader, event, below, cx);

@@ -3,9 +3,10 @@
 use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
 use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
+use super::super::group::MAX_GROUPS_OF_PROC;
 use super::super::upcall::{Connected, Grouped, Upcall};
 use super::super::{Answer, Command, HostCall, UpcallId, UpcallRequest};
-use super::group::{hears_of, made};
+use super::group::{construct, destruct, hears_of, made};
 use super::harness::*;
 
 pub(super) fn invite(procs: impl IntoIterator<Item = ProcId>) -> Request {
@@ -438,6 +439,102 @@ fn grp_03_who_is_invited_to_a_group_is_not_asked_to_another_of_its_id() {
     let (id, event) = told_beyond(&mut t);
     assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![first]));
     t.answer(id, Ok(Answer::Done));
+    t.finish();
+}
+
+/// What the server of leader `job:2` tells of a group of it, `job:1` and `job:3`.
+fn of_leader(code: Status) -> HostCall {
+    let leader = proc("job", 2);
+    let source = if code == Status::GROUP_INVITED { leader.clone() } else { proc("server", 1) };
+    let members = DataArray::Proc([2, 1, 3].map(|rank| proc("job", rank)).to_vec());
+    let event = Event::new(code, source)
+        .with_info(Info::new(&keys::GROUP_ID, "g"))
+        .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, leader))
+        .with_info(Info::new(&keys::GROUP_MEMBERSHIP, members));
+    HostCall::NotifyEvent(event)
+}
+
+/// A process is alone in a group `g`.
+#[track_caller]
+fn has_g(t: &mut Harness, peer: &Peer) {
+    let to = t.ask(peer, construct("g", [peer.proc.clone()]));
+    made(t, to);
+}
+
+/// The leader of another node hears that rank 1 cannot be a member.
+#[track_caller]
+fn cannot_join(t: &mut Harness) {
+    let (id, event) = told_beyond(t);
+    assert_eq!((event.code, event.custom_range()), (Status::GROUP_INVITE_FAILED, vec![proc("job", 2)]));
+    assert_eq!(event.info.get(&keys::EVENT_AFFECTED_PROC), Ok(Some(proc("job", 1))));
+    // nothing else may be left to see
+    let rest = t.drain();
+    t.answer(id, Ok(Answer::Done));
+    rest.into_iter().for_each(|command| match command {
+        Command::Return { result: Ok(_), .. } => {}
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn grp_03_grp_11_who_is_invited_where_others_have_the_id_fails_at_once() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent, Upcall::Group]);
+    has_g(&mut t, &a);
+    t.call(of_leader(Status::GROUP_INVITED));
+    cannot_join(&mut t);
+    let late = t.ask(&b, answer(&Peer { proc: proc("job", 2), ..a.clone() }, GroupOpt::ACCEPT));
+    t.fails(late, Status::ERR_NOT_FOUND);
+    let to = t.ask(&a, destruct("g"));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
+fn grp_03_grp_11_who_accepts_when_others_have_the_id_fails_too() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent, Upcall::Group]);
+    t.called(of_leader(Status::GROUP_INVITED)).unwrap();
+    has_g(&mut t, &a);
+    let to = t.ask(&b, accept(&Peer { proc: proc("job", 2), ..a.clone() }));
+    t.fails(to, Status::ERR_EXISTS);
+    cannot_join(&mut t);
+    t.finish();
+}
+
+#[test]
+fn grp_03_grp_11_a_member_that_cannot_enter_any_more_makes_it_fail_for_all() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent, Upcall::Group]);
+    t.called(of_leader(Status::GROUP_INVITED)).unwrap();
+    let joins = t.ask(&b, accept(&Peer { proc: proc("job", 2), ..a.clone() }));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_INVITE_ACCEPTED);
+    t.answer(id, Ok(Answer::Done));
+    has_g(&mut t, &a);
+    let call = t.call(of_leader(Status::GROUP_MEMBERSHIP_UPDATE));
+    // the other nodes hear that this one takes no part
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Group(request) = request else { panic!("{request:?}") };
+    let status = request.directives.get(&keys::LOCAL_COLLECTIVE_STATUS).unwrap();
+    assert_eq!((request.procs.len(), status), (3, Some(Status::GROUP_CONSTRUCT_ABORT)));
+    let failure = t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
+    assert!(failure.message.contains("cannot have the id g"), "{failure}");
+    assert_eq!(failure.procs, [b.proc.clone()]);
+    assert!(t.returned(call).is_ok());
+    t.answer(id, Err(failure));
+    // the group that is there stays
+    let to = t.ask(&a, destruct("g"));
+    t.done(to);
+    t.finish();
+}
+
+#[test]
+fn grp_03_who_is_in_too_many_groups_is_invited_to_no_more() {
+    let (mut t, peers) = Harness::local(2);
+    for number in 0..MAX_GROUPS_OF_PROC {
+        let to = t.ask(&peers[1], construct(&number.to_string(), [proc("job", 1)]));
+        made(&mut t, to);
+    }
+    let leads = t.ask(&peers[0], invite([proc("job", 1)]));
+    assert_eq!(t.fails(leads, Status::GROUP_CONSTRUCT_ABORT).procs, [proc("job", 1)]);
     t.finish();
 }
 
