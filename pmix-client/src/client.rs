@@ -411,7 +411,8 @@ impl Client {
     /// and order; the ranks in the group follow the order given by the member with the lowest `ProcId` on the first
     /// node (GRP-04). After it, gets of the members' data and of the job data of their namespaces are answered locally
     /// (GRP-05), and the id can be used in place of a namespace wherever processes are named, such as in
-    /// [`Client::fence`] (IDN-06).
+    /// [`Client::fence`] (IDN-06). An id that is in use as a namespace or as that of another group, or that begins
+    /// with a namespace and a dot, is refused with `ERR_EXISTS` (GRP-11).
     #[doc(alias = "PMIx_Group_construct")]
     #[doc(alias = "PMIx_Group_construct_nb")]
     pub fn group_construct(

@@ -517,7 +517,7 @@ fn grp_03_grp_11_a_member_that_cannot_enter_any_more_makes_it_fail_for_all() {
     assert_eq!((request.procs.len(), status), (3, Some(Status::GROUP_CONSTRUCT_ABORT)));
     let failure = t.fails(joins, Status::GROUP_CONSTRUCT_ABORT);
     assert!(failure.message.contains("cannot have the id g"), "{failure}");
-    assert_eq!(failure.procs, [b.proc.clone()]);
+    assert_eq!(failure.procs, std::slice::from_ref(&b.proc));
     assert!(t.returned(call).is_ok());
     t.answer(id, Err(failure));
     // the group that is there stays
