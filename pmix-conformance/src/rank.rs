@@ -198,16 +198,14 @@ impl Rank {
 
     /// Whether the first and the last rank are on different nodes.
     async fn spans_nodes(&self) -> Checked<bool> {
-        let mut names = Vec::new();
-        for proc in [self.peer(0), self.last()] {
-            match self.get(&proc, keys::HOSTNAME.name(), Directives::new()).await? {
-                Ok(name) => names.push(name),
-                Err(failure) => {
-                    return Err(broken(format!("cannot get the host name of {proc}: {failure}")));
-                }
-            }
-        }
-        Ok(names.first() != names.last())
+        Ok(self.node_of(0).await? != self.node_of(self.size - 1).await?)
+    }
+
+    /// The host name of a rank of this job.
+    pub(super) async fn node_of(&self, rank: u32) -> Checked<Value> {
+        let proc = self.peer(rank);
+        let name = self.get(&proc, keys::HOSTNAME.name(), Directives::new()).await?;
+        name.map_err(|failure| broken(format!("cannot get the host name of {proc}: {failure}")))
     }
 
     /// Waits, to be later than the other ranks.
