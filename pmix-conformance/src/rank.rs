@@ -336,7 +336,12 @@ impl Rank {
     }
 
     pub(super) async fn listen(&self, code: Status) -> Checked {
-        let registration = RegisterEvents::new(vec![code]);
+        self.listen_to_all(vec![code]).await
+    }
+
+    /// Registers for all these codes at once.
+    pub(super) async fn listen_to_all(&self, codes: Vec<Status>) -> Checked {
+        let registration = RegisterEvents::new(codes);
         must("register events", self.ask(Request::RegisterEvents(registration)).await?).map(drop)
     }
 

@@ -10,7 +10,7 @@ family! {
     an_event_reaches_the_namespace ["EVT-09", "EVT-11", "EVT-19"], "an event in range NAMESPACE reaches the whole namespace", across [Fence, NotifyEvent];
     a_local_event_stays_on_its_node ["EVT-11"], "an event in range LOCAL does not leave its node", across [Fence, NotifyEvent];
     a_private_event_stays_private ["EVT-11"], "an event in range PROC_LOCAL reaches no other process", across [Fence, NotifyEvent];
-    events_keep_their_order ["EVT-13"], "events of one process arrive in the order in which they were sent", across [Fence, NotifyEvent];
+    events_keep_their_order ["EVT-13"], "events of one process arrive in the order in which they were sent, also at those who register later", across [Fence, NotifyEvent];
     only_a_registration_can_be_ended ["EVT-16"], "an unknown registration cannot be removed";
 }
 
@@ -66,21 +66,45 @@ async fn a_private_event_stays_private(rank: &Rank) -> Checked {
 }
 
 async fn events_keep_their_order(rank: &Rank) -> Checked {
-    let codes: Vec<Status> = (0..8).map(|number| Status::from_raw(-7710 - number)).collect();
-    for code in &codes {
+    rank.needs(2)?;
+    let (early, late) = (codes(-7710), codes(-7730));
+    for code in &early {
         rank.listen(*code).await?;
     }
     rank.sync(None).await?;
     if rank.is_first() {
-        for code in &codes {
-            rank.notify(*code, DataRange::NAMESPACE).await?;
-        }
+        notify_all(rank, &early).await?;
     }
-    for code in &codes {
+    arrive_in_order(rank, &early).await?;
+    if rank.is_first() {
+        notify_all(rank, &late).await?;
+    }
+    rank.sync(None).await?;
+    if !rank.is_first() {
+        rank.listen_to_all(late.clone()).await?;
+        arrive_in_order(rank, &late).await?;
+    }
+    rank.sync(None).await
+}
+
+/// User-defined codes, from this one downwards.
+fn codes(highest: i32) -> Vec<Status> {
+    (0..8).map(|number| Status::from_raw(highest - number)).collect()
+}
+
+async fn notify_all(rank: &Rank, codes: &[Status]) -> Checked {
+    for code in codes {
+        rank.notify(*code, DataRange::NAMESPACE).await?;
+    }
+    Ok(())
+}
+
+async fn arrive_in_order(rank: &Rank, codes: &[Status]) -> Checked {
+    for code in codes {
         let event = rank.next_event().await?;
         ensure(event.code == *code, || format!("{} arrived instead of {code}", event.code))?;
     }
-    rank.sync(None).await
+    Ok(())
 }
 
 async fn only_a_registration_can_be_ended(rank: &Rank) -> Checked {
