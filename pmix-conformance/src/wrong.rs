@@ -35,6 +35,8 @@ pub enum Fault {
     ForgetfulPublish,
     /// Every process finds its published data, in any range and any number of times, and a key may be published again.
     PublicBoard,
+    /// Its store keeps the first value of a key, whatever its range, and forgets others.
+    SingleSlot,
     /// Its lookup never answers.
     SilentLookup,
     /// Its query panics.
@@ -79,7 +81,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::HastyFence,
         Self::FenceWithoutData,
         Self::CarelessFence,
@@ -89,6 +91,7 @@ impl Fault {
         Self::GarbledDirectModex,
         Self::ForgetfulPublish,
         Self::PublicBoard,
+        Self::SingleSlot,
         Self::SilentLookup,
         Self::PanickingQuery,
         Self::LyingQuery,
@@ -121,7 +124,7 @@ pub struct Faulty<H> {
     handle: OnceLock<ServerHandle>,
 }
 
-/// The data published on all nodes, for [`Fault::PublicBoard`].
+/// The data published on all nodes, for [`Fault::PublicBoard`] and [`Fault::SingleSlot`].
 type Board = Arc<Mutex<Vec<Pdata>>>;
 
 impl<H: HostModule> Faulty<H> {
@@ -147,6 +150,14 @@ impl<H: HostModule> Faulty<H> {
         let table = Value::from(DataArray::ProcInfo(rows.collect()));
         let answer = Info::dynamic(keys::QUERY_PROC_TABLE.key_name(), table);
         Ok(QueryResults::complete(vec![query.results(vec![answer])]))
+    }
+
+    /// Whether nobody has published under this key before; notes it.
+    fn is_new(&self, cx: &UpcallContext, data: &Info) -> bool {
+        let mut board = self.board();
+        let is_new = board.iter().all(|held| held.key != data.key);
+        board.push(Pdata::new(cx.caller.clone(), data.key.clone(), data.value.clone()));
+        is_new
     }
 
     fn board(&self) -> std::sync::MutexGuard<'_, Vec<Pdata>> {
@@ -221,6 +232,13 @@ impl<H: HostModule> Faulty<H> {
                 let found =
                     self.board().iter().filter(|data| req.keys.contains(&data.key)).cloned().collect();
                 Ok(Answer::Found(found))
+            }
+            (Fault::SingleSlot, UpcallRequest::Publish(mut req)) => {
+                req.data.retain(|data| self.is_new(cx, data));
+                match req.data.is_empty() {
+                    true => Ok(Answer::Done),
+                    false => self.host.publish(cx, req).await.map(|()| Answer::Done),
+                }
             }
             (Fault::PanickingQuery, UpcallRequest::Query(_)) => panic!("a host that panics"),
             (Fault::LyingQuery, UpcallRequest::Query(req)) => {

@@ -10,7 +10,7 @@ use super::{Check, family};
 family! {
     publish_can_be_looked_up ["PUB-03", "PUB-11"], "a lookup finds published data and its publisher", needs [Publish, Lookup], across [Fence];
     a_duplicate_is_refused ["PUB-04"], "a key can be published only once in a range, and the first value stays", needs [Publish, Lookup], across [Fence];
-    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges", needs [Publish], across [Fence];
+    ranges_do_not_meet ["PUB-05"], "one key may be published in several ranges, and each value is kept", needs [Publish, Lookup], across [Fence];
     private_data_stays_private ["PUB-06", "PUB-07"], "only its publisher finds PROC_LOCAL data", needs [Publish, Lookup], across [Fence];
     local_data_stays_on_its_node ["PUB-06", "PUB-07"], "LOCAL data is not found on another node", needs [Publish, Lookup], across [Fence];
     namespaces_are_a_range ["PUB-06", "PUB-07"], "NAMESPACE data is not found by another namespace", needs [Publish, Lookup], across [Fence] | both;
@@ -52,14 +52,23 @@ async fn a_duplicate_is_refused(rank: &Rank) -> Checked {
     rank.sync(None).await
 }
 
+/// The store may choose between values that a process can see (PUB-14). Each of these can be read once, so all have to come.
 async fn ranges_do_not_meet(rank: &Rank) -> Checked {
-    let key = rank.key("ranges")?;
     if rank.is_first() {
-        for (value, range) in
-            [(1u32, DataRange::PROC_LOCAL), (2, DataRange::NAMESPACE), (3, DataRange::SESSION)]
-        {
-            must(&format!("publish in range {range}"), rank.publish(&key, value, in_range(range)).await?)?;
+        let key = rank.key("ranges")?;
+        let ranges = [DataRange::NAMESPACE, DataRange::SESSION, DataRange::PROC_LOCAL];
+        for (value, range) in (1u32..).zip(ranges) {
+            let once = in_range(range).with(&keys::PERSISTENCE, Persistence::FIRST_READ);
+            must(&format!("publish in range {range}"), rank.publish(&key, value, once).await?)?;
         }
+        let mut found = Vec::new();
+        for _ in ranges {
+            let what = format!("a lookup of {key}, whose values {found:?} have been found");
+            let reply = must(&what, rank.lookup(&[&key], Directives::new()).await?)?;
+            found.extend(reply.found.into_iter().map(|data| data.value.to_string()));
+        }
+        found.sort();
+        ensure(found == ["1", "2", "3"], || format!("the values in three ranges are {found:?}"))?;
     }
     rank.sync(None).await
 }
