@@ -39,6 +39,8 @@ pub enum Fault {
     SingleSlot,
     /// Its lookup never answers.
     SilentLookup,
+    /// Its lookup always waits.
+    PatientLookup,
     /// Its query panics.
     PanickingQuery,
     /// Its query answers unknown keys with 0.
@@ -81,7 +83,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::HastyFence,
         Self::FenceWithoutData,
         Self::CarelessFence,
@@ -93,6 +95,7 @@ impl Fault {
         Self::PublicBoard,
         Self::SingleSlot,
         Self::SilentLookup,
+        Self::PatientLookup,
         Self::PanickingQuery,
         Self::LyingQuery,
         Self::BackwardTable,
@@ -239,6 +242,10 @@ impl<H: HostModule> Faulty<H> {
                     true => Ok(Answer::Done),
                     false => self.host.publish(cx, req).await.map(|()| Answer::Done),
                 }
+            }
+            (Fault::PatientLookup, UpcallRequest::Lookup(mut req)) => {
+                req.directives = req.directives.with(&keys::WAIT, 0);
+                self.host.lookup(cx, req).await.map(Answer::Found)
             }
             (Fault::PanickingQuery, UpcallRequest::Query(_)) => panic!("a host that panics"),
             (Fault::LyingQuery, UpcallRequest::Query(req)) => {

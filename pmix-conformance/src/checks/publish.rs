@@ -162,7 +162,12 @@ async fn a_partial_answer_says_so(rank: &Rank) -> Checked {
 }
 
 async fn a_lookup_waits_if_told_so(rank: &Rank) -> Checked {
+    rank.needs(2)?;
     let key = rank.key("soon")?;
+    if !rank.is_first() {
+        must_not_find(rank, &key, Directives::new()).await?;
+    }
+    rank.sync(None).await?;
     if rank.is_first() {
         rank.be_late().await;
         must("publish", rank.publish(&key, 1u32, Directives::new()).await?)?;

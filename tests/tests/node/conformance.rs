@@ -216,6 +216,7 @@ fn finders(fault: Fault) -> &'static [&'static str] {
         Fault::SilentDirectModex | Fault::GarbledDirectModex => &["a_get_waits_for_the_commit"],
         Fault::ForgetfulPublish | Fault::SilentLookup => &["publish_can_be_looked_up"],
         Fault::SingleSlot => &["ranges_do_not_meet"],
+        Fault::PatientLookup => &["a_lookup_waits_if_told_so"],
         Fault::PublicBoard => &["private_data_stays_private"],
         Fault::PanickingQuery => &["the_process_table_is_in_order"],
         Fault::LyingQuery => &["an_unknown_key_is_not_found"],
