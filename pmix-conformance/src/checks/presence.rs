@@ -1,6 +1,6 @@
 //! Who is there: processes that are lost, and tools.
 
-use pmix_types::{Directives, Persistence, Status, keys};
+use pmix_types::{Directives, Persistence, Status, Value, keys};
 
 use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
 use super::{Check, family};
@@ -27,6 +27,12 @@ async fn data_goes_with_its_process(rank: &Rank) -> Checked {
     if rank.is_last() {
         let until_its_end = Directives::new().with(&keys::PERSISTENCE, Persistence::PROC);
         must("publish", rank.publish(&key, "here", until_its_end).await?)?;
+    }
+    rank.sync(None).await?;
+    if !rank.is_last() {
+        let found = must("lookup before the death", rank.lookup(&[&key], Directives::new()).await?)?;
+        let is_there = found.found.first().is_some_and(|data| data.value == Value::from("here"));
+        ensure(is_there, || format!("before the death of its publisher, {key} is {:?}", found.found))?;
     }
     rank.sync(None).await?;
     if rank.is_last() {
