@@ -36,9 +36,13 @@ async fn a_partial_result_says_so(rank: &Rank) -> Checked {
 
 async fn a_process_is_named_once(rank: &Rank) -> Checked {
     let me = rank.me().clone();
-    let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), me.nspace.as_str());
-    let answer = rank.query(vec![query.qualifier(&keys::PROCID, me)]).await?;
-    must_fail("a query with PROCID and NSPACE", answer, &[Status::ERR_BAD_PARAM])
+    let of_me = || Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::PROCID, me.clone());
+    let with_nspace = of_me().qualifier(&keys::NSPACE.text(), me.nspace.as_str());
+    for (other, query) in [("NSPACE", with_nspace), ("RANK", of_me().qualifier(&keys::RANK, me.rank))] {
+        let answer = rank.query(vec![query]).await?;
+        must_fail(&format!("a query with PROCID and {other}"), answer, &[Status::ERR_BAD_PARAM])?;
+    }
+    Ok(())
 }
 
 async fn the_process_table_is_in_order(rank: &Rank) -> Checked {
