@@ -75,6 +75,8 @@ pub enum Fault {
     EndlessRelease,
     /// Its groups are made as soon as its own node has entered.
     HastyGroup,
+    /// Its groups are made when all have called, but it loses the data.
+    GroupWithoutData,
     /// Its groups have the same number, all of them.
     TwinGroups,
     /// Its groups by bootstrap have only the leaders for members.
@@ -83,7 +85,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::HastyFence,
         Self::FenceWithoutData,
         Self::CarelessFence,
@@ -113,6 +115,7 @@ impl Fault {
         Self::TwinTools,
         Self::EndlessRelease,
         Self::HastyGroup,
+        Self::GroupWithoutData,
         Self::TwinGroups,
         Self::LonelyLeaders,
     ];
@@ -289,6 +292,11 @@ impl<H: HostModule> Faulty<H> {
             (Fault::HastyGroup, UpcallRequest::Group(req)) => {
                 let mut grouped = Grouped::default();
                 grouped.data = req.data;
+                Ok(Answer::Grouped(grouped))
+            }
+            (Fault::GroupWithoutData, UpcallRequest::Group(req)) => {
+                let mut grouped = self.host.group(cx, req).await?;
+                grouped.data = Bytes::new();
                 Ok(Answer::Grouped(grouped))
             }
             (Fault::TwinGroups, UpcallRequest::Group(req)) => {

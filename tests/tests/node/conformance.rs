@@ -236,6 +236,7 @@ fn finders(fault: Fault) -> &'static [&'static str] {
         Fault::TwinTools => &["a_tool_gets_an_identity"],
         Fault::EndlessRelease => &["an_allocation_has_an_id"],
         Fault::HastyGroup => &["a_group_is_made_when_all_have_called"],
+        Fault::GroupWithoutData => &["members_read_what_members_have_put"],
         Fault::TwinGroups => &["a_group_gets_a_number"],
         Fault::LonelyLeaders => &["leaders_that_do_not_know_each_other_make_a_group"],
         other => panic!("no check is named for {other:?}"),
