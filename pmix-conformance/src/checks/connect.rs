@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmix_types::{Directives, ProcId, Scope, Status, keys};
+use pmix_types::{Directives, ProcId, Scope, Status, Value, keys};
 
 use super::super::rank::{Checked, Rank, ensure, must, must_fail};
 use super::{Check, ensure_left_after, family, now};
@@ -10,7 +10,7 @@ use super::{Check, ensure_left_after, family, now};
 family! {
     connect_waits_for_all ["CON-02"], "no connect ends before all participants have entered it", needs [Connect], across [Fence, DirectModex];
     ranks_of_a_connected_set_are_unique ["CON-06", "CON-07"], "each process receives a unique rank in the new namespace", needs [Connect], across [Fence];
-    connect_brings_job_data ["CON-08"], "each participant receives the others' job data", needs [Connect], across [Fence] | both;
+    connect_brings_job_data ["CON-08"], "the answer to a connect has the others' job data, and a get finds it", needs [Connect], across [Fence] | both;
     an_exchange_makes_no_namespace ["CON-09"], "a connect with XCHG_ONLY creates no namespace", needs [Connect], across [Fence];
     a_caller_must_take_part ["CON-03"], "the caller must be one of the processes", needs [Connect], across [Fence];
     a_connect_ends_in_time ["CON-02", "GEN-12"], "TIMEOUT ends a connect", needs [Connect], across [Fence];
@@ -57,10 +57,14 @@ async fn ranks_of_a_connected_set_are_unique(rank: &Rank) -> Checked {
 
 async fn connect_brings_job_data(rank: &Rank) -> Checked {
     let all = rank.both_jobs()?;
-    must("connect", rank.connect(all.clone(), Directives::new()).await?)?;
+    let reply = must("connect", rank.connect(all.clone(), Directives::new()).await?)?;
     for job in &all {
+        let told = reply.jobs.iter().find(|told| *told.nspace() == job.nspace);
+        let is_told = *job == rank.job() || told.is_some_and(|told| told.size() == Some(rank.size()));
+        ensure(is_told, || format!("the answer to a connect has no data of {job}, or not its size"))?;
         let size = rank.get(job, keys::JOB_SIZE.name(), Directives::new()).await?;
-        must(&format!("size of {job} after a connect"), size)?;
+        let size = must(&format!("size of {job} after a connect"), size)?;
+        ensure(size == Value::Uint32(rank.size()), || format!("the size of {job} is {size:?}"))?;
     }
     rank.sync(Some(all)).await
 }
