@@ -148,8 +148,9 @@ impl Rank {
         }
     }
 
-    /// Skips the check if the host does not serve the upcalls that it needs. If the server does not report what the host
-    /// serves, the check itself finds out.
+    /// Skips the check if the server reports that its host does not serve the upcalls that it needs. Other servers report
+    /// nothing: a check that expects a refusal must then send what would be served first, and skip itself if that is not
+    /// supported, as [`request`](Self::request) does.
     async fn needs_of_host(&self, check: &Check) -> Checked {
         if check.needs.is_empty() && check.needs_across_nodes.is_empty() {
             return Ok(());
@@ -392,7 +393,7 @@ fn unexpected(operation: &str, reply: &Reply) -> Stop {
 }
 
 /// Skips the check if the operation is not supported.
-fn supported<T>(answer: Answer<T>) -> Checked<Answer<T>> {
+pub(super) fn supported<T>(answer: Answer<T>) -> Checked<Answer<T>> {
     match answer {
         Err(failure) if failure.status == Status::ERR_NOT_SUPPORTED => Err(skip(failure.to_string())),
         answer => Ok(answer),

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use pmix_types::message::{Lookup, Request};
 use pmix_types::{DataRange, Directives, Info, InfoFlags, KeyName, Persistence, Status, Value, keys};
 
-use super::super::rank::{Checked, Rank, broken, ensure, must, must_fail};
+use super::super::rank::{Checked, Rank, ensure, must, must_fail};
 use super::{Check, family};
 
 family! {
@@ -226,18 +227,16 @@ async fn published_is_not_put(rank: &Rank) -> Checked {
 async fn a_store_knows_its_directives(rank: &Rank) -> Checked {
     if rank.is_first() {
         let key = rank.key("required")?;
-        let unknown = KeyName::new("check.unknown.directive").map_err(|error| broken(error.to_string()))?;
-        let unknown = Info::dynamic(unknown, true).with_flags(InfoFlags::REQUIRED);
-        let looked = rank.lookup(&[&key], Directives::from(vec![unknown])).await;
-        match looked {
-            // ERR_NOT_SUPPORTED is the expected answer here, no reason to skip
-            Err(super::super::rank::Stop::Skip(_)) => {}
-            looked => must_fail(
-                "a lookup with an unknown required directive",
-                looked?,
-                &[Status::ERR_NOT_SUPPORTED],
-            )?,
-        }
+        must_not_find(rank, &key, Directives::new()).await?;
+        let mut lookup = Lookup::new(vec![key]);
+        lookup.directives = Directives::from(vec![
+            Info::dynamic(super::unknown_key()?, true).with_flags(InfoFlags::REQUIRED),
+        ]);
+        must_fail(
+            "a lookup with an unknown required directive",
+            rank.ask(Request::Lookup(lookup)).await?,
+            &[Status::ERR_NOT_SUPPORTED],
+        )?;
     }
     rank.sync(None).await
 }

@@ -43,6 +43,7 @@ async fn a_channel_that_fails_is_told(rank: &Rank) -> Checked {
 
 async fn an_unknown_required_channel_fails(rank: &Rank) -> Checked {
     let nowhere = Info::dynamic(unknown_key()?, "a message of a check").with_flags(InfoFlags::REQUIRED);
+    must("log request without that channel", log(rank, vec![message()]).await?)?;
     let answer = rank.ask(Request::Log(Log::new(vec![message(), nowhere]))).await?;
     ensure(answer.is_err(), || "a log request with an unknown required channel succeeded".into())
 }
@@ -68,6 +69,7 @@ async fn garbage_is_no_credential(rank: &Rank) -> Checked {
 
 async fn an_unknown_type_of_credential_is_refused(rank: &Rank) -> Checked {
     let wanted = Directives::new().require(&keys::CRED_TYPE, "check.no.such.type");
+    must("get credential", rank.request(Request::GetCredential(Directives::new())).await?)?;
     let answer = rank.ask(Request::GetCredential(wanted)).await?;
     ensure(answer.is_err(), || "a credential of a type that does not exist was issued".into())
 }

@@ -3,7 +3,7 @@
 use pmix_types::message::{Abort, IofPull, IofPush, JobControl, Request};
 use pmix_types::{App, Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, Value, keys};
 
-use super::super::rank::{Answer, Checked, Rank, broken, ensure, must, must_fail};
+use super::super::rank::{Answer, Checked, Rank, broken, ensure, must, must_fail, supported};
 use super::{Check, family};
 
 family! {
@@ -19,7 +19,7 @@ family! {
     an_aborted_job_ends ["ABT-01"], "an abort ends the processes that it names, and fails their job", needs [Spawn, Abort];
     input_is_pushed ["IOF-10"], "pushed input arrives, and IOF_COMPLETE ends it", needs [Spawn, PushStdin];
     output_that_is_not_forwarded_cannot_be_pulled ["IOF-04"], "the output of a running job can be pulled only if its spawn said so", needs [Spawn, IofPull, JobControl];
-    input_cannot_be_pulled ["IOF-02"], "a pull of STDIN is refused";
+    input_cannot_be_pulled ["IOF-02"], "a pull of STDIN is refused", needs [IofPull];
 }
 
 const END: Status = Status::EVENT_JOB_END;
@@ -205,14 +205,24 @@ async fn output_that_is_not_forwarded_cannot_be_pulled(rank: &Rank) -> Checked {
     if !rank.is_first() {
         return Ok(());
     }
-    let nspace = must("spawn", rank.spawn(endless(), independent()).await?)?;
-    let pull = IofPull::new(vec![ProcId::wildcard(nspace.clone())], IofChannels::STDOUT);
-    let answer = rank.ask(Request::IofPull(pull)).await?;
-    kill(rank, &nspace).await?;
+    let forwarded = pull_of(rank, independent().with(&keys::FWD_STDOUT, true)).await?;
+    must("a pull of output that is forwarded", supported(forwarded)?)?;
+    let answer = pull_of(rank, independent()).await?;
     ensure(answer.is_err(), || "the output of a job was pulled though its spawn has not said so".into())
 }
 
+/// Pulls the output of a job that has been spawned with these directives.
+async fn pull_of(rank: &Rank, directives: Directives) -> Checked<Answer<()>> {
+    let nspace = must("spawn", rank.spawn(endless(), directives).await?)?;
+    let pull = IofPull::new(vec![ProcId::wildcard(nspace.clone())], IofChannels::STDOUT);
+    let answer = rank.ask(Request::IofPull(pull)).await?;
+    kill(rank, &nspace).await?;
+    Ok(answer.map(drop))
+}
+
 async fn input_cannot_be_pulled(rank: &Rank) -> Checked {
-    let pull = IofPull::new(vec![rank.me().clone()], IofChannels::STDIN);
-    must_fail("a pull of STDIN", rank.ask(Request::IofPull(pull)).await?, &[Status::ERR_NOT_SUPPORTED])
+    let pull = |channels| Request::IofPull(IofPull::new(vec![rank.me().clone()], channels));
+    // it may fail for other reasons
+    let _ = rank.request(pull(IofChannels::STDERR)).await?;
+    must_fail("a pull of STDIN", rank.ask(pull(IofChannels::STDIN)).await?, &[Status::ERR_NOT_SUPPORTED])
 }
