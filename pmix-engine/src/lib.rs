@@ -395,7 +395,10 @@ impl Engine {
         self.forwards.on_end_of(upcall);
         match owner {
             Owner::Connect(conn) => connections::on_client_admitted(conn, result.map(|_| ()), &mut self.cx),
-            Owner::Tool(conn) => connections::on_tool_admitted(conn, result, &mut self.cx),
+            Owner::Tool(conn) => {
+                let result = result.and_then(|answer| self.check_tool_name(answer));
+                connections::on_tool_admitted(conn, result, &mut self.cx);
+            }
             Owner::Finalize { to, until } => {
                 self.cx.timers.clear(until, Timer::Finalize(upcall));
                 self.on_finalize_done(to, result.map(|_| ()));

@@ -161,20 +161,17 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         Ok(())
     }
 
-    /// Whether it is the name of a group or connected set, and no process has that namespace. A tool may have got it after the
-    /// group.
+    /// Whether it is the name of a group or connected set.
     fn is_name(&self, name: &Nspace) -> bool {
         let Self { cx, sets, is_group, .. } = self;
-        !cx.jobs.contains_key(name)
-            && (is_group(name) || sets.id_of(name).is_some())
-            && !cx.nspaces().any(|nspace| nspace == name)
+        !cx.jobs.contains_key(name) && (is_group(name) || sets.id_of(name).is_some())
     }
 
     /// Whether it is the name of a group or connected set that the caller may not know. Where it may name any process, such a
     /// name stays what it is, as if it meant nobody.
     fn is_strange(&self, name: &Nspace) -> bool {
         let Self { cx, groups, sets, by, .. } = self;
-        self.is_name(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
+        !cx.jobs.contains_key(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
     }
 
     /// Refuses such names in the same way as jobs of another user.

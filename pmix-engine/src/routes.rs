@@ -152,6 +152,20 @@ impl Engine {
         self.collectives.is_group(id, &self.groups) || self.bootstraps.has(id)
     }
 
+    /// The host names a tool. Lists of processes would not tell it from a member of a group or connected set of that name.
+    pub(crate) fn check_tool_name(&self, answer: Answer) -> Result<Answer, Failure> {
+        match &answer {
+            Answer::Identity(proc)
+                if self.is_group(&proc.nspace) || self.connected.id_of(&proc.nspace).is_some() =>
+            {
+                let message =
+                    format!("identity {proc} is in use, by a group or connected set: choose another one");
+                Err(Failure::new(Status::ERR_EXISTS, message))
+            }
+            _ => Ok(answer),
+        }
+    }
+
     /// Whether processes here wait for the members of a group of this id, which is none yet.
     pub(crate) fn is_bootstrapping(&self, id: &Nspace) -> bool {
         self.bootstraps.has(id) && self.groups.get(id).is_none()

@@ -124,7 +124,7 @@ impl Rounds {
 
     /// An id must differ from the namespaces of jobs, tools, connected sets and this server, and from the ids of other groups
     /// (GRP-11). Nor does it begin with a namespace and a dot: hosts name in this way what belongs to a job or server, such
-    /// as the next job that it spawns, and could not if a group had that name.
+    /// as the next job that it spawns, and could not use such a name if a group had it.
     pub(super) fn check_new_group(
         &self,
         id: &Nspace,
@@ -144,7 +144,7 @@ impl Rounds {
         }
         let mut nspaces = cx.nspaces();
         if lower.sets.id_of(id).is_some() || nspaces.any(|nspace| is_or_belongs_to(id, nspace)) {
-            return exists("which is the name of a namespace, or begins with one and a dot");
+            return exists("which is a namespace, or begins with a namespace and a dot: choose another id");
         }
         self.check_room_for_group(caller, lower.groups)
     }

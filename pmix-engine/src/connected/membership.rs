@@ -150,7 +150,7 @@ impl ConnectedSets {
         }
         let nspace = host.nspace.filter(|_| !terms.exchange_only);
         if let Some(taken) = &nspace
-            && (cx.jobs.contains_key(taken) || self.id_of(taken).is_some() || is_group)
+            && (cx.nspaces().any(|nspace| nspace == taken) || self.id_of(taken).is_some() || is_group)
         {
             let message = format!("the host gave the connected set the name {taken}, which is in use");
             return Err(Failure::new(Status::ERR_EXISTS, message));

@@ -29,7 +29,13 @@ pub(crate) fn is_cleanup(directives: &Directives) -> bool {
 fn has_operation(directives: &Directives) -> bool {
     let flags =
         [&keys::JOB_CTRL_PAUSE, &keys::JOB_CTRL_RESUME, &keys::JOB_CTRL_KILL, &keys::JOB_CTRL_TERMINATE];
-    let texts = [&keys::JOB_CTRL_CANCEL, &keys::JOB_CTRL_RESTART, &keys::JOB_CTRL_CHECKPOINT];
+    let texts = [
+        &keys::JOB_CTRL_CANCEL,
+        &keys::JOB_CTRL_RESTART,
+        &keys::JOB_CTRL_CHECKPOINT,
+        &keys::JOB_CTRL_PROVISION,
+        &keys::JOB_CTRL_DEFINE_PSET,
+    ];
     directives.contains(&keys::JOB_CTRL_SIGNAL)
         || texts.iter().any(|key| directives.contains(key))
         || flags.iter().any(|key| directives.flag(key).unwrap_or(true))

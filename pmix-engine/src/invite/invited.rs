@@ -142,8 +142,11 @@ impl Invites {
         cx: &Context,
     ) -> Result<(), Failure> {
         let Below { collectives, lower } = below;
-        // a leader of this node has the id already
-        if self.sent.get(id).is_some_and(|held| held.asked.by.proc == *leader) {
+        let is_led_here = self.sent.get(id).is_some_and(|held| held.asked.by.proc == *leader);
+        // it may have ended on the leader's node already, and will do so here before this one enters
+        let is_its_own = lower.groups.get(id).is_some_and(|group| group.has(proc))
+            || collectives.is_constructing(id, proc);
+        if is_led_here || is_its_own {
             return collectives.check_room_for_group(proc, lower.groups);
         }
         collectives.check_coming_group(id, proc, lower, cx)

@@ -245,8 +245,11 @@ impl Iof {
     pub(super) fn nspace_comes(&mut self, nspace: &Nspace) {
         for held in self.subscriptions.values_mut() {
             if matches!(&held.stage, Stage::Asked(ended) if ended.contains(nspace)) {
+                let before = held.procs.len();
                 held.procs.retain(|proc| proc.nspace != *nspace);
-                self.cache.forget(nspace);
+                if held.procs.len() < before {
+                    self.cache.forget(nspace);
+                }
             }
         }
     }

@@ -490,6 +490,27 @@ fn grp_03_grp_11_who_is_invited_where_others_have_the_id_fails_at_once() {
 }
 
 #[test]
+fn grp_03_grp_11_who_is_still_in_the_group_that_had_the_id_can_accept() {
+    let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent, Upcall::Group]);
+    has_g(&mut t, &b);
+    t.called(of_leader(Status::GROUP_INVITED)).unwrap();
+    let joins = t.ask(&b, accept(&Peer { proc: proc("job", 2), ..a.clone() }));
+    let (id, event) = told_beyond(&mut t);
+    assert_eq!(event.code, Status::GROUP_INVITE_ACCEPTED);
+    t.answer(id, Ok(Answer::Done));
+    let to = t.ask(&b, destruct("g"));
+    t.done(to);
+    t.call(of_leader(Status::GROUP_MEMBERSHIP_UPDATE));
+    let (id, _, request) = t.upcall();
+    assert!(matches!(request, UpcallRequest::Group(_)), "{request:?}");
+    t.drain();
+    t.answer(id, Ok(Answer::Grouped(Grouped::default())));
+    assert_eq!(made(&mut t, joins).members.len(), 3);
+    t.drain();
+    t.finish();
+}
+
+#[test]
 fn grp_03_grp_11_who_accepts_when_others_have_the_id_fails_too() {
     let (mut t, a, b) = Harness::two_nodes([Upcall::NotifyEvent, Upcall::Group]);
     t.called(of_leader(Status::GROUP_INVITED)).unwrap();

@@ -92,8 +92,8 @@ impl Rounds {
         lock(&self.sets).insert(name, members);
     }
 
-    /// Forgets the operations of a namespace alone: another may come under its name, whose operations all nodes count anew. Those with
-    /// others are counted on, because their nodes may not hear of this end.
+    /// Forgets the operations of this namespace alone, because another may come under its name, and all nodes count that one's
+    /// from 1. Operations with other namespaces keep their count: not all of their nodes hear of this end.
     pub(super) fn forget(&self, nspace: &Nspace) {
         lock(&self.counts).retain(|_, count| !count.nspaces.iter().eq([nspace]));
         lock(&self.sets).retain(|_, members| !members.contains(nspace));
@@ -172,8 +172,12 @@ mod tests {
             server.handle().register_nspace(spec).await.unwrap();
             assert_eq!(rounds.begin(&operation.participants(), &procs).await, 1);
         }
+        let both = [&kept, &ends].map(|job| ProcId::wildcard(job.clone()));
+        let operation = Operation { kind: Kind::Fence, procs: both.to_vec(), id: None, is_optional: false };
+        assert_eq!(rounds.begin(&operation.participants(), &both).await, 1);
         rounds.forget(&ends);
-        assert_eq!(lock(&rounds.counts).len(), 1);
+        assert_eq!(lock(&rounds.counts).len(), 2);
+        assert_eq!(rounds.begun(&operation.participants()), 1, "its other nodes count on");
         assert!(lock(&rounds.sets).values().all(|members| !members.contains(&ends)));
         assert!(lock(&rounds.sets).values().any(|members| members.contains(&kept)));
     }

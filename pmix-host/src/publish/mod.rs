@@ -84,14 +84,15 @@ impl Publishing {
     pub(crate) async fn publish(self: &Arc<Self>, cx: &UpcallContext, req: Publish) -> HostResult<()> {
         let has_left = self.publishes(&cx.caller);
         let session = self.session_of(&cx.caller.nspace).await;
-        self.ask_keeper(cx, session.flatten(), Request::Publish(req)).await?;
+        let published = self.ask_keeper(cx, session.flatten(), Request::Publish(req)).await.map(drop);
+        // also if no answer has come: the data may still be on its way
         match session {
             Some(_) => self.forget_late(&cx.caller).await,
             // what it has brought came after the notice
             None if has_left.load(Ordering::Relaxed) => self.forget_tool(&cx.caller),
             None => {}
         }
-        Ok(())
+        published
     }
 
     pub(crate) async fn look_up(self: &Arc<Self>, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
@@ -165,7 +166,9 @@ impl Publishing {
     /// A publish begins. While it is under way, the result tells whether its process, if it is a tool, has left.
     fn publishes(&self, proc: &ProcId) -> Arc<AtomicBool> {
         let mut all = lock(&self.under_way);
-        if let Some(has_left) = all.get(proc).and_then(Weak::upgrade) {
+        let known = all.get(proc).and_then(Weak::upgrade);
+        // that of one that has left is not for another of its name
+        if let Some(has_left) = known.filter(|has_left| !has_left.load(Ordering::Relaxed)) {
             return has_left;
         }
         // of those that publish nothing, nothing is kept

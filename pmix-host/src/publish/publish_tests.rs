@@ -394,15 +394,20 @@ async fn pub_08_what_a_tool_has_published_through_one_node_stays_when_it_leaves_
 #[tokio::test]
 async fn pub_08_what_a_tool_publishes_while_it_leaves_is_not_kept() {
     let [host, _] = hosts();
+    let dir = tempfile::tempdir().unwrap();
+    let server = pmix_server::Server::builder().host(host.clone()).hostname("n0").session_root(dir.path());
+    let _server = server.start().await.unwrap();
     let tool = caller(3);
-    let under_way = host.0.published.publishes(&tool.caller);
+    // it waits for a word of the server
+    let mut late = std::pin::pin!(publish(&host, &tool, "late", Directives::new()));
+    assert!(futures::poll!(&mut late).is_pending());
     host.0.published.forget_tool(&tool.caller);
-    // it was sent before the tool left, and comes after that
-    publish(&host, &tool, "late", Directives::new()).await.unwrap();
-    let gone = look_up(&host, &caller(0), "late", Directives::new()).await.unwrap_err();
-    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
     // another one of its name is another
-    drop(under_way);
     publish(&host, &tool, "next", Directives::new()).await.unwrap();
     assert_eq!(look_up(&host, &caller(0), "next", Directives::new()).await.unwrap().len(), 1);
+    late.await.unwrap();
+    let gone = look_up(&host, &caller(0), "late", Directives::new()).await.unwrap_err();
+    assert_eq!(gone.status(), Status::ERR_NOT_FOUND);
+    publish(&host, &tool, "next one", Directives::new()).await.unwrap();
+    assert_eq!(look_up(&host, &caller(0), "next one", Directives::new()).await.unwrap().len(), 1);
 }
