@@ -129,8 +129,14 @@ fn a_signal_ends_a_stage_whose_reader_pauses() {
     let rig = Rig::start();
     let stage = stage_of(rig.root.path(), JOBS);
     let (stage, _reader) = rig.with_full_pipe(&["submit", "--jobs", "1", "--stage", &stage]);
-    // it has had the time to fill what room was left
-    (0..3).for_each(|_| assert_eq!(rig.pmix(&["ps"]).end().0, Some(0)));
+    // it fills what room is left, and then starts nothing while others do
+    loop {
+        let started = rig.asked("spawn");
+        (0..3).for_each(|_| assert_eq!(rig.pmix(&["ps"]).end().0, Some(0)));
+        if rig.asked("spawn") == started {
+            break;
+        }
+    }
     stage.signal(Signal::TERM);
     let missing = "pmix: the rest of the reports is missing: nobody read it\n";
     assert_eq!(stage.end(), (Some(1), String::new(), missing.to_owned()));
