@@ -72,9 +72,8 @@ impl Client {
 
     /// A process without a server, the only one of its job: for tests, and for programs that can also run alone.
     ///
-    /// Its namespace is made of the machine's name and the process id, so all singletons of one process have the same;
-    /// its rank is 0. Put, commit, get and a fence with itself work;
-    /// everything that needs a server fails with `ERR_UNREACH`.
+    /// Its namespace is made of the machine's name and the process id, so all singletons of one process have the same; its
+    /// rank is 0. Put, commit, get and a fence with itself work; everything that needs a server fails with `ERR_UNREACH`.
     ///
     /// # Errors
     /// [`Error::Config`] if the machine's name cannot be part of a namespace.

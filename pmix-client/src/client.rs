@@ -43,11 +43,11 @@ use pmix_types::{AnyKey, KeyOf};
 /// # Time limits
 /// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the
 /// limit of an operation (`timeout` of the builder, or the directive `TIMEOUT`), as it knows which participants are
-/// missing and reports them. If the server does not answer within 3 seconds after the
-/// limit, the call fails with `ERR_TIMEOUT` and the message that the server did not answer. This has the same effect as
-/// dropping the future: the request may still be carried out, and a late reply is dropped. The connection stays open,
-/// except after a finalize, and works again when the server does. Calls with a limit require a runtime with a timer.
-/// The limit of [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept by the client itself, exactly.
+/// missing and reports them. If the server does not answer within 3 seconds after the limit, the call fails with
+/// `ERR_TIMEOUT` and the message that the server did not answer. This has the same effect as dropping the future: the
+/// request may still be carried out, and a late reply is dropped. The connection stays open, except after a finalize, and
+/// works again when the server does. Calls with a limit require a runtime with a timer. The limit of
+/// [`ClientBuilder::timeout`](crate::ClientBuilder::timeout) is kept by the client itself, exactly.
 ///
 /// The Standard counts limits in whole seconds. Only a get accepts a fraction of a second, as giving up early does not
 /// affect other processes. All other builders refuse it with `ERR_BAD_PARAM` instead of rounding it; a finalize is

@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(read(&queue), Some(Ok(chunk("secnd", false))));
         assert_eq!(read(&queue), Some(Err(OutputError::Lagged { bytes: 15 })));
         assert_eq!(read(&queue), Some(Ok(chunk("", true))));
-        // the word of the end takes no room from it
+        // the notice of the end takes no room from it
         assert_eq!(read(&queue), Some(Ok(chunk("none", false))));
         assert_eq!(read(&queue), None);
         // one piece that is too large finds room in an empty queue

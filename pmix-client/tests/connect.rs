@@ -157,11 +157,7 @@ async fn a_socket_may_have_a_path_of_any_length() {
 async fn evt_21_the_loss_of_the_server_fails_what_waits_and_what_comes_and_is_an_event() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let (events, ()) = tokio::join!(client.events([]), async {
-        let (id, _) = conversation.request().await;
-        conversation.reply(id, Reply::Registered(1)).await;
-    });
-    let mut events = events.unwrap();
+    let mut events = conversation.events(&client, 1).await;
     let (waiting, ()) = tokio::join!(within(client.fence_all().into_future()), async {
         let (_, request) = conversation.request().await;
         assert!(matches!(request, Request::Fence(_)));
@@ -355,11 +351,7 @@ async fn ini_08_a_process_that_finalized_may_connect_again() {
 async fn ini_04_the_last_clone_closes_the_connection_when_it_is_dropped() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let (events, ()) = tokio::join!(client.events([]), async {
-        let (id, _) = conversation.request().await;
-        conversation.reply(id, Reply::Registered(1)).await;
-    });
-    let mut events = events.unwrap();
+    let mut events = conversation.events(&client, 1).await;
     let clone = client.clone();
     drop(client);
     assert!(clone.is_connected());
@@ -375,11 +367,8 @@ fn a_client_may_be_dropped_after_its_runtime_and_outside_of_any() {
     let (mut client, events, mut conversation, server) = runtime.block_on(async {
         let mut server = FakeServer::start();
         let (client, mut conversation) = server.connected().await;
-        let (events, ()) = tokio::join!(client.events([]), async {
-            let (id, _) = conversation.request().await;
-            conversation.reply(id, Reply::Registered(1)).await;
-        });
-        (client, events.unwrap(), conversation, server)
+        let events = conversation.events(&client, 1).await;
+        (client, events, conversation, server)
     });
     drop(events);
     runtime.block_on(async {
@@ -429,11 +418,8 @@ async fn events_of_a_registration_arrive_in_order_until_it_is_dropped() {
 async fn evt_16_closing_a_stream_reports_what_the_server_says() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let (events, ()) = tokio::join!(client.events([]), async {
-        let (id, _) = conversation.request().await;
-        conversation.reply(id, Reply::Registered(3)).await;
-    });
-    let (closed, ()) = tokio::join!(events.unwrap().close(), async {
+    let events = conversation.events(&client, 3).await;
+    let (closed, ()) = tokio::join!(events.close(), async {
         let (id, request) = conversation.request().await;
         assert_eq!(request, Request::DeregisterEvents(3));
         conversation.fail(id, Failure::new(Status::ERR_BAD_PARAM, "no registration 3")).await;

@@ -526,11 +526,7 @@ async fn qry_03_a_query_that_is_answered_in_part_succeeds() {
 async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process_alone() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let (events, ()) = tokio::join!(client.events([]), async {
-        let (id, _) = conversation.request().await;
-        conversation.reply(id, Reply::Registered(1)).await;
-    });
-    let mut events = events.unwrap();
+    let mut events = conversation.events(&client, 1).await;
     let event = Event::new(Status::from_raw(5), me());
     let local = event.clone().with_range(DataRange::PROC_LOCAL);
     client.notify(local.clone()).await.unwrap();
@@ -645,11 +641,7 @@ async fn grp_02_the_last_members_that_a_leader_adds_count() {
 async fn evt_15_a_raw_pull_that_is_given_up_ends_no_registration_of_events_with_its_number() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
-    let (events, ()) = tokio::join!(client.events([]), async {
-        let (id, _) = conversation.request().await;
-        conversation.reply(id, Reply::Registered(1)).await;
-    });
-    let mut events = events.unwrap();
+    let mut events = conversation.events(&client, 1).await;
     {
         let pull = IofPull::new(vec![proc("job", 1)], IofChannels::STDOUT);
         let mut asked = pin!(client.request(Request::IofPull(pull)));

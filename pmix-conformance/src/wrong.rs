@@ -158,7 +158,7 @@ impl<H: HostModule> Faulty<H> {
         Ok(QueryResults::complete(vec![query.results(vec![answer])]))
     }
 
-    /// Whether nobody has published under this key before; notes it.
+    /// Notes data that is published; true if it is the first under its key.
     fn is_new(&self, cx: &UpcallContext, data: &Info) -> bool {
         let mut board = self.board();
         let is_new = board.iter().all(|held| held.key != data.key);

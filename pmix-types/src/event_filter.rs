@@ -43,24 +43,22 @@ enum Source {
 impl EventFilter {
     /// The filter of a registration: codes (empty for all, a default handler), and the directives
     /// `EVENT_AFFECTED_PROC`, `EVENT_AFFECTED_PROCS`, `RANGE` and `EVENT_CUSTOM_RANGE`, which are marked as
-    /// carried out. An empty list of processes selects no events. `EVENT_CUSTOM_RANGE` alone means the range `CUSTOM`; beside another
-    /// range it is not carried out.
+    /// carried out. An empty list of processes selects no events. `EVENT_CUSTOM_RANGE` alone means the range `CUSTOM`;
+    /// beside another range it is not carried out.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a directive of the wrong type, for one that is given twice with different values, and for
     /// the range `CUSTOM` without processes; `ERR_PARAM_VALUE_NOT_SUPPORTED` for an unknown range.
     pub fn new(codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
         let one = directives.take(&keys::EVENT_AFFECTED_PROC)?;
-        let several = take_procs(directives, &keys::EVENT_AFFECTED_PROCS)?;
+        let several = procs_of(directives.take(&keys::EVENT_AFFECTED_PROCS)?, &keys::EVENT_AFFECTED_PROCS)?;
         let affected = match (one, several) {
             (None, None) => None,
             (one, several) => Some(sorted(one.into_iter().chain(several.unwrap_or_default()).collect())),
         };
-        // of the right type, even if it is not used
-        let custom = take_procs(&mut directives.clone(), &keys::EVENT_CUSTOM_RANGE)?;
-        let custom = || custom.is_some().then_some(DataRange::CUSTOM);
-        let range = directives.get(&keys::RANGE)?.or_else(custom);
-        directives.take(&keys::RANGE)?;
+        // carried out only by the range CUSTOM
+        let custom = procs_of(directives.get(&keys::EVENT_CUSTOM_RANGE)?, &keys::EVENT_CUSTOM_RANGE)?;
+        let range = directives.take(&keys::RANGE)?.or_else(|| custom.as_ref().map(|_| DataRange::CUSTOM));
         let source = match range {
             None | Some(DataRange::UNDEF | DataRange::SESSION | DataRange::GLOBAL) => None,
             Some(DataRange::RM) => Some(Source::Host),
@@ -69,8 +67,8 @@ impl EventFilter {
             Some(DataRange::PROC_LOCAL) => Some(Source::Process),
             Some(DataRange::CUSTOM) => {
                 let needs = "range CUSTOM needs the processes: EVENT_CUSTOM_RANGE";
-                let procs = take_procs(directives, &keys::EVENT_CUSTOM_RANGE)?;
-                Some(Source::These(sorted(procs.ok_or_else(|| Failure::new(Status::ERR_BAD_PARAM, needs))?)))
+                directives.take(&keys::EVENT_CUSTOM_RANGE)?;
+                Some(Source::These(sorted(custom.ok_or_else(|| Failure::new(Status::ERR_BAD_PARAM, needs))?)))
             }
             Some(other) => {
                 let message = format!("events cannot be filtered by range {other}");
@@ -150,9 +148,9 @@ fn names(sorted: &[ProcId], proc: &ProcId) -> bool {
     }
 }
 
-/// A directive that lists processes.
-fn take_procs(directives: &mut Directives, key: &Key<DataArray>) -> Result<Option<Vec<ProcId>>, Failure> {
-    match directives.take(key)? {
+/// The processes that a directive lists.
+fn procs_of(list: Option<DataArray>, key: &Key<DataArray>) -> Result<Option<Vec<ProcId>>, Failure> {
+    match list {
         None => Ok(None),
         Some(DataArray::Proc(procs)) => Ok(Some(procs)),
         Some(other) => {

@@ -77,7 +77,7 @@ impl Chain {
         let peers = self.0.get(start..end).unwrap_or_default();
         let has_first = peers.first().is_some_and(|link| link.pin == Some(Pin::First));
         let has_last = peers.last().is_some_and(|link| link.pin == Some(Pin::Last));
-        // an empty name names nobody: many handlers have none
+        // an empty name stands for no handler: many have none
         let is_it = |link: &Link, name: &str| !name.is_empty() && link.name == name;
         let beside = |name: &String| match peers.iter().position(|link| is_it(link, name)) {
             Some(index) => Ok(index),

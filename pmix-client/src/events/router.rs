@@ -62,7 +62,7 @@ impl Router {
         tell: impl FnOnce() -> Tell,
     ) -> Result<u64, Failure> {
         let mut state = lock(&self.0);
-        // first, as it panics without a runtime: nobody would free the place
+        // first, because it panics without a runtime, and the place would stay taken
         if state.runner.as_ref().is_none_or(Runner::has_ended) {
             state.runner = Some(Runner::start(tell()));
         }

@@ -23,10 +23,10 @@ builder! {
     /// ```
     ///
     /// # Errors
-    /// When awaited: `ERR_INIT` if another clone has finalized already, `ERR_BAD_PARAM` for a limit with a fraction of a second or a
-    /// malformed `EMBED_BARRIER` (the process then finalizes without limit and without barrier), `ERR_NOT_SUPPORTED` for a
-    /// required directive that nobody carries out, [`Error::Lost`] if the connection is lost, errors of the barrier or the host,
-    /// `ERR_TIMEOUT` when the limit has passed. The process is finalized even if there is an error.
+    /// When awaited: `ERR_INIT` if another clone has finalized already, `ERR_BAD_PARAM` for a limit with a fraction of a
+    /// second or a malformed `EMBED_BARRIER` (the process then finalizes without limit and without barrier),
+    /// `ERR_NOT_SUPPORTED` for an unknown required directive, [`Error::Lost`] if the connection is lost, errors of the
+    /// barrier or the host, `ERR_TIMEOUT` when the limit has passed. The process is finalized even if there is an error.
     ///
     /// # Cancel safety
     /// Not safe: after the barrier, if there is one, dropping the future closes the connection without waiting for the

@@ -150,9 +150,9 @@ impl OutputBuilder {
 /// The stream owns its subscription: dropping it ends the subscription without waiting, and redirected output goes to
 /// its previous destination again. The stream does not keep the connection open.
 ///
-/// It has room for [`OutputBuilder::capacity`] unread bytes; each piece takes 64 more than its data. Further output is lost, and [`OutputError::Lagged`] takes
-/// its place; the processes never wait for the reader. Notices of closed channels take no room: 2,097,152 of them are
-/// held, and as many again about whole namespaces.
+/// It has room for [`OutputBuilder::capacity`] unread bytes; each piece takes 64 more than its data. Further output is
+/// lost, and [`OutputError::Lagged`] takes its place; the processes never wait for the reader. Notices of closed channels
+/// take no room: 2,097,152 of them are held, and as many again about whole namespaces.
 ///
 /// When the connection is lost, the stream returns [`OutputError::Disconnected`], or [`OutputError::Stopped`] if the
 /// server announced that it stops, and ends. After a finalize it ends without an error.
@@ -199,7 +199,7 @@ impl OutputStream {
             queue.end([]);
         }
         match result {
-            // the first call, whose answer nobody read, has ended it
+            // the first call has ended it, though its answer was not read
             Err(error) if is_repeated && error.status() == Status::ERR_BAD_PARAM => Ok(()),
             result => result,
         }

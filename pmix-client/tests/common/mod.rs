@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_client::types::job::{JobData, JobSpec};
 use pmix_client::types::message::{Failure, Hello, Modex, ProcData, Push, PutEntry, Reply, Request, Welcome};
 use pmix_client::types::{ProcId, Rank, Scope, Value, keys};
-use pmix_client::{Client, ClientBuilder};
+use pmix_client::{Client, ClientBuilder, EventStream};
 use pmix_proto::v1::session_server::{Session, SessionServer};
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Limits};
@@ -169,6 +169,15 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// A stream of all events, which is registered under this number.
+    pub async fn events(&mut self, client: &Client, number: u64) -> EventStream {
+        let (events, ()) = tokio::join!(client.events([]), async {
+            let (id, _) = self.request().await;
+            self.reply(id, Reply::Registered(number)).await;
+        });
+        events.unwrap()
+    }
+
     /// What the client says next; `None` if it has ended the conversation.
     async fn next(&mut self) -> Option<(u64, ClientBody)> {
         loop {

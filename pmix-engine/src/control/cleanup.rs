@@ -124,21 +124,14 @@ impl Cleanups {
         mut control: JobControl,
         cx: &mut Context,
     ) -> Option<JobControl> {
-        let goes_up = has_operation(&control.directives);
-        match self.register(asked, &mut control, goes_up, cx) {
-            Ok(()) if goes_up => return Some(without_files(control)),
+        match self.register(asked, &mut control, cx) {
+            Ok(()) if has_operation(&control.directives) => return Some(without_files(control)),
             result => cx.reply(asked.to, result.map(|()| Reply::Info(Vec::new()))),
         }
         None
     }
 
-    fn register(
-        &mut self,
-        asked: &Asked,
-        control: &mut JobControl,
-        goes_up: bool,
-        cx: &Context,
-    ) -> Result<(), Failure> {
+    fn register(&mut self, asked: &Asked, control: &mut JobControl, cx: &Context) -> Result<(), Failure> {
         let mut targets = BTreeSet::from_iter(control.targets.iter().cloned());
         let caller = &asked.by;
         if cx.config.uid != 0 && caller.uid != cx.config.uid {
@@ -151,7 +144,8 @@ impl Cleanups {
             Failure::new(Status::ERR_NOT_SUPPORTED, message)
         })?;
         let wanted = Cleanup::new(&mut control.directives, caller.uid, gid)?;
-        if !goes_up {
+        // what goes up is the host's to refuse
+        if !has_operation(&control.directives) {
             control.directives.deny_unprocessed()?;
         }
         if targets.is_empty() {

@@ -1,6 +1,7 @@
 use pmix_types::{DataRange, Event, ProcId, keys};
 
 use crate::context::Jobs;
+use crate::participants::{Members, contains, members_of};
 
 /// Who on this node may receive an event (EVT-11).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,8 +10,8 @@ pub(super) enum Audience {
     /// All processes of this session, and those of jobs without a session id, because such jobs know only one session.
     /// `None` for a session whose id is not known here.
     Session(Option<u32>),
-    /// These processes, sorted; ranks may be `WILDCARD`. Empty for nobody.
-    Named(Vec<ProcId>),
+    /// These processes. Empty for nobody.
+    Named(Members),
 }
 
 impl Audience {
@@ -27,21 +28,16 @@ impl Audience {
                 None => Self::Session(event.info.get(&keys::SESSION_ID).ok().flatten()),
             },
             // an event of the host has no namespace: those of the affected processes count (EVT-12)
-            DataRange::NAMESPACE if source.nspace.is_empty() => Self::named(
-                event.affected_procs().into_iter().map(|proc| ProcId::wildcard(proc.nspace)).collect(),
-            ),
-            DataRange::NAMESPACE => Self::named(vec![ProcId::wildcard(source.nspace.clone())]),
-            DataRange::PROC_LOCAL => Self::named(vec![source.clone()]),
-            DataRange::CUSTOM => Self::named(event.custom_range()),
+            DataRange::NAMESPACE if source.nspace.is_empty() => {
+                let all_of = |proc: ProcId| ProcId::wildcard(proc.nspace);
+                Self::Named(members_of(&event.affected_procs().into_iter().map(all_of).collect::<Vec<_>>()))
+            }
+            DataRange::NAMESPACE => Self::Named(members_of([&ProcId::wildcard(source.nspace.clone())])),
+            DataRange::PROC_LOCAL => Self::Named(members_of([source])),
+            DataRange::CUSTOM => Self::Named(members_of(&event.custom_range())),
             // for the host alone, or an unknown range
-            _ => Self::named(Vec::new()),
+            _ => Self::Named(Members::new()),
         }
-    }
-
-    fn named(mut procs: Vec<ProcId>) -> Self {
-        procs.sort_unstable();
-        procs.dedup();
-        Self::Named(procs)
     }
 
     pub(super) fn includes(&self, receiver: &ProcId, jobs: &Jobs) -> bool {
@@ -51,10 +47,7 @@ impl Audience {
                 let own = jobs.get(&receiver.nspace).and_then(|job| job.data.session_id());
                 own.is_none() || own == *session
             }
-            Self::Named(procs) => {
-                let has = |proc: &ProcId| procs.binary_search(proc).is_ok();
-                has(receiver) || has(&ProcId::wildcard(receiver.nspace.clone()))
-            }
+            Self::Named(procs) => contains(procs, receiver),
         }
     }
 }

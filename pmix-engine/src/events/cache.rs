@@ -4,6 +4,7 @@ use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
 
 use super::audience::Audience;
 use crate::context::Jobs;
+use crate::participants::memory_of;
 use crate::users::Voice;
 
 /// Limit for events that are not meant for particular jobs: a ring (EVT-13).
@@ -129,8 +130,8 @@ impl Cache {
         self.retain(|kept| {
             let had = kept.had.0.remove(nspace).is_some();
             match &mut kept.audience {
-                Audience::Named(procs) if procs.iter().any(|proc| proc.nspace == *nspace) => {
-                    procs.retain(|proc| proc.nspace != *nspace);
+                Audience::Named(procs) if procs.contains_key(nspace) => {
+                    procs.remove(nspace);
                     Stays::changed(!procs.is_empty())
                 }
                 _ if had => Stays::Changed,
@@ -193,7 +194,7 @@ impl Stays {
 impl Kept {
     fn measure(&mut self) -> usize {
         let audience = match &self.audience {
-            Audience::Named(procs) => procs.heap(),
+            Audience::Named(procs) => memory_of(procs),
             Audience::All | Audience::Session(_) => 0,
         };
         self.bytes = size_of::<Self>() + self.event.heap() + audience + self.had.memory();
@@ -210,15 +211,14 @@ impl Audience {
     /// Whether all local processes that may receive the event have had it.
     fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
         let Self::Named(procs) = self else { return false };
-        procs.iter().all(|proc| {
+        procs.iter().all(|(nspace, named)| {
+            let has_had = |rank| had.contains(&ProcId::new(nspace.clone(), rank));
             // an unknown job may still be registered, and a tool has none
-            let Some(job) = jobs.get(&proc.nspace) else { return had.contains(proc) };
-            let due = |rank| !job.departed.contains(rank) && !had.contains(&proc.with_rank(rank));
-            if proc.rank.is_wildcard() {
-                !job.awaits_clients() && !job.known_local().iter().any(due)
-            } else {
-                job.data.contains(proc.rank) && !(job.is_local(proc.rank) && due(proc.rank))
-            }
+            let Some(job) = jobs.get(nspace) else { return !named.all && named.ranks.iter().all(has_had) };
+            let due = |rank| !job.departed.contains(rank) && !has_had(rank);
+            let is_settled = |rank| job.data.contains(rank) && !(job.is_local(rank) && due(rank));
+            let are_all_settled = || !job.awaits_clients() && !job.known_local().iter().any(due);
+            (!named.all || are_all_settled()) && named.ranks.iter().all(is_settled)
         })
     }
 }

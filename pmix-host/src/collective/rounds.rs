@@ -148,14 +148,19 @@ mod tests {
     use crate::MemoryExchange;
     use crate::internode::{Kind, Operation};
 
-    #[tokio::test]
-    async fn names_of_sets_of_namespaces_that_have_ended_are_forgotten_too() {
+    /// Those of a node without jobs, and its server.
+    async fn rounds() -> (Rounds, Server, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::builder().host(NoHost).hostname("n0").session_root(dir.path());
         let server = server.start().await.unwrap();
         let site = Arc::new(Site::new(Arc::new(MemoryExchange::single("n0"))));
         assert!(site.set_server(server.handle()));
-        let rounds = Rounds::new(site);
+        (Rounds::new(site), server, dir)
+    }
+
+    #[tokio::test]
+    async fn names_of_sets_of_namespaces_that_have_ended_are_forgotten_too() {
+        let (rounds, server, _dir) = rounds().await;
         for number in 0..1000 {
             let members = BTreeSet::from([format!("job.{number}").parse().unwrap()]);
             rounds.add_set(format!("set.{number}").parse().unwrap(), members).await;
@@ -184,12 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn counts_of_namespaces_that_have_ended_are_forgotten_now_and_then() {
-        let dir = tempfile::tempdir().unwrap();
-        let server = Server::builder().host(NoHost).hostname("n0").session_root(dir.path());
-        let server = server.start().await.unwrap();
-        let site = Arc::new(Site::new(Arc::new(MemoryExchange::single("n0"))));
-        assert!(site.set_server(server.handle()));
-        let rounds = Rounds::new(site);
+        let (rounds, server, _dir) = rounds().await;
         let begin = async |job: &str, number: usize| {
             let procs = vec![ProcId::new(job.parse().unwrap(), Rank::WILDCARD)];
             let id = Some(number.to_string());

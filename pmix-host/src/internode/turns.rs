@@ -3,7 +3,8 @@
 //! A node answers a limited number of requests of another. Without turns, what the processes of one user log, ask, publish
 //! or start could take up all of them, so that others, and the reports of this host itself, would be refused. Two kinds of
 //! requests take no turn: those that wait for other processes, because these may need one to come (gets of data on other
-//! nodes, bootstraps of groups), and notices, which are answered at once. A log holds its turn until the reader of its job has room.
+//! nodes, bootstraps of groups), and notices, which are answered at once. A log holds its turn until the reader of its job
+//! has room.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of a user on this node that other hosts work on; further ones wait.
 pub(super) const MAX_TURNS: usize = 4_096;
-/// The same for lines that its processes log. They have turns of their own, because they hold them until the reader of their job
-/// has room: with the others, nobody could end that job.
+/// The same for lines that its processes log. They have turns of their own: they could take up all others until the reader of
+/// their job has room, and then no request to end that job would have a turn.
 pub(super) const MAX_LOG_TURNS: usize = 2_048;
 
 /// The turns of all users.

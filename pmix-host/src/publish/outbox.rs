@@ -13,6 +13,8 @@ pub(super) struct Outbox {
     pub(super) queue: VecDeque<Ended>,
     /// Whether a task is sending it.
     is_open: bool,
+    /// Whether some have been dropped since it was last empty.
+    has_dropped: bool,
 }
 
 impl Outbox {
@@ -21,9 +23,11 @@ impl Outbox {
     pub(super) fn push(&mut self, ended: Ended) -> bool {
         if !self.join(&ended) {
             if self.queue.len() >= MOST {
-                tracing::warn!(
-                    "too many ends of jobs wait for the node that keeps published data: the oldest one is dropped, and its data stays published"
-                );
+                if !std::mem::replace(&mut self.has_dropped, true) {
+                    tracing::warn!(
+                        "too many ends of jobs wait for the node that keeps published data: the oldest are dropped, and their data stays published"
+                    );
+                }
                 self.queue.pop_front();
             }
             self.queue.push_back(ended);
@@ -56,6 +60,7 @@ impl Outbox {
     pub(super) fn pop(&mut self) -> Option<Ended> {
         let next = self.queue.pop_front();
         self.is_open = next.is_some();
+        self.has_dropped &= self.is_open;
         next
     }
 }

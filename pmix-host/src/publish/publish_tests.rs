@@ -37,9 +37,14 @@ type Host = StandardHost;
 
 /// Hosts of two nodes; the first keeps the data.
 fn hosts() -> [Host; 2] {
+    hosts_on(Wire::new)
+}
+
+/// The same on wires of this kind.
+fn hosts_on(wire: impl Fn(MemoryExchange) -> Wire) -> [Host; 2] {
     let ends = MemoryExchange::cluster(["n0", "n1"]);
     let hosts = ends.into_iter().map(|memory| {
-        let host = StandardHost::new(Nothing, Wire::new(memory));
+        let host = StandardHost::new(Nothing, wire(memory));
         host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
         host
     });
@@ -149,14 +154,8 @@ async fn a_keeper_that_does_not_answer_is_unreachable_and_no_hang() {
 
 #[tokio::test]
 async fn pub_04_a_publish_that_is_asked_again_of_a_successor_does_not_take_what_another_has_for_its_own() {
-    let ends = MemoryExchange::cluster(["n0", "n1"]);
     let replaced = Arc::<AtomicU64>::default();
-    let hosts = ends.into_iter().map(|memory| {
-        let host = StandardHost::new(Nothing, Wire { replaced: replaced.clone(), ..Wire::new(memory) });
-        host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
-        host
-    });
-    let hosts: Vec<_> = hosts.collect();
+    let hosts = hosts_on(|memory| Wire { replaced: replaced.clone(), ..Wire::new(memory) });
     replaced.store(2, Ordering::Relaxed);
     publish(&hosts[1], &caller(1), "k", Directives::new()).await.unwrap();
     assert_eq!(replaced.load(Ordering::Relaxed), 0);
@@ -270,14 +269,8 @@ async fn until_gone(host: &Host, key: &str) {
 
 #[tokio::test]
 async fn pub_08_an_end_that_the_keeper_refuses_is_told_again() {
-    let ends = MemoryExchange::cluster(["n0", "n1"]);
     let refused = Arc::<AtomicU64>::default();
-    let hosts = ends.into_iter().map(|memory| {
-        let host = StandardHost::new(Nothing, Wire { refused: refused.clone(), ..Wire::new(memory) });
-        host.0.site.serve(Arc::new(Answers(Arc::downgrade(&host.0))));
-        host
-    });
-    let hosts: Vec<_> = hosts.collect();
+    let hosts = hosts_on(|memory| Wire { refused: refused.clone(), ..Wire::new(memory) });
     let directives = Directives::new().with(&keys::PERSISTENCE, Persistence::PROC);
     publish(&hosts[1], &caller(1), "k", directives).await.unwrap();
     refused.store(1, Ordering::Relaxed);

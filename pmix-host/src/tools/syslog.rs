@@ -156,7 +156,7 @@ async fn send(socket: &Path, entry: &[u8]) -> io::Result<()> {
 
 #[cfg(all(test, feature = "syslog"))]
 mod tests {
-    use std::os::unix::net::UnixDatagram;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -164,6 +164,22 @@ mod tests {
     use pmix_types::Status;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_logger_that_takes_streams_gets_texts_that_end_with_a_zero() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("log");
+        let logger = UnixListener::bind(&place).unwrap();
+        // room for as few as there can be, so that some have to try again
+        rustix::net::listen(&logger, 0).unwrap();
+        let read = tokio::task::spawn_blocking(move || {
+            (0..20).map(|_| std::io::read_to_string(logger.accept().unwrap().0).unwrap()).collect::<Vec<_>>()
+        });
+        let syslog = Syslog::at(&place);
+        join_all((0..20).map(async |_| syslog.write("line".into(), Priority::ERROR).await.unwrap())).await;
+        let read = read.await.unwrap();
+        assert!(read.iter().all(|line| line.ends_with("line\0")), "{read:?}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_logger_that_reads_nothing_takes_no_threads_and_makes_nobody_wait_for_long() {

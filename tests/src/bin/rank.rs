@@ -63,7 +63,7 @@ enum Act {
     Attack(Nspace),
     /// `slander NAMESPACE`: says that a process of another user's job is lost, finalize.
     Slander(Nspace),
-    /// `keep-secret`: puts a secret, then waits for the event that a process has died, and says of which.
+    /// `keep-secret`: puts a secret, makes a group, then waits for the event that a process has died, and says of which.
     KeepSecret,
     /// `spawn-with WHAT FILE COMMAND`: starts it with a directive for this file, uid or job, none if that is `-`, waits for its end,
     /// finalize.
@@ -210,6 +210,8 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::KeepSecret => {
             client.put(Scope::GLOBAL, "secret", "the secret")?;
             client.commit().await?;
+            let own = &client.proc_id().nspace;
+            client.group_construct(users::group_of(own), [ProcId::wildcard(own.clone())]).await?;
             listen(&client).await?;
         }
         Act::SpawnWith(ref what, ref file, ref command) => {

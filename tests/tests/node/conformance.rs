@@ -54,7 +54,7 @@ const NOT_SERVED: [Upcall; 6] = [
 ];
 
 /// Every upcall has a check that would be skipped without it; every check connects processes, and `pmix-check` also finalizes
-/// them. No rule of the Standard says what a host does when a tool is lost.
+/// them. No rule of the Standard says what a host does when a tool finalizes or is lost.
 #[test]
 fn every_upcall_has_a_check_that_needs_it() {
     let by_all = [Upcall::ClientConnected, Upcall::ClientFinalized, Upcall::ToolFinalized, Upcall::ToolLost];

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use pmix_client::types::message::{
-    Abort, Connect, Fence, Get, GroupConstruct, GroupInvite, IofPull, IofPush, JobControl, Request,
-    ResolvePeers,
+    Abort, Connect, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite, IofPull, IofPush, JobControl,
+    Request, ResolvePeers,
 };
 use pmix_client::types::why::{LOOKS, WAITS, Wait};
 use pmix_client::types::{App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status};
@@ -23,6 +23,10 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     let mut abort = Abort::new(9, "an attack");
     abort.procs = vec![all.clone()];
     let key = |key: &str| key.try_into().ok();
+    // by its group, whose id does not say who is in it
+    let theirs = Nspace::new(group_of(&victim)).unwrap_or_else(|_| group.clone());
+    let (its, members) = (ProcId::new(theirs.clone(), Rank::from_raw(0)), ProcId::wildcard(theirs.clone()));
+    let beside = || vec![me.clone(), members.clone()];
     for (name, request) in [
         ("abort", Request::Abort(abort)),
         ("kill", Request::JobControl(kill)),
@@ -37,7 +41,12 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
         ("fence", Request::Fence(Fence::new(Some(both())))),
         ("connect", Request::Connect(Connect::new(both()))),
         ("construct", Request::GroupConstruct(GroupConstruct::new(group.clone(), both()))),
-        ("invite", Request::GroupInvite(GroupInvite::new(group, both()))),
+        ("invite", Request::GroupInvite(GroupInvite::new(group.clone(), both()))),
+        ("get by group", Request::Get(Get::new(its, key("secret")))),
+        ("fence by group", Request::Fence(Fence::new(Some(beside())))),
+        ("connect by group", Request::Connect(Connect::new(beside()))),
+        ("construct by group", Request::GroupConstruct(GroupConstruct::new(group, beside()))),
+        ("destruct of group", Request::GroupDestruct(GroupDestruct::new(theirs))),
     ] {
         tell(name, client.request(request).await);
     }
@@ -51,6 +60,11 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     );
     slander(client, victim).await;
     Ok(())
+}
+
+/// The id of the group that a process of a job makes to keep a secret.
+pub(crate) fn group_of(nspace: &Nspace) -> String {
+    nspace.as_str().chars().rev().collect()
 }
 
 /// Says that a process of another user's job is lost, which that would believe of its server.
