@@ -12,9 +12,9 @@
     reason = "a tool of developers"
 )]
 
-#[path = "../../pmix-native/tests/common/mod.rs"]
+#[path = "../../pmix-native/tests/all/common/mod.rs"]
 mod captured;
-#[path = "../../pmix-proto/tests/common/mod.rs"]
+#[path = "../../pmix-proto/tests/all/common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;

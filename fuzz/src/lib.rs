@@ -3,7 +3,7 @@
 //!
 //! Each [`Target`] has a corpus in `corpus/`, one file an input: messages seen on the wire, one of each kind that our own
 //! side sends, and whatever has broken a decoder once. `cargo test -p pmix-fuzz` replays them and changes them at random
-//! for a second each, as long as `PMIX_FUZZ_SECONDS` says, or as often as `PMIX_FUZZ_INPUTS` says; with `--profile fuzz` that
+//! ten thousand times each, as often as `PMIX_FUZZ_INPUTS` says, or as long as `PMIX_FUZZ_SECONDS` says; with `--profile fuzz` that
 //! is fast. `PMIX_FUZZ_SEED` repeats a search. For a search that is led by coverage, with a nightly compiler and cargo-fuzz:
 //!
 //! ```sh

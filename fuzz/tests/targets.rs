@@ -1,6 +1,6 @@
-//! Runs every target on its corpus and on changed inputs: for one second, for `PMIX_FUZZ_SECONDS` seconds, or for `PMIX_FUZZ_INPUTS`
-//! inputs. With one of these variables, each run uses a new seed, unless `PMIX_FUZZ_SEED` sets it; without them, all runs try the same
-//! inputs.
+//! Runs every target on its corpus and on changed inputs: ten thousand in all, `PMIX_FUZZ_INPUTS`, or as many as there are in
+//! `PMIX_FUZZ_SECONDS` seconds. With one of these variables, each run uses a new seed, unless `PMIX_FUZZ_SEED` sets it; without them,
+//! all runs try the same inputs.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,10 +8,13 @@
     reason = "helpers of tests may fail them, and say what they have done"
 )]
 
-use std::time::{Duration, SystemTime};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use pmix_fuzz::{Campaign, TARGETS, target};
 
+/// Inputs of each target, if nothing else is said.
+const INPUTS: u64 = 10_000;
 /// Most memory that all of this may take, in kilobytes: inputs are small.
 const MOST_MEMORY: u64 = 512 << 10;
 
@@ -23,13 +26,13 @@ fn run(name: &str) {
     let (inputs, seconds) = (number("PMIX_FUZZ_INPUTS"), number("PMIX_FUZZ_SECONDS"));
     let any = || match (inputs, seconds) {
         (None, None) => 1,
-        _ => SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
+        _ => RandomState::new().hash_one(()),
     };
     let seed = number("PMIX_FUZZ_SEED").unwrap_or_else(any);
     let mut campaign = Campaign::new(target(name), seed).unwrap();
-    let outcome = match inputs {
-        Some(inputs) => campaign.run_inputs(inputs),
-        None => campaign.run(Duration::from_secs(seconds.unwrap_or(1))),
+    let outcome = match seconds {
+        Some(seconds) if inputs.is_none() => campaign.run(Duration::from_secs(seconds)),
+        _ => campaign.run_inputs(inputs.unwrap_or(INPUTS)),
     };
     let outcome = outcome.unwrap_or_else(|problem| panic!("{problem}\nthe seed: {seed}"));
     println!(

@@ -187,7 +187,7 @@ fn compile(copy: &Path, scratch: &Path, packages: &[String], targets: &[String])
     build(&[&packages[..], &["--lib"]].concat())?;
     if !targets.is_empty() {
         let targets: Vec<&str> = targets.iter().flat_map(|target| ["--test", target.as_str()]).collect();
-        build(&[&["-p", "pmix-tests"], &targets[..]].concat())?;
+        build(&[&["-p", "pmix-tests", "-p", "pmix-peers"], &targets[..]].concat())?;
     }
     Ok(messages)
 }

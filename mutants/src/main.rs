@@ -40,7 +40,7 @@ struct Options {
     /// Packages whose code is changed, and whose unit tests are run.
     #[arg(long, value_delimiter = ',', default_value = "pmix-types,pmix-engine")]
     packages: Vec<String>,
-    /// Test targets of pmix-tests to be run beside them, such as `node`; those that need built programs take long.
+    /// Test targets of pmix-tests and pmix-peers to be run beside them: `node`, `processes`, `peers`.
     #[arg(long, value_delimiter = ',')]
     targets: Vec<String>,
     /// Draw no mutant after this many seconds.

@@ -48,6 +48,7 @@ mod tests {
         let text = "55d0-7ffe ---p 00000000 00:00 0 [rollup]\nRss:  1200 kB\nPss: 300 kB\nShared_Clean: 900 kB\n\
                     Private_Clean: 40 kB\nPrivate_Dirty: 260 kB\n";
         assert_eq!(Memory::parse(text), Memory { rss: 1200, uss: 300 });
-        assert!(Memory::own().rss >= Memory::own().uss && Memory::own().uss > 0);
+        let own = Memory::own();
+        assert!(own.rss >= own.uss && own.uss > 0, "{own:?}");
     }
 }

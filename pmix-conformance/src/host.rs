@@ -165,7 +165,7 @@ where
                 server.stats().await;
                 server.stop().await;
             };
-            if tokio::time::timeout(ALIVE_WITHIN, ends).await.is_err() {
+            if tokio::time::timeout(ALIVE_WITHIN.max(self.patience), ends).await.is_err() {
                 verdict = Verdict::Failed("its server is stuck after the check".into());
             }
         }

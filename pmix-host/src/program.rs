@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::user::lock;
 
-/// Longest time that such a program may take.
+/// Longest time that such a program may usually take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Programs of a service that run at a time; others wait.
 const MAX_PROGRAMS: usize = 4;
@@ -29,11 +29,13 @@ pub(crate) struct Programs {
     turns: Semaphore,
     /// By user who causes them.
     of_users: Mutex<BTreeMap<u32, Arc<Semaphore>>>,
+    /// Longest time that each may take.
+    limit: Duration,
 }
 
 impl Default for Programs {
     fn default() -> Self {
-        Self { turns: Semaphore::new(MAX_PROGRAMS), of_users: Mutex::default() }
+        Self { turns: Semaphore::new(MAX_PROGRAMS), of_users: Mutex::default(), limit: LIMIT }
     }
 }
 
@@ -56,9 +58,10 @@ impl Programs {
         let _own = own.acquire().await.map_err(io::Error::other)?;
         let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
         let work = run(command, user, input);
-        tokio::time::timeout(LIMIT, work)
-            .await
-            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it has not ended after 10 s")))
+        tokio::time::timeout(self.limit, work).await.unwrap_or_else(|_| {
+            let reason = format!("it has not ended after {} s", self.limit.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+        })
     }
 }
 
@@ -105,6 +108,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use pmix_test_wait::until;
+
     use super::*;
 
     fn shell(script: &str, dir: &Path) -> Command {
@@ -113,10 +118,15 @@ mod tests {
         command
     }
 
+    /// They wait for a machine that has much else to do, too.
+    fn patient() -> Programs {
+        Programs { limit: Duration::from_secs(3600), ..Programs::default() }
+    }
+
     #[tokio::test]
     async fn what_a_program_writes_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let programs = Programs::default();
+        let programs = patient();
         for script in ["yes", "yes >&2"] {
             let error = programs.run(1, shell(script, dir.path()), None, Vec::new()).await.unwrap_err();
             assert_eq!(error.to_string(), "it has written more than 65536 bytes");
@@ -135,16 +145,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (fifo, log) = (dir.path().join("fifo"), dir.path().join("log"));
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
-        let programs = Arc::new(Programs::default());
+        let programs = Arc::new(patient());
         let of = |uid: u32, script: &str| {
             let (programs, command) = (Arc::clone(&programs), shell(script, dir.path()));
             tokio::spawn(async move { programs.run(uid, command, None, Vec::new()).await.unwrap() })
         };
         let waiting: Vec<_> = (0..9).map(|_| of(1, "echo started >> log; read line < fifo")).collect();
         let started = || fs::read_to_string(&log).unwrap_or_default().lines().count();
-        while started() < MAX_PROGRAMS_OF_USER {
-            tokio::task::yield_now().await;
-        }
+        until("the user's programs run", || started() == MAX_PROGRAMS_OF_USER).await;
         assert!(of(2, "true").await.unwrap().status.success());
         assert_eq!(started(), MAX_PROGRAMS_OF_USER);
         // opened for both, it waits for nobody

@@ -321,6 +321,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
+    use pmix_test_wait::is_alone;
     use rustix::process::{Resource, Rlimit, setrlimit};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -416,23 +417,9 @@ mod tests {
         assert_eq!(io::read_to_string(end).unwrap(), "");
     }
 
-    /// Runs a test of this module again in a process of its own; true in there.
-    fn is_alone(test: &str) -> bool {
-        const VARIABLE: &str = "PMIX_TEST_ALONE";
-        if std::env::var_os(VARIABLE).is_some() {
-            return true;
-        }
-        let test = format!("stream::tests::{test}");
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = command.args(["--exact", &test, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
-        false
-    }
-
     #[tokio::test]
     async fn a_full_socket_is_written_to_again_when_no_file_can_be_opened() {
-        if !is_alone("a_full_socket_is_written_to_again_when_no_file_can_be_opened") {
+        if !is_alone(a_full_socket_is_written_to_again_when_no_file_can_be_opened) {
             return;
         }
         let (mut one, mut other) = pair();

@@ -349,23 +349,29 @@ mod tests {
 
     #[test]
     fn spn_06_what_is_wrong_is_named() {
+        let nothing = tempfile::tempdir().unwrap();
+        let nothing = nothing.path().to_str().unwrap();
         let mut no_value = App::new("sh", 1);
         no_value.env.push("novalue".into());
         for (app, status, words) in [
             (App::new("", 1), Status::ERR_JOB_NO_EXE_SPECIFIED, "no program"),
             (
-                App::new("/no/such/program", 1),
+                App::new(format!("{nothing}/program"), 1),
                 Status::ERR_JOB_EXE_NOT_FOUND,
-                "/no/such/program does not exist",
+                "/program does not exist",
             ),
-            (App::new("no-such-program", 1), Status::ERR_JOB_EXE_NOT_FOUND, "not found on PATH"),
+            (
+                App::new("no-such-program", 1).env("PATH", nothing),
+                Status::ERR_JOB_EXE_NOT_FOUND,
+                "not found on PATH",
+            ),
             (App::new("/bin", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "/bin is a directory"),
             (App::new("/dev/null", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not a file"),
             (App::new("/etc/passwd", 1), Status::ERR_JOB_APP_NOT_EXECUTABLE, "not executable"),
             (
-                App::new("sh", 1).cwd("/no/such/dir"),
+                App::new("sh", 1).cwd(format!("{nothing}/dir")),
                 Status::ERR_JOB_WDIR_NOT_FOUND,
-                "working directory /no/such/dir",
+                "/dir: No such file or directory",
             ),
             (App::new("sh", 1).cwd("/etc/passwd"), Status::ERR_JOB_WDIR_NOT_FOUND, "not a directory"),
             (no_value, Status::ERR_BAD_PARAM, "novalue"),

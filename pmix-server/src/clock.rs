@@ -11,9 +11,13 @@ pub(crate) struct WallClock;
 
 impl Clock for WallClock {
     fn tell(&self, at: Instant) -> String {
-        let now = tokio::time::Instant::now().into_std();
-        told(SystemTime::now() - now.saturating_duration_since(at))
+        told(wall_time(at, tokio::time::Instant::now().into_std(), SystemTime::now()))
     }
+}
+
+/// What the system's clock showed at a moment, from what it shows now.
+fn wall_time(at: Instant, now: Instant, shown: SystemTime) -> SystemTime {
+    shown - now.saturating_duration_since(at)
 }
 
 /// To the millisecond, as RFC 3339 has it.
@@ -40,10 +44,10 @@ mod tests {
     #[test]
     fn a_time_in_the_past_is_told_as_much_earlier() {
         let hour = Duration::from_secs(3600);
-        let now = Instant::now();
-        let Some(then) = now.checked_sub(hour) else { return };
-        let before = told(SystemTime::now() - hour);
-        let (early, late) = (WallClock.tell(then), WallClock.tell(now));
-        assert!(before <= early && early < late, "{before} {early} {late}");
+        let (then, shown) = (pmix_test_wait::moment(), SystemTime::UNIX_EPOCH + 24 * hour);
+        assert_eq!(told(wall_time(then, then, shown)), "1970-01-02T00:00:00.000Z");
+        assert_eq!(told(wall_time(then, then + hour, shown)), "1970-01-01T23:00:00.000Z");
+        assert_eq!(wall_time(then + hour, then, shown), shown, "the future is told as the present");
+        assert_eq!(WallClock.tell(then).len(), told(shown).len());
     }
 }

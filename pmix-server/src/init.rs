@@ -158,7 +158,8 @@ mod tests {
         let error = second.start().await.unwrap_err();
         assert!(error.to_string().contains("is the system-level server of this node"), "{error}");
         server.stop().await;
-        let off = Server::builder().session_root(root.path()).system_tmpdir("/nowhere").system_support(false);
+        let missing = root.path().join("missing");
+        let off = Server::builder().session_root(root.path()).system_tmpdir(missing).system_support(false);
         off.start().await.unwrap().stop().await;
     }
 }

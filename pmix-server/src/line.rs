@@ -312,10 +312,12 @@ impl<M> State<M> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use pmix_test_wait::PausedClock;
 
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn line() -> Arc<Line<u32>> {
         Line::new(PATIENCE)
@@ -389,8 +391,9 @@ mod tests {
             line.send(message, 1000);
         }
         let reads = async {
+            let mut pace = tokio::time::interval(PATIENCE - SECOND);
             while let Some((_, bytes)) = line.try_next() {
-                sleep_until(Instant::now() + PATIENCE - Duration::from_secs(1)).await;
+                pace.tick().await;
                 line.sent(bytes);
             }
         };
@@ -401,8 +404,9 @@ mod tests {
         // one message bit by bit
         line.send(1, 1 << 20);
         let bits = async {
+            let mut pace = tokio::time::interval(PATIENCE - SECOND);
             for _ in 0..10 {
-                sleep_until(Instant::now() + PATIENCE - Duration::from_secs(1)).await;
+                pace.tick().await;
                 line.progress();
             }
         };
@@ -415,9 +419,9 @@ mod tests {
         // nothing waits
         assert!(tokio::time::timeout(PATIENCE * 3, line.stalled()).await.is_err());
         line.send(1, 1);
-        let before = Instant::now();
+        let clock = PausedClock::start();
         line.stalled().await;
-        assert!(before.elapsed() >= PATIENCE && before.elapsed() < PATIENCE * 5 / 4);
+        assert!(clock.passed() >= PATIENCE && clock.passed() < PATIENCE * 5 / 4, "{:?}", clock.passed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -228,6 +228,7 @@ fn gone(how: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::Shutdown;
 
     use super::*;
@@ -244,6 +245,11 @@ mod tests {
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
     }
 
+    /// Waits until the other end is closed: a process that another test starts may hold it for a moment longer.
+    fn await_end(mut stream: &TcpStream) {
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+
     #[test]
     fn sec_01_the_kernel_tells_the_owner_of_an_open_connection_only() {
         let owners = Owners::open().unwrap();
@@ -252,17 +258,19 @@ mod tests {
         let is_gone =
             |connection| owners.uid_of(connection).unwrap_err().kind() == io::ErrorKind::NotConnected;
 
-        let (client, _accepted, connection) = pair(&listener);
+        let (client, accepted, connection) = pair(&listener);
         assert_eq!(owners.uid_of(&connection).unwrap(), own);
         drop(client);
+        await_end(&accepted);
         assert!(is_gone(&connection), "closed with nothing left to read");
 
         let (client, _accepted, connection) = pair(&listener);
         client.shutdown(Shutdown::Write).unwrap();
         assert!(is_gone(&connection), "half closed");
 
-        let (_client, accepted, connection) = pair(&listener);
+        let (client, accepted, connection) = pair(&listener);
         drop(accepted);
+        await_end(&client);
         assert!(is_gone(&connection), "closed by ourselves");
 
         let strange = SocketPair { from: SocketAddr::from(([127, 0, 0, 1], 1)), ..connection };
@@ -282,13 +290,14 @@ mod tests {
     #[tokio::test]
     async fn tol_12_the_process_at_the_other_end_is_found_while_it_is_there() {
         let owners = Owners::open().unwrap();
-        let (client, _accepted, connection) = pair(&listener());
+        let (client, accepted, connection) = pair(&listener());
         let (own, uid) =
             (rustix::process::getpid().as_raw_nonzero().get(), rustix::process::geteuid().as_raw());
         let inode = owners.inode_of(&connection).unwrap();
         assert_eq!(holder_of(inode, uid).await, Some(own));
         assert_eq!(holder_of(inode, uid + 1).await, None, "a process of another user");
         drop(client);
+        await_end(&accepted);
         assert_eq!((owners.inode_of(&connection), holder_of(inode, uid).await), (None, None));
     }
 

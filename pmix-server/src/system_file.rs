@@ -34,6 +34,8 @@ pub(crate) struct SystemFile {
     path: PathBuf,
     /// Which file it is: another server may have put one there.
     id: (u64, u64),
+    /// As long as it is open, no other file gets its number.
+    _file: File,
 }
 
 impl SystemFile {
@@ -57,7 +59,7 @@ impl SystemFile {
         let id = id_of(file.as_file()).map_err(SessionDirError::io(&path, "cannot be inspected"))?;
         for _ in 0..ATTEMPTS {
             match fs::hard_link(file.path(), &path) {
-                Ok(()) => return Ok(Self { path, id }),
+                Ok(()) => return Ok(Self { path, id, _file: file.into_file() }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take_over(&path)?,
                 Err(error) => return Err(SessionDirError::io(&path, "cannot write it")(error)),
             }
@@ -89,7 +91,7 @@ fn take_over(path: &Path) -> Result<(), SessionDirError> {
     let Ok(before) = fs::symlink_metadata(path) else { return Ok(()) };
     // Servers take over a file one at a time, else the one that comes second moves away the file of the first, and a third
     // finds the place free. The open file also keeps its number from being given to another.
-    let _held = hold(path, &before);
+    let _held = hold(path, &before, LOCK_PATIENCE);
     let is_same = |found: fs::Metadata| (found.dev(), found.ino()) == (before.dev(), before.ino());
     if !fs::symlink_metadata(path).is_ok_and(is_same) {
         return Ok(());
@@ -128,11 +130,11 @@ fn take_over(path: &Path) -> Result<(), SessionDirError> {
     Ok(())
 }
 
-/// Locks a file that may be taken over, unless it is none or somebody keeps the lock: anyone who may read the file can do so,
-/// which must not keep this server out.
-fn hold(path: &Path, found: &fs::Metadata) -> Option<File> {
+/// Locks a file that may be taken over, unless it is none or somebody keeps the lock for so long: anyone who may read the file
+/// can do so, which must not keep this server out.
+fn hold(path: &Path, found: &fs::Metadata, patience: Duration) -> Option<File> {
     let file = open(path).filter(|_| found.is_file())?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + patience;
     while file.try_lock().is_err() {
         if Instant::now() >= deadline {
             tracing::warn!(path = %path.display(), "somebody keeps a lock on the file, which is taken over without it");
@@ -208,10 +210,19 @@ fn is_served_at(address: &str) -> bool {
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use pmix_test_wait::block_until;
+
     use super::*;
 
     fn create(root: &Path, text: &str) -> Result<SystemFile, SessionDirError> {
         SystemFile::create(Some(root), "n0", text, false)
+    }
+
+    /// How often this process has a file open.
+    fn times_open(found: &fs::Metadata) -> usize {
+        let is_same = |open: fs::Metadata| (open.dev(), open.ino()) == (found.dev(), found.ino());
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|open| fs::metadata(open.path()).is_ok_and(is_same)).count()
     }
 
     /// As its server describes it.
@@ -250,6 +261,8 @@ mod tests {
         // one that has died leaves its file behind
         std::mem::forget(create(root.path(), &record(&socket)).unwrap());
         drop(listener);
+        // a process that another test starts may hold it for a moment longer
+        block_until("the socket is closed", || connect(&socket).is_err());
         let second = SystemFile::create(Some(root.path()), "n0", "second", true).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
@@ -320,7 +333,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let socket = root.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
-        fs::write(root.path().join("pmix.sys.n0"), "dead.0;unix:/nowhere\n").unwrap();
+        fs::write(root.path().join("pmix.sys.n0"), record(&root.path().join("gone"))).unwrap();
         let text = record(&socket);
         let files: Vec<_> = thread::scope(|scope| {
             let starting: Vec<_> = (0..8).map(|_| scope.spawn(|| create(root.path(), &text))).collect();
@@ -333,12 +346,24 @@ mod tests {
     fn tol_02_a_file_is_taken_over_by_one_at_a_time_but_a_lock_of_a_stranger_keeps_nobody_out() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("pmix.sys.n0");
-        fs::write(&path, "dead.0;unix:/nowhere\n").unwrap();
-        let stranger = File::open(&path).unwrap();
-        stranger.lock().unwrap();
-        let started = Instant::now();
+        fs::write(&path, record(&root.path().join("gone"))).unwrap();
+        let lock = || {
+            let stranger = File::open(&path).unwrap();
+            stranger.lock().unwrap();
+            stranger
+        };
+        let (stranger, found) = (lock(), fs::symlink_metadata(&path).unwrap());
+        let held = thread::scope(|scope| {
+            let waiting = scope.spawn(|| hold(&path, &found, Duration::from_secs(3600)));
+            block_until("the file is open twice", || times_open(&found) == 2);
+            drop(stranger);
+            waiting.join().unwrap()
+        });
+        assert!(held.is_some(), "it did not wait for the lock");
+        drop(held);
+
+        let _stranger = lock();
         let own = create(root.path(), "own").unwrap();
-        assert!(started.elapsed() >= LOCK_PATIENCE, "it did not wait for the lock");
         assert_eq!(fs::read_to_string(&own.path).unwrap(), "own");
     }
 }

@@ -483,7 +483,7 @@ pub(crate) mod tests {
             assert!(error.contains(&format!("belongs to uid {}", own + 1)), "{error}");
         }
         fs::remove_dir(&base).unwrap();
-        std::os::unix::fs::symlink("/tmp", &base).unwrap();
+        std::os::unix::fs::symlink(fakes.root.path(), &base).unwrap();
         let error = discover_in(fakes.root.path()).unwrap_err().to_string();
         assert!(error.contains("is not a directory"), "{error}");
     }

@@ -38,8 +38,8 @@ fn main() {
         names.peek().is_none() || names.any(|word| name.contains(word.as_str()))
     };
     let Some(hosts) = Hosts::with_ssh(4) else { return eprintln!("there are no hosts") };
-    program("pmix-rm", "pmixd");
-    let pmixrun = program("pmix-rm", "pmixrun");
+    program("pmixd");
+    let pmixrun = program("pmixrun");
     let (Some(mpirun), Some(mpirun_5)) = (Peer::OpenMpi.mpirun(), Peer::OpenMpi5.mpirun()) else {
         return eprintln!("there is no Open MPI");
     };

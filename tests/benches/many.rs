@@ -147,7 +147,7 @@ async fn top(dvm: &TestDvm, dir: &Path, ranks: usize, columns: u16) {
     let log = Log::new(dir, &format!("top-{columns}"));
     let mut script = dvm.command("script");
     script.env("RUST_LOG", Log::FILTER);
-    let pmix = program("pmix-tool", "pmix");
+    let pmix = program("pmix");
     let line = format!("{} top --uri '{}' 2>{}", pmix.display(), dvm.uri(), log.0.display());
     let mut top = Terminal::open(script, &line, (columns, 50));
     top.until("SLOWEST").await;

@@ -15,7 +15,7 @@ use pmix_tests::{Hosts, allow_root, operation_program, program, run};
 fn main() {
     let turns: usize = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(7);
     let Some(hosts) = Hosts::with_ssh(3) else { return eprintln!("there are no hosts") };
-    program("pmix-rm", "pmixd");
+    program("pmixd");
     let mut direct = Vec::new();
     let mut through_head = Vec::new();
     for _ in 0..turns {
@@ -41,7 +41,7 @@ fn main() {
 
 /// The median time of a small get, and that of the large one.
 fn gets(hosts: &Hosts) -> [u64; 2] {
-    let mut command = hosts.command(0, program("pmix-rm", "pmixrun"));
+    let mut command = hosts.command(0, program("pmixrun"));
     command.args(["--timeout", "100", "--host", "n1,n2", "-n", "2"]).env("PMIXRUN_RECORD", "none");
     allow_root(&mut command);
     command.arg(operation_program()).arg("gets of a peer");

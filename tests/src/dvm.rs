@@ -1,15 +1,17 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use pmix_test_wait::until;
 use tempfile::TempDir;
 
+use crate::commands::plain_environment;
+use crate::daemons::agent;
 use crate::hosts::Hosts;
 use crate::peers::{outside_allocations, run};
 use crate::programs::{Running, program};
-use crate::runtime::within;
 use crate::users::OtherUser;
 
 /// A DVM: `pmixd --head`, ready for jobs. It is killed when this is dropped.
@@ -30,14 +32,17 @@ enum Place {
 
 impl Place {
     /// A command on the host of the head, without its terminal if that is said.
-    fn command(&self, package: &str, name: &str, is_alone: bool) -> Command {
-        let program = program(package, name);
+    fn command(&self, name: &str, is_alone: bool) -> Command {
+        let program = program(name);
         let first = if is_alone { Path::new("setsid") } else { &program };
         let mut command = match self {
             Self::Here(dir) => {
                 let mut command = Command::new(first);
-                command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path());
+                plain_environment(&mut command);
                 outside_allocations(&mut command);
+                for name in ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR"] {
+                    command.env(name, dir.path());
+                }
                 command
             }
             Self::On(hosts) => hosts.command(0, first),
@@ -45,7 +50,7 @@ impl Place {
         if is_alone {
             command.arg(&program);
         }
-        command.env_remove("RUST_LOG");
+        command.env_remove("RUST_LOG").env("PMIXRUN_RECORD", "none");
         command
     }
 }
@@ -83,8 +88,8 @@ impl TestDvm {
     }
 
     async fn start(place: Place, args: &[&str]) -> Self {
-        program("pmix-tool", "pmix");
-        let mut command = place.command("pmix-rm", "pmixd", args.contains(&"--multi-user"));
+        program("pmix");
+        let mut command = place.command("pmixd", args.contains(&"--multi-user"));
         command.args(["--head", "--report-uri", "-"]).args(args);
         let mut head = Running::start(command);
         let uri = head.line_at_last().await.expect("the head is not ready");
@@ -129,20 +134,24 @@ impl TestDvm {
     /// If it is on hosts of its own.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env("PMIX_SERVER_TMPDIR", self.dir()).env("TMPDIR", self.dir()).env_remove("RUST_LOG");
+        plain_environment(&mut command);
+        for name in ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR"] {
+            command.env(name, self.dir());
+        }
+        command.env("PMIXRUN_RECORD", "none");
         command
     }
 
     /// A command of `pmix`, for this DVM.
     pub fn pmix(&self, words: &[&str], args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-tool", "pmix", false);
+        let mut command = self.place.command("pmix", false);
         command.args(words).args(["--uri", &self.uri]).args(args);
         command
     }
 
     /// The same, called by another user of the host of the head.
     pub fn pmix_of(&self, user: &OtherUser, words: &[&str], args: &[&str]) -> Command {
-        let pmix = program("pmix-tool", "pmix");
+        let pmix = program("pmix");
         let mut command = match &self.place {
             Place::Here(_) => user.command(user.copy_of(&pmix)),
             Place::On(hosts) => {
@@ -163,8 +172,8 @@ impl TestDvm {
 
     /// A job by `pmixrun`.
     pub fn pmixrun(&self, args: &[&str]) -> Command {
-        let mut command = self.place.command("pmix-rm", "pmixrun", false);
-        command.args(["--timeout", "100", "--dvm", &self.uri]).args(args);
+        let mut command = self.place.command("pmixrun", false);
+        command.args(["--timeout", "600", "--dvm", &self.uri]).args(args);
         command
     }
 
@@ -177,12 +186,11 @@ impl TestDvm {
 
     /// Waits until what `pmix nodes` says is so.
     pub async fn until_nodes(&self, is_so: impl Fn(&[String]) -> bool) {
-        within(async {
-            while !is_so(&self.nodes()) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        let look = || {
+            let nodes = self.nodes();
+            if is_so(&nodes) { Ok(()) } else { Err(nodes) }
+        };
+        until("`pmix nodes` says so", look).await;
     }
 
     /// Ends it by a tool, after which `is_clean` is to return; what the head has said on standard error.
@@ -206,12 +214,4 @@ impl TestDvm {
         }
         err
     }
-}
-
-/// A script in place of ssh: it is given the host and the command.
-fn agent(dir: &Path, script: &str) -> PathBuf {
-    let path = dir.join("agent");
-    fs::write(&path, format!("#!/bin/sh\nhost=$1\nshift\n{script}\n")).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    path
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use pmix_test_wait::until_async;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Running, pid_of, pmixrun, program, run, within};
+use crate::{Running, pid_of, pmix, pmixrun, program, run};
 
 /// A job under `pmixrun` that hangs: all of its ranks but one wait in a fence.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Hang {
     }
 
     fn run(ranks: u32, missing: u32, options: &[&str], words: &[&str]) -> Self {
-        // built before the job waits for anybody
-        program("pmix-tool", "pmix");
+        // built before the job waits
+        program("pmix");
         let dir = tempfile::tempdir().unwrap();
         let count = ranks.to_string();
         let mut command = pmixrun(dir.path(), &[options, &["-n", &count]].concat());
@@ -89,9 +89,7 @@ impl Hang {
 
     /// The command `pmix` for the servers of this job alone.
     pub fn pmix(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path()).env_remove("RUST_LOG");
-        command
+        pmix(self.dir.path(), args)
     }
 
     /// The process id of the missing rank.
@@ -99,57 +97,41 @@ impl Hang {
         pid_of(self.dir.path(), self.missing)
     }
 
-    /// What `pmix why --json` says, and how long that took.
-    async fn why(&self) -> (Value, Duration) {
+    /// What `pmix why --json` says.
+    async fn why(&self) -> Value {
         let command = self.pmix(&["why", "--json"]);
-        let (out, took) = tokio::task::spawn_blocking(move || {
-            let started = Instant::now();
-            let (_, out, _) = run(command);
-            (out, started.elapsed())
-        })
-        .await
-        .unwrap();
+        let (_, out, _) = tokio::task::spawn_blocking(move || run(command)).await.unwrap();
         // nothing before there is a server
-        (serde_json::from_str(&out).unwrap_or_default(), took)
+        serde_json::from_str(&out).unwrap_or_default()
     }
 
-    /// The fence that all have entered but the missing rank, when it is so far.
-    async fn fence(&self) -> (Value, Duration) {
+    /// The fence that all have entered but the missing rank, when it is so far, and that rank does this.
+    async fn fence(&self, state: &str) -> Value {
         let all = self.ranks - 1;
-        loop {
-            let (report, took) = self.why().await;
+        let look = async || {
+            let report = self.why().await;
             let waits = report["servers"][0]["waits"].as_array().cloned().unwrap_or_default();
-            let is_full = |wait: &&Value| wait["operation"] == "fence" && count(&wait["arrived"]) == all;
-            if let Some(fence) = waits.iter().find(is_full) {
-                return (fence.clone(), took);
-            }
-        }
+            let is_full = |wait: &Value| wait["operation"] == "fence" && count(&wait["arrived"]) == all;
+            let is_so = |wait: &Value| is_full(wait) && wait["missing_procs"][0]["state"] == state;
+            waits.into_iter().find(is_so).ok_or(report)
+        };
+        until_async(format!("all have entered the fence but one, which {state}"), look).await
     }
 
-    /// `pmix why` names exactly the missing rank, with its node, pid and state, within a second.
+    /// `pmix why` names exactly the missing rank, with its node, pid and state, although that one answers nothing.
     ///
     /// # Panics
     /// If it does not.
     pub async fn is_explained(&self, instead: Instead) {
-        let (mut fence, mut took) = within(self.fence()).await;
-        let is_so = |fence: &Value| fence["missing_procs"][0]["state"] == instead.state();
-        // other tests may need the processors, and a program that is to sleep some time to get there
-        for _ in 0..20 {
-            if is_so(&fence) && took < Duration::from_secs(1) {
-                break;
-            }
-            (fence, took) = within(self.fence()).await;
-        }
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        let fence = self.fence(instead.state()).await;
         let missing = fence["missing"].as_object().unwrap();
         assert_eq!(missing.values().collect::<Vec<_>>(), [&self.missing.to_string()], "{fence}");
         let [proc] = &fence["missing_procs"].as_array().unwrap()[..] else { panic!("{fence}") };
         assert_eq!(proc["proc"]["rank"], self.missing, "{fence}");
         assert_eq!(proc["pid"], self.pid(), "{fence}");
-        assert_eq!(proc["state"], instead.state(), "{fence}");
         let node = proc["node"].as_str().unwrap();
         assert!(!node.is_empty());
-        let (report, _) = within(self.why()).await;
+        let report = self.why().await;
         let sentences = report["servers"][0]["sentences"].to_string();
         let told = format!("for rank {} on {node}, pid {}, which ", self.missing, self.pid());
         assert!(sentences.contains(&told), "{sentences}");

@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
+use pmix_test_wait::block_until;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::commands::executable;
 use crate::peers::{mention, on_path, outside_allocations};
 use crate::programs::directory;
 
@@ -56,9 +56,6 @@ ip link set lo up
 echo ready
 exec sleep infinity
 "#;
-
-/// How long services may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Hosts {
     /// So many hosts with Slurm; `None`, with a line on standard error, where these cannot be.
@@ -338,17 +335,15 @@ impl Hosts {
     }
 
     fn until(&self, what: &str, is_ready: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !is_ready() {
-            if began.elapsed() > PATIENCE {
-                let logs = self.dir.path().read_dir().unwrap().flatten().map(|entry| entry.path());
-                let logs = logs.filter(|path| path.extension() == Some(OsStr::new("log")));
-                let said =
-                    logs.map(|log| format!("{}:\n{}", log.display(), fs::read_to_string(&log).unwrap()));
-                panic!("{what} does not start\n{}", said.collect::<String>());
+        block_until(format!("{what} is ready"), || {
+            if is_ready() {
+                return Ok(());
             }
-            thread::yield_now();
-        }
+            let logs = self.dir.path().read_dir().unwrap().flatten().map(|entry| entry.path());
+            let logs = logs.filter(|path| path.extension() == Some(OsStr::new("log")));
+            let said = |log: &Path| fs::read_to_string(log).unwrap_or_default();
+            Err(logs.map(|log| format!("{}:\n{}", log.display(), said(&log))).collect::<Vec<_>>())
+        });
     }
 
     fn start_munge(&mut self, program: &Path) {
@@ -403,9 +398,8 @@ impl Hosts {
         );
         fs::write(dir.join("config"), client).unwrap();
         let ssh = on_path("ssh", "apt-get install openssh-client").unwrap();
-        let wrapper = self.dir.path().join("bin/ssh");
-        fs::write(&wrapper, format!("#!/bin/sh\nexec {} -F {at}/config \"$@\"\n", ssh.display())).unwrap();
-        fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).unwrap();
+        let wrapper = format!("#!/bin/sh\nexec {} -F {at}/config \"$@\"\n", ssh.display());
+        executable(&self.dir.path().join("bin/ssh"), &wrapper);
     }
 }
 

@@ -1,11 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use pmix_test_wait::block_until;
 use tempfile::TempDir;
 
 use crate::hosts::Hosts;
-use crate::peers::{Peer, allow_root, on_path, pmixrun};
+use crate::peers::{Peer, allow_root, on_path, pmixrun, release_in, said, skipped};
 
 /// Runs a program that does not learn of our own wires.
 const OVER_THE_NATIVE_WIRE: [&str; 5] = ["env", "-u", "PMIX_GRPC_URI", "-u", "PMIX_FRAMED_URI"];
@@ -23,7 +23,7 @@ pub enum Launches<'a> {
     Mpirun5,
     /// `prterun` from there.
     Prterun5,
-    /// `pmix_submit` of `tests/native`, at a server that stays.
+    /// `pmix_submit` of `tests/peers/c`, at a server that stays.
     Dvm(&'a Dvm),
     /// `srun` on the first of these hosts.
     Srun(&'a Hosts),
@@ -64,9 +64,9 @@ impl Launches<'_> {
         let mut command = self.command(dir, ranks, seconds)?;
         match self {
             Self::Pmixrun | Self::Native => {
-                // it gives the others time to react
+                // it gives the others time to react, more than any test has
                 command = Self::Pmixrun.command(dir, ranks, seconds)?;
-                command.args(["--reaction", "10"]);
+                command.args(["--reaction", "3600"]);
                 if let Self::Native = self {
                     command.args(OVER_THE_NATIVE_WIRE);
                 }
@@ -117,6 +117,27 @@ impl Launches<'_> {
         Some(command)
     }
 
+    /// Whether this launcher is of the release that this name has, such as "Slurm 22.05 `srun`"; if not, a line on standard
+    /// error says so. Ours is of each release.
+    ///
+    /// # Panics
+    /// If it is of another one and `PMIX_REQUIRE_PEERS` is set.
+    pub fn is_as_named(self, name: &str) -> bool {
+        let command = match self {
+            Self::Pmixrun | Self::Native => return true,
+            Self::Mpirun4 => Peer::OpenMpi.mpirun().map(Command::new),
+            Self::Mpirun5 | Self::Prterun5 | Self::Dvm(_) => Peer::OpenMpi5.mpirun().map(Command::new),
+            Self::Srun(hosts) => Some(hosts.command(0, "srun")),
+        };
+        let Some(said) = command.and_then(|command| said(command, "--version")) else { return false };
+        let (found, due) = (release_in(&said), release_in(name));
+        let is_it = found == due || found.starts_with(&format!("{due}."));
+        if !is_it {
+            skipped(&format!("{name}: {found} is installed"));
+        }
+        is_it
+    }
+
     fn parts(self, dir: &Path) -> Option<(PathBuf, Vec<String>)> {
         let crowded = || vec!["--oversubscribe".to_owned()];
         Some(match self {
@@ -159,19 +180,16 @@ impl Dvm {
         let server =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let dvm = Self { server, dir };
-        let began = Instant::now();
         // a line is complete when its end is there
-        while !std::fs::read_to_string(dvm.uri_file()).is_ok_and(|uri| uri.ends_with('\n')) {
-            assert!(began.elapsed() < Duration::from_secs(30), "prte does not start");
-            std::thread::yield_now();
-        }
+        let is_there = || std::fs::read_to_string(dvm.uri_file()).is_ok_and(|uri| uri.ends_with('\n'));
+        block_until("prte has told its address", is_there);
         Some(dvm)
     }
 
     /// Its address.
     ///
     /// # Panics
-    /// If the file that has it is gone.
+    /// If the file that has it was removed.
     pub fn uri(&self) -> String {
         std::fs::read_to_string(self.uri_file()).unwrap().lines().next().unwrap_or_default().to_owned()
     }

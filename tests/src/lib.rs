@@ -16,59 +16,84 @@
 
 mod browser;
 mod cluster;
+mod commands;
 pub mod coverage;
+mod daemons;
 mod dvm;
 mod etcd;
 mod hang;
+mod hang_nodes;
 mod hosts;
 mod launcher;
 mod launches;
 mod logs;
+mod metered;
 mod mpi;
 mod munge;
 mod names;
 mod native;
 mod node;
+mod patience;
+mod pbs;
 mod peers;
+mod place;
 mod pmi1;
 mod programs;
 mod raw;
 mod runtime;
 pub mod scrape;
 mod server;
+mod spawner;
 mod steady;
+mod stops;
 mod terminal;
+mod tools;
 mod users;
+mod web;
+mod willing;
 mod wires;
 
 pub use browser::Browser;
 pub use cluster::TestCluster;
+pub use commands::{EndsProcesses, executable, plain_environment, pmix, pmix_check};
+pub use daemons::{NUMBERS, agent, here, kill_daemon, nothing_is_left, with_agent};
 pub use dvm::TestDvm;
 pub use etcd::TestEtcd;
 pub use hang::{Hang, Instead};
+pub use hang_nodes::{HangOnTwoNodes, system_calls_are_told};
 pub use hosts::Hosts;
 pub use launcher::{Asked, TestLauncher};
 pub use launches::{Dvm, Launches};
 pub use logs::Logs;
+pub use metered::metered_run;
 pub use mpi::Mpi;
 pub use munge::Munged;
-pub use names::{all_of, nspace, proc};
+pub use names::{all_of, nspace, own_credential, proc};
 pub use native::{NativeSession, native_address, native_connect, native_stream, native_user};
 pub use node::{NullLauncher, TestNode, TestNodeBuilder};
+pub use patience::long_enough;
+pub use pbs::PbsJob;
 pub use peers::{
-    Peer, allow_root, libpmix, on_path, outside_allocations, plain_pmixrun, pmixrun, run, skipped,
+    Peer, allow_root, libpmix, mention, on_path, outside_allocations, plain_pmixrun, pmixrun, run, skipped,
 };
+pub use place::Place;
 pub use pmi1::Pmi1Session;
+pub use pmix_test_wait::{LIMIT as DEADLINE, within};
 pub use programs::{
     Running, example, operation_program, phase_program, pid_of, processes_of, program, rank_program, stop,
 };
 pub use raw::{RawSession, forged, hoard, noise, query_once};
-pub use runtime::{DEADLINE, on_both_runtimes, within};
+pub use runtime::on_both_runtimes;
 pub use scrape::Scrape;
 pub use server::TestServer;
+pub use spawner::{Spawner, next_event, spawned_with_daemons, term_status};
 pub use steady::{Footprint, Steady};
+pub use stops::stops_and_goes;
 pub use terminal::Terminal;
-pub use users::OtherUser;
+pub use tools::{ECHO, beside, echoing_node};
+pub use users::{OtherUser, stranger_program};
+pub use web::Web;
+pub use willing::Willing;
 pub use wires::{TestedWire, tested_wire, uri_of};
 
 /// What newcomers are shown compiles.

@@ -2,12 +2,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
+use pmix_test_wait::block_until;
 use tempfile::TempDir;
 
-use crate::peers::on_path;
+use crate::peers::{on_path, skipped};
 
 /// A MUNGE daemon of its own, with its own key, for the time of a test.
 #[derive(Debug)]
@@ -17,10 +16,10 @@ pub struct Munged {
 }
 
 impl Munged {
-    /// `None`, with a line on standard error, if MUNGE is not installed.
+    /// `None`, with a line on standard error, if MUNGE is not installed, or does not start.
     ///
     /// # Panics
-    /// If it is not there and `PMIX_REQUIRE_PEERS` is set, or does not start.
+    /// If it is not there and `PMIX_REQUIRE_PEERS` is set.
     pub fn start() -> Option<Self> {
         let munged = on_path("munged", "apt-get install munge")?;
         let dir = tempfile::tempdir().unwrap();
@@ -37,16 +36,14 @@ impl Munged {
         // below a directory that others may write to, such as /tmp, it warns
         let mut daemon =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let began = Instant::now();
-        while !file("socket").exists() {
-            assert_eq!(
-                daemon.try_wait().unwrap(),
-                None,
-                "{}",
-                fs::read_to_string(file("log")).unwrap_or_default()
-            );
-            assert!(began.elapsed() < Duration::from_secs(20), "munged does not open its socket");
-            thread::yield_now();
+        let is_up = block_until("munged opens its socket", || match daemon.try_wait().unwrap() {
+            Some(_) => Some(false),
+            None => file("socket").exists().then_some(true),
+        });
+        if !is_up {
+            let said = fs::read_to_string(file("log")).unwrap_or_default();
+            skipped(&format!("munged that starts on this machine: {said}"));
+            return None;
         }
         Some(Self { daemon, dir })
     }

@@ -1,4 +1,6 @@
-use pmix_client::{Nspace, ProcId, Rank};
+use pmix_client::types::Info;
+use pmix_client::{Nspace, ProcId, Rank, keys};
+use rustix::process::{getegid, geteuid};
 
 /// The namespace of this name.
 ///
@@ -22,4 +24,13 @@ pub fn proc(name: &str, rank: u32) -> ProcId {
 /// If it cannot be one.
 pub fn all_of(name: &str) -> ProcId {
     ProcId::wildcard(nspace(name))
+}
+
+/// What a credential of this type says of our own user, who has asked for it.
+pub fn own_credential(kind: &str) -> [Info; 3] {
+    [
+        Info::new(&keys::USERID, geteuid().as_raw()),
+        Info::new(&keys::GRPID, getegid().as_raw()),
+        Info::new(&keys::CRED_TYPE, kind),
+    ]
 }

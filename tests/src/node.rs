@@ -2,10 +2,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use pmix_client::{Client, Error, Nspace, ProcId, Rank};
 use pmix_host::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, StandardHost};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{HostModule, NativeWire, Server, ServerBuilder, ServerHandle, ServerStats};
+use pmix_test_wait::until_async;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -138,17 +140,27 @@ impl TestNode {
 
     /// Waits until the server's counters are as wanted.
     pub async fn until(&self, wanted: impl Fn(ServerStats) -> bool) {
-        within(async {
-            while !wanted(self.server.stats().await) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        let look = async || {
+            let stats = self.server.stats().await;
+            if wanted(stats) { Ok(()) } else { Err(stats) }
+        };
+        until_async("the server's counters are as expected", look).await;
     }
 
     /// Waits until so many requests wait for an answer.
     pub async fn until_waiting(&self, requests: u64) {
         self.until(|stats| stats.waiting == requests).await;
+    }
+
+    /// The job of these processes does what jobs do, and no other process is connected.
+    ///
+    /// # Panics
+    /// If it does not go on.
+    pub async fn goes_on(&self, clients: &[Client]) {
+        let fences = clients.iter().map(|client| client.fence_all().into_future());
+        within(join_all(fences)).await.into_iter().collect::<Result<(), _>>().unwrap();
+        let stats = self.server.stats().await;
+        assert_eq!((stats.connections, stats.waiting), (clients.len() as u64, 0));
     }
 
     /// Counters of the server.

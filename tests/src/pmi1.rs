@@ -57,6 +57,16 @@ impl Pmi1Session {
         Self::over(TcpStream::connect(port).await.unwrap())
     }
 
+    /// The address of the port of a server, and the number of a process there.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn port(node: &TestNode, rank: u32) -> (String, String) {
+        let environment = node.handle().setup_fork(&node.proc(rank)).await.unwrap();
+        let value = |name| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_owned();
+        (value("PMI_PORT"), value("PMI_ID"))
+    }
+
     fn over(stream: impl Stream + 'static) -> Self {
         Self { stream: Box::pin(stream), arrived: BytesMut::new(), reader: Reader::default() }
     }

@@ -1,13 +1,13 @@
 //! Real processes.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Once;
 
 use pmix_client::ProcId;
+use pmix_test_wait::until;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -29,26 +29,21 @@ pub fn phase_program() -> PathBuf {
     built("pmix-test-phase")
 }
 
-/// A program of another package.
-///
-/// Cargo builds only the programs of the package under test, so the first caller has the package built, in the
-/// same target directory and profile.
+/// One of our programs, such as `pmixrun`.
 ///
 /// # Panics
 /// If it does not build.
-pub fn program(package: &str, name: &str) -> PathBuf {
-    // as the tests themselves are built
-    let features: &[&str] = if package == "pmix-rm" { &["--features", "etcd,otel"] } else { &[] };
-    build(&[&["--bins", "--package", package], features].concat());
+pub fn program(name: &str) -> PathBuf {
+    build();
     built(name)
 }
 
-/// An example's program, built like those of other packages.
+/// An example's program.
 ///
 /// # Panics
 /// If it does not build.
 pub fn example(name: &str) -> PathBuf {
-    build(&["--package", "pmix-examples", "--example", name]);
+    build();
     built(&format!("examples/{name}"))
 }
 
@@ -58,12 +53,7 @@ pub fn example(name: &str) -> PathBuf {
 /// If there is no such process.
 pub async fn stop(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
-    within(async {
-        while !is_stopped(pid) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until("all of its threads are stopped", || is_stopped(pid)).await;
 }
 
 /// Whether all threads of a process are stopped.
@@ -75,18 +65,22 @@ fn is_stopped(pid: i32) -> bool {
     })
 }
 
+/// The packages whose programs tests start. This one is among them because the others are to have the features that it asks
+/// for, as they have when they are tested together.
+const PACKAGES: [&str; 5] = ["pmix-tests", "pmix-rm", "pmix-tool", "pmix-mpir", "pmix-examples"];
+
 /// How variables begin by which cargo describes the package under test.
 const CARGO_TELLS: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
-/// Has cargo build what these arguments name, once.
-fn build(what: &[&str]) {
-    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut done = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let words = what.join(" ");
-    if !done.contains(&words) {
+/// Has cargo build all programs, once. `cargo test` has built most of them already; it builds no programs of packages that it
+/// does not test, and those may be older than their sources.
+fn build() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
         let directory = directory();
         let mut cargo = std::process::Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet"]).args(what);
+        cargo.args(["build", "--quiet", "--bins", "--examples"]);
+        cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
         cargo.arg("--target-dir").arg(directory.parent().unwrap());
         if directory.ends_with("release") {
             cargo.arg("--release");
@@ -99,9 +93,8 @@ fn build(what: &[&str]) {
         {
             cargo.env_remove(name);
         }
-        assert!(cargo.status().unwrap().success(), "{words} does not build");
-        done.insert(words);
-    }
+        assert!(cargo.status().unwrap().success(), "the programs do not build");
+    });
 }
 
 /// Where the profile's programs are: tests run from `deps` in there.

@@ -17,6 +17,7 @@ use pmix_proto::v1::queries_client::QueriesClient;
 use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, QueryReply, QueryRequest, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
+use pmix_test_wait::until;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
@@ -120,17 +121,12 @@ impl RawSession {
 
     /// Waits until the server has closed the connection.
     pub async fn closed(&self) {
-        within(async {
-            match &self.incoming {
-                Incomings::Grpc { connection, .. } => {
-                    while !connection.is_closed() {
-                        tokio::task::yield_now().await;
-                    }
-                }
-                Incomings::Framed { watch, .. } => hung_up(watch).await,
+        match &self.incoming {
+            Incomings::Grpc { connection, .. } => {
+                until("the connection is closed", || connection.is_closed()).await;
             }
-        })
-        .await;
+            Incomings::Framed { watch, .. } => within(hung_up(watch)).await,
+        }
     }
 
     /// The next body with its id; `None` at the end.

@@ -1,27 +1,9 @@
-use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// What any single wait of a test may take: far more than it does, also on a machine that does other things too.
-pub const DEADLINE: Duration = Duration::from_secs(20);
-/// What a whole scenario may take.
-const SCENARIO: Duration = Duration::from_secs(60);
-
-/// Waits for something that must happen soon.
-///
-/// # Panics
-/// If it has not happened within [`DEADLINE`].
-#[track_caller]
-pub fn within<F: IntoFuture>(future: F) -> impl Future<Output = F::Output> {
-    let caller = std::panic::Location::caller();
-    async move {
-        match tokio::time::timeout(DEADLINE, future.into_future()).await {
-            Ok(output) => output,
-            Err(_) => panic!("{caller}: nothing happened within {DEADLINE:?}"),
-        }
-    }
-}
+/// What a whole scenario may take: far more than it does on any machine, as this only ends a hang.
+const SCENARIO: Duration = Duration::from_secs(300);
 
 /// Runs a scenario on a current-thread and then on a multi-thread runtime.
 ///

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-use crate::DEADLINE;
+use pmix_test_wait::{LIMIT, block_until};
 
 /// What one request has brought.
 #[derive(Clone, Debug)]
@@ -28,11 +28,11 @@ impl<S: Read + Write + Send> Connection for S {}
 pub fn connect(place: &str) -> io::Result<Box<dyn Connection>> {
     if place.contains('/') {
         let stream = UnixStream::connect(place)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_read_timeout(Some(LIMIT))?;
         return Ok(Box::new(stream));
     }
     let stream = TcpStream::connect(place)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.set_read_timeout(Some(LIMIT))?;
     Ok(Box::new(stream))
 }
 
@@ -65,15 +65,11 @@ impl Scrape {
 
     /// Reads all numbers until they are so.
     pub fn until(place: &str, is_so: impl Fn(&Self) -> bool) -> Self {
-        let begin = std::time::Instant::now();
-        loop {
+        let look = || {
             let scrape = Self::of(place);
-            if is_so(&scrape) {
-                return scrape;
-            }
-            assert!(begin.elapsed() < DEADLINE, "the numbers are still not as expected: {}", scrape.text);
-            std::thread::yield_now();
-        }
+            if is_so(&scrape) { Ok(scrape) } else { Err(scrape.text) }
+        };
+        block_until("the numbers are as expected", look)
     }
 
     /// The value of a series, spelled as in the text.

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use pmix_client::{Client, Error, Nspace, ProcId, Rank};
 use pmix_native::conn::ServerUri;
+use pmix_test_wait::until;
 use tempfile::TempDir;
 
-use crate::programs::{Running, built};
+use crate::programs::{Running, program};
 use crate::wires::on_tested_wire;
 use crate::within;
 
@@ -52,10 +53,10 @@ impl TestServer {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).unwrap();
         let log = dir.path().join("log");
-        // into a file: a pipe that nobody reads would stop it
+        // into a file: a pipe that is not read would stop it
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec "$@" 2>"$0""#]).arg(&log).args(launcher);
-        command.arg(built("pmix-test-server")).arg("--root").arg(dir.path()).arg("--native").args(options);
+        command.arg(program("pmix-test-server")).arg("--root").arg(dir.path()).arg("--native").args(options);
         let mut process = Running::start_with_input(command);
         let uri = process.line_with("uri ").await[4..].to_owned();
         let native = process.line_with("native ").await[7..].parse::<ServerUri>().unwrap().address;
@@ -95,12 +96,11 @@ impl TestServer {
 
     /// Waits until it has logged some words.
     pub async fn until_logged(&self, words: &str) {
-        within(async {
-            while !self.log().contains(words) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        let look = || {
+            let log = self.log();
+            if log.contains(words) { Ok(()) } else { Err(log) }
+        };
+        until(format!("it logs {words:?}"), look).await;
     }
 
     /// Ends it; what it had logged.

@@ -7,8 +7,9 @@ use pmix_client::types::Persistence;
 use pmix_client::{Client, Scope};
 use pmix_server::types::job::JobSpec;
 use pmix_server::types::{Nspace, ProcId, Rank};
+use pmix_test_wait::{until, within};
 
-use crate::{DEADLINE, TestNode, within};
+use crate::TestNode;
 
 /// Bytes of each value: enough for a lost one to be seen.
 const BYTES: usize = 4096;
@@ -100,16 +101,17 @@ impl Steady {
         }
     }
 
-    /// What this process takes when connections that have ended are closed on both sides: as soon as there are no more
-    /// open files than `before`, or when that is too long in coming.
+    /// What this process takes when connections that have ended are closed on both sides: when there are no more open files
+    /// than `before`.
+    ///
+    /// # Panics
+    /// If more files stay open.
     pub async fn settled(&self, before: Footprint) -> Footprint {
-        let fewer = async {
-            while Footprint::now().files > before.files {
-                tokio::task::yield_now().await;
-            }
+        let look = || {
+            let now = Footprint::now();
+            if now.files <= before.files { Ok(now) } else { Err(now) }
         };
-        let _ = tokio::time::timeout(DEADLINE, fewer).await;
-        Footprint::now()
+        until("connections that have ended are closed", look).await
     }
 
     /// Ends the node.

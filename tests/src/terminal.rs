@@ -3,11 +3,10 @@ use std::os::fd::OwnedFd;
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use pmix_test_wait::{LIMIT, within};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
-
-use crate::DEADLINE;
 
 /// How often to look whether something is so while nothing is shown.
 const LOOK: Duration = Duration::from_millis(10);
@@ -49,18 +48,21 @@ impl Terminal {
                 assert!(self.read().await > 0, "it ended without {words:?}: {:?}", self.seen);
             }
         };
-        let outcome = timeout(DEADLINE, read).await;
+        let outcome = timeout(LIMIT, read).await;
         assert!(outcome.is_ok(), "{words:?} does not come: {:?}", self.seen);
     }
 
     /// Takes what is shown until something is so.
     pub async fn while_not(&mut self, mut is_so: impl FnMut() -> bool) {
-        while !is_so() {
-            if let Ok(count) = timeout(LOOK, self.read()).await {
-                assert!(count > 0, "it ended: {:?}", self.seen);
+        within(async {
+            while !is_so() {
+                if let Ok(count) = timeout(LOOK, self.read()).await {
+                    assert!(count > 0, "it ended: {:?}", self.seen);
+                }
+                self.seen.clear();
             }
-            self.seen.clear();
-        }
+        })
+        .await;
     }
 
     async fn read(&mut self) -> usize {
@@ -87,7 +89,7 @@ impl Terminal {
             self.picture.read_to_end(&mut rest).await.unwrap();
             self.script.wait().await.unwrap()
         };
-        let status = timeout(DEADLINE, all).await.unwrap();
+        let status = within(all).await;
         (status.code(), String::from_utf8_lossy(&rest).into_owned())
     }
 }

@@ -1,20 +1,28 @@
 //! Other users of the machine, as whom real processes run.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
+use pmix_server::Account;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::peers::{outside_allocations, skipped};
-use crate::programs::built;
+use crate::programs::program;
+
+/// The first user id that is looked at for users of our own.
+const FIRST: u32 = 4001;
+/// The user `nobody`.
+const NOBODY: u32 = 65534;
 
 /// A user who is not the one that runs the tests: only root can become one, so without root there is none.
 ///
-/// Nothing needs to be known of the user but the number; it has a directory of its own that all may read.
+/// No database of the machine knows it, and no other process runs as it. Its group has the same number, and it has a
+/// directory of its own that all may read.
 #[derive(Debug)]
 pub struct OtherUser {
     /// User id and group id.
@@ -25,22 +33,33 @@ pub struct OtherUser {
 impl OtherUser {
     /// The second user of the machine; `None`, with a line on standard error, without root.
     pub fn second() -> Option<Self> {
-        Self::with_uid(4001)
+        Self::with_uid(unknown_users()[0])
     }
 
     /// A third, with a group of its own.
     pub fn third() -> Option<Self> {
-        Self::with_uid(4002)
+        Self::with_uid(unknown_users()[1])
     }
 
     /// The user `nobody` of the databases: the libraries of MPI need one that has a name.
     pub fn nobody() -> Option<Self> {
-        Self::with_uid(65534)
+        if Account::look_up(NOBODY, NOBODY).ok()?.name().is_none() {
+            skipped("user nobody in the databases");
+            return None;
+        }
+        Self::with_uid(NOBODY)
     }
 
     fn with_uid(uid: u32) -> Option<Self> {
-        if !geteuid().is_root() {
+        if !geteuid().is_root() || !Account::can_be_assumed() {
             skipped("root to become another user");
+            return None;
+        }
+        // there may be a namespace without such a user, or files of root's own
+        let mut enter = Command::new("sh");
+        enter.args(["-c", "cd \"$0\""]).arg(std::env::temp_dir()).uid(uid).gid(uid);
+        if !enter.output().is_ok_and(|entered| entered.status.success()) {
+            skipped("directory for temporary files that other users may enter");
             return None;
         }
         let home = tempfile::Builder::new().prefix("pmix-test-").tempdir().unwrap();
@@ -58,7 +77,7 @@ impl OtherUser {
     pub fn copy_of(&self, program: &Path) -> PathBuf {
         let copy = self.home().join(program.file_name().unwrap());
         if !copy.exists() {
-            // by another process: what this one has open for writing, its children have too, and nobody can run that
+            // by another process: what this one has open for writing, its children have too, and that cannot be run
             let copied = Command::new("cp").arg(program).arg(&copy).status().unwrap();
             assert!(copied.success());
             fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
@@ -75,7 +94,12 @@ impl OtherUser {
         }
         outside_allocations(&mut command);
         command.uid(self.uid).gid(self.uid).current_dir(self.home());
-        command.env("HOME", self.home()).env("TMPDIR", self.home()).env("PMIX_SERVER_TMPDIR", self.home());
+        // what programs of the system say is compared
+        command
+            .env("LC_ALL", "C")
+            .env("HOME", self.home())
+            .env("TMPDIR", self.home())
+            .env("PMIX_SERVER_TMPDIR", self.home());
         command
     }
 
@@ -88,8 +112,26 @@ impl OtherUser {
 
     /// `pmix-test-stranger`, run by this user: attacks a server as its arguments say.
     pub fn stranger(&self, args: &[&str]) -> Command {
-        let mut command = self.command(self.copy_of(&built("pmix-test-stranger")));
+        let mut command = self.command(self.copy_of(&stranger_program()));
         command.args(args);
         command
     }
+}
+
+/// The program that attacks a server as its arguments say.
+pub fn stranger_program() -> PathBuf {
+    program("pmix-test-stranger")
+}
+
+/// Two user ids that no database knows, and that no process had when this one first looked.
+fn unknown_users() -> [u32; 2] {
+    static FOUND: OnceLock<[u32; 2]> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let owner = |process: fs::DirEntry| process.metadata().ok().map(|process| process.uid());
+        let running: Vec<_> = fs::read_dir("/proc").unwrap().flatten().filter_map(owner).collect();
+        let is_unknown =
+            |uid: &u32| Account::look_up(*uid, *uid).is_ok_and(|account| account.name().is_none());
+        let mut free = (FIRST..NOBODY).filter(|uid| !running.contains(uid)).filter(is_unknown);
+        [free.next().unwrap(), free.next().unwrap()]
+    })
 }

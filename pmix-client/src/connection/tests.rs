@@ -1,9 +1,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use pmix_test_wait::{PausedClock, within};
 use pmix_types::message::{Fence, IofPull, RegisterEvents};
 use pmix_types::{DataRange, Directives, EventFilter, IofChannels, keys};
-use tokio::time::Instant;
 
 use super::*;
 use crate::events::{EventError, EventQueue as Queue, Listener};
@@ -11,10 +11,6 @@ use crate::events::{EventError, EventQueue as Queue, Listener};
 /// A connection and the transport's end of it, played by the test.
 fn pair() -> (Arc<Connection>, TransportEnd) {
     Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()), false)
-}
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(5), future).await.expect("it takes too long")
 }
 
 /// The queue of an interest in a stream.
@@ -269,9 +265,9 @@ fn limited(seconds: i32) -> Request {
     Request::Fence(fence)
 }
 
-/// When a server is given up that has been asked with this limit.
-fn give_up_at(start: Instant, seconds: u64) -> Instant {
-    start + Duration::from_secs(seconds) + patience::SLACK
+/// After what time a server is given up that has been asked with this limit.
+fn patience_for(seconds: u64) -> Duration {
+    Duration::from_secs(seconds) + patience::SLACK
 }
 
 fn is_ready<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
@@ -284,9 +280,9 @@ fn is_ready<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
 #[tokio::test(start_paused = true)]
 async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit() {
     let (connection, mut end) = pair();
-    let start = Instant::now();
+    let clock = PausedClock::start();
     let error = connection.request(limited(3)).await.unwrap_err();
-    assert_eq!(Instant::now(), give_up_at(start, 3));
+    assert_eq!(clock.passed(), patience_for(3));
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
     let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 3s more: it may hang, and may \
                     still carry out the request (ERR_TIMEOUT)";
@@ -310,11 +306,10 @@ async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit
 #[tokio::test(start_paused = true)]
 async fn gen_12_an_answer_at_the_last_moment_counts() {
     let (connection, mut end) = pair();
-    let start = Instant::now();
     let mut answer = pin!(connection.request(limited(1)));
     assert!(is_ready(answer.as_mut()).is_none());
     let id = end.requests.recv().await.unwrap().id;
-    tokio::time::advance(give_up_at(start, 1) - start).await;
+    tokio::time::advance(patience_for(1)).await;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
     assert!(matches!(is_ready(answer.as_mut()), Some(Ok(Reply::Done))));
 }
@@ -325,9 +320,9 @@ async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
     for number in 0..QUEUED_REQUESTS as u64 {
         drop(connection.slot().await.unwrap().send(Request::DeregisterEvents(number)));
     }
-    let start = Instant::now();
+    let clock = PausedClock::start();
     assert_eq!(connection.request(limited(2)).await.unwrap_err().status(), Status::ERR_TIMEOUT);
-    assert_eq!(Instant::now(), give_up_at(start, 2));
+    assert_eq!(clock.passed(), patience_for(2));
     // it was not sent, and is not sent later
     for number in 0..QUEUED_REQUESTS as u64 {
         assert_eq!(end.requests.recv().await.unwrap().request, Request::DeregisterEvents(number));

@@ -135,7 +135,7 @@ async fn a_handler_that_panics_has_failed_and_the_chain_goes_on() {
     let mut last = world.last();
     world.add("at once", &[CODE], Order::Front, |_| -> std::future::Ready<()> { panic!("at once") });
     world.add("later", &[CODE], Order::Front, |call| async move {
-        tokio::task::yield_now().await;
+        pmix_test_wait::turn().await;
         assert_ne!(call.event.code, CODE);
     });
     for _ in 0..2 {

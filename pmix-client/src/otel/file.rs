@@ -81,9 +81,8 @@ mod tests {
         for wrong in [&pipe, &link, dir.path(), &dir.path().join("missing/spans"), Path::new("/dev/null")] {
             assert!(matches!(FileExporter::open(wrong), Err(ExportError::File { .. })), "{wrong:?}");
         }
-        // only root can make one
-        if geteuid().is_root() {
-            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        // only root can make one, and not in every container
+        if geteuid().is_root() && std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
             let problem = FileExporter::open(&path).unwrap_err().to_string();
             assert!(problem.ends_with("it belongs to another user"), "{problem}");
         }

@@ -247,7 +247,7 @@ impl Harness {
 
     pub(super) fn with_record(config: Config, entries: usize) -> Self {
         let engine = Engine::new(config).with_record(recording(entries));
-        Self { engine, now: Instant::now(), out: VecDeque::new(), next: 0, finished: false }
+        Self { engine, now: pmix_test_wait::moment(), out: VecDeque::new(), next: 0, finished: false }
     }
 
     /// A job on `n0` alone, all of whose processes are connected; no upcalls.

@@ -149,7 +149,7 @@ impl World {
             processes.extend((0..*count).map(|_| Process { node, ..Process::default() }));
         }
         let mut world = Self {
-            now: Instant::now(),
+            now: pmix_test_wait::moment(),
             map: map.join(";"),
             engines: Vec::new(),
             processes,

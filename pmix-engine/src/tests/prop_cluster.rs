@@ -134,7 +134,7 @@ impl Cluster {
         let size: u32 = ranks_per_node.iter().sum();
         let upcalls = [Upcall::Fence, Upcall::DirectModex, Upcall::ClientLost];
         let mut cluster = Self {
-            now: Instant::now(),
+            now: pmix_test_wait::moment(),
             engines: Vec::new(),
             processes: Vec::new(),
             host: Host::default(),

@@ -416,8 +416,9 @@ mod tests {
     #[test]
     fn alc_01_an_allocation_is_nobodys_but_its_users() {
         let allocations = Arc::new(Allocations::new(Arc::new(Node)));
+        let own_uid = crate::user::own_uid();
         let (alice, bob, own) =
-            (user("alices", 4001), user("bobs", 4002), user("own", crate::user::own_uid()));
+            (user("alices", own_uid + 1), user("bobs", own_uid + 2), user("own", own_uid));
         let wanted = Wanted { slots: Some(2), ..Wanted::default() };
         let grant = Grant {
             wanted: wanted.clone(),
@@ -442,7 +443,7 @@ mod tests {
         let not_found = |result: HostResult<Vec<Info>>| result.unwrap_err().status() == Status::ERR_NOT_FOUND;
         assert!(not_found(allocations.extend(&bob, &id, &wanted, None)));
         assert!(not_found(allocations.release(&bob, &id).map(|()| Vec::new())));
-        assert!(allocations.nodes_of(&id, 4002).is_err() && allocations.nodes_of(&id, 4001).is_ok());
+        assert!(allocations.nodes_of(&id, bob.uid).is_err() && allocations.nodes_of(&id, alice.uid).is_ok());
         drop(place);
         allocations.release(&own, &id).unwrap();
         assert!(allocations.held().is_empty());

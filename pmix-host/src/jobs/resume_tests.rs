@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::host::IofPullRequest;
 use pmix_server::{Server, UpcallContext};
+use pmix_test_wait::until;
 use pmix_types::message::{IofPull, Reply};
 use pmix_types::{IofChannels, ProcState};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -204,10 +205,11 @@ async fn what_nodes_hold_all_of_goes_on_and_all_else_is_ended() {
     let news = PeerRequest::News(News::Reports { nspace: nspace("whole"), reports });
     let reply = t.nodes[0].fetch("n0", encode_request(&news)).await.unwrap();
     assert!(matches!(decode_reply(reply), Ok(PeerReply::Reply(Reply::Done))));
-    while t.store.0.lock().unwrap().last().is_none_or(|line| line != "forget whole") {
-        tokio::task::yield_now().await;
-    }
-    let said = t.store.0.lock().unwrap().clone();
+    let said = until("the store forgets the job", || {
+        let said = t.store.0.lock().unwrap().clone();
+        if said.last().is_some_and(|line| line == "forget whole") { Ok(said) } else { Err(said) }
+    });
+    let said = said.await;
     // it left without finalize
     assert!(said.contains(&"whole ERR_JOB_NON_ZERO_TERM 3".to_owned()), "{said:?}");
     assert!(said.contains(&"broken ERR_JOB_FAILED_TO_LAUNCH 1".to_owned()), "{said:?}");
@@ -267,10 +269,11 @@ async fn a_job_that_was_aborted_ends_with_the_status_of_that_and_one_whose_submi
     let reports = vec![LaunchReport::Ended { proc, exit: ProcExit::Signal(15) }];
     let news = PeerRequest::News(News::Reports { nspace: nspace("aborted"), reports });
     t.nodes[0].fetch("n0", encode_request(&news)).await.unwrap();
-    let ended = || t.store.0.lock().unwrap().iter().any(|line| line == "aborted ERR_JOB_ABORTED 7");
-    while !ended() {
-        tokio::task::yield_now().await;
-    }
+    until("the end of the aborted job is kept", || {
+        let said = t.store.0.lock().unwrap().clone();
+        if said.iter().any(|line| line == "aborted ERR_JOB_ABORTED 7") { Ok(()) } else { Err(said) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -279,9 +282,7 @@ async fn the_processes_of_a_node_that_is_lost_with_the_head_count_as_killed() {
     t.host.node_lost("n2", "it is cut off");
     assert_eq!(t.host.resume(&[facts("job", 0).keep()], &[]).await.unwrap(), []);
     let row = |rank: usize| t.host.process_table(&nspace("job"))[rank].clone();
-    while row(1).state.is_alive() {
-        tokio::task::yield_now().await;
-    }
+    until("rank 1 counts as ended", || !row(1).state.is_alive()).await;
     assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
 }
 
@@ -291,9 +292,7 @@ async fn a_job_goes_on_that_has_outlasted_a_node_whose_name_another_has_now() {
     let facts = JobFacts { places: vec![1, 0], on_failure: OnFailure::Continue, ..facts("job", 0) };
     assert_eq!(t.host.resume(&[facts.keep()], &[]).await.unwrap(), []);
     let row = |rank: usize| t.host.process_table(&nspace("job"))[rank].clone();
-    while row(1).state.is_alive() {
-        tokio::task::yield_now().await;
-    }
+    until("rank 1 counts as ended", || !row(1).state.is_alive()).await;
     assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
     // the new one takes jobs, and may leave, while its namesake's job runs
     assert_eq!(t.host.0.head.as_ref().unwrap().launcher.loss("n2"), None);

@@ -122,6 +122,11 @@ async fn reports_that_the_head_does_not_take_are_sent_again() {
     assert_eq!(sent.len(), 1, "{sent:?}");
 }
 
+/// A user who is neither that of the tests nor root.
+fn other_uid() -> u32 {
+    own_uid() + 1
+}
+
 /// What a node says to the order to start a job of this user.
 async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
     let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
@@ -131,38 +136,45 @@ async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
         vec![ProcToLaunch { rank: Rank::from_raw(0), app: 0, cwd: None, takes_stdin: false, bound: None }];
     let apps = vec![App::new("id", 1)];
     let order = Order::Launch { nspace: "job".parse().unwrap(), apps, procs, inherited: None };
-    let order = Order::OfUser { uid, gid: 4001, order: Box::new(order) };
+    let order = Order::OfUser { uid, gid: other_uid(), order: Box::new(order) };
     obey(&host.0, "n0", order).await.unwrap_err()
 }
 
 /// The head waits for a node only so long, and then ends the job.
-#[tokio::test]
-async fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
-    let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
-    let host =
-        StandardHost::member(Noting { is_root: true, ..Noting::default() }, own, "n0").serving_others();
-    let nspace: Nspace = "job".parse().unwrap();
-    let order = Order::RegisterJob {
-        number: 1,
-        nspace: nspace.clone(),
-        infos: Vec::new(),
-        ranks: vec![Rank::from_raw(0)],
-        in_session: Vec::new(),
-    };
-    let order = Order::OfUser { uid: 4001, gid: 4001, order: Box::new(order) };
-    let mut registering = Box::pin(obey(&host.0, "n0", order));
-    assert!(futures::poll!(&mut registering).is_pending(), "another thread looks the user up");
-    obey(&host.0, "n0", Order::EndJob(nspace)).await.unwrap();
-    let failure = registering.await.unwrap_err();
-    assert_eq!(failure.status, Status::ERR_JOB_CANCELED, "{failure}");
-    assert_eq!(host.0.holdings.tell().await.0, []);
+#[test]
+fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
+    let one_thread = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    one_thread.block_on(async {
+        let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
+        let host =
+            StandardHost::member(Noting { is_root: true, ..Noting::default() }, own, "n0").serving_others();
+        let nspace: Nspace = "job".parse().unwrap();
+        let order = Order::RegisterJob {
+            number: 1,
+            nspace: nspace.clone(),
+            infos: Vec::new(),
+            ranks: vec![Rank::from_raw(0)],
+            in_session: Vec::new(),
+        };
+        let order = Order::OfUser { uid: other_uid(), gid: other_uid(), order: Box::new(order) };
+        // the only thread that could look the user up has something else to do
+        let (free, is_free) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || is_free.recv());
+        let mut registering = Box::pin(obey(&host.0, "n0", order));
+        assert!(futures::poll!(&mut registering).is_pending(), "another thread looks the user up");
+        obey(&host.0, "n0", Order::EndJob(nspace)).await.unwrap();
+        drop(free);
+        let failure = registering.await.unwrap_err();
+        assert_eq!(failure.status, Status::ERR_JOB_CANCELED, "{failure}");
+        assert_eq!(host.0.holdings.tell().await.0, []);
+    });
 }
 
 #[tokio::test]
 async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_may() {
     for (uid, is_root, serves_others, why) in [
-        (4001, true, false, "its head was not started with --multi-user"),
-        (4001, false, true, "this daemon may not become uid 4001"),
+        (other_uid(), true, false, "its head was not started with --multi-user"),
+        (other_uid(), false, true, &*format!("this daemon may not become uid {}", other_uid())),
         (0, true, true, "uid 0 is root or the user of this daemon"),
         (own_uid(), true, true, "is root or the user of this daemon"),
     ] {
@@ -171,6 +183,6 @@ async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_m
         assert!(failure.message.contains(why), "{failure}");
     }
     // one that serves and may goes on, up to the server, which is not there
-    let failure = refusal_of(4001, true, true).await;
+    let failure = refusal_of(other_uid(), true, true).await;
     assert_ne!(failure.status, Status::ERR_NO_PERMISSIONS, "{failure}");
 }

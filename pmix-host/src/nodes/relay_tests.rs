@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use pmix_server::Server;
 use pmix_server::host::HostModule;
+use pmix_test_wait::until;
 use pmix_types::message::Log;
 use pmix_types::why::WAITS;
 use pmix_types::{App, Info, Query, Rank};
@@ -122,9 +123,8 @@ async fn spn_06_a_spawn_whose_caller_stops_waiting_is_called_off_at_the_head() {
     cx.cancel();
     assert_eq!(spawn.await.unwrap().unwrap_err().status(), Status::ERR_TIMEOUT);
     let is_over = || t.launcher.over.load(Ordering::Relaxed) == 1 && t.head.0.jobs.is_idle();
-    while !is_over() || !t.head.0.table.entries().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("the launch is over and the job forgotten", || is_over() && t.head.0.table.entries().is_empty())
+        .await;
 }
 
 #[tokio::test]
@@ -132,10 +132,10 @@ async fn spn_06_a_job_that_has_started_when_its_requester_stops_waiting_is_ended
     let t = start(1, 0).await;
     let (cx, spawn) = spawn(&t);
     let spawn = tokio::spawn(spawn);
-    // the reply is on its way
-    while t.launcher.over.load(Ordering::Relaxed) == 0 || !t.head.0.jobs.is_idle() {
-        tokio::task::yield_now().await;
-    }
+    until("the reply is on its way", || {
+        t.launcher.over.load(Ordering::Relaxed) > 0 && t.head.0.jobs.is_idle()
+    })
+    .await;
     cx.cancel();
     assert_eq!(spawn.await.unwrap().unwrap_err().status(), Status::ERR_TIMEOUT);
     t.replies.add_permits(100);
@@ -159,7 +159,9 @@ async fn asked_after<F: Future>(
     let dir = tempfile::tempdir().unwrap();
     let server = Server::builder().host(host.clone()).hostname("n1").session_root(dir.path());
     let _server = server.start().await.unwrap();
-    let cx = || UpcallContext::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), 4001);
+    let cx = || {
+        UpcallContext::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), crate::user::own_uid() + 1)
+    };
     let mut begun: Vec<_> = (0..calls).map(|_| Box::pin(unconstrained(call(host.clone(), cx())))).collect();
     for call in &mut begun {
         assert!(call.now_or_never().is_none());

@@ -1,3 +1,4 @@
+use pmix_test_wait::{until, until_async};
 use pmix_types::{DataRange, Info, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
 use tokio::task::JoinHandle;
 
@@ -81,13 +82,16 @@ fn all() -> Directives {
     Directives::new().with(&keys::WAIT, 0)
 }
 
+/// Lets so much time pass on a paused clock, and with it all that happens meanwhile.
+async fn pass(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
 /// A lookup of the second node that waits.
 async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> JoinHandle<HostResult<Found>> {
     let (host, cx) = (hosts[1].clone(), cx.clone());
     let task = tokio::spawn(async move { look_up(&host, &cx, "k", all()).await });
-    while hosts[0].0.published.store().waiting() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("the lookup waits at the keeper", || hosts[0].0.published.store().waiting() > 0).await;
     task
 }
 
@@ -114,10 +118,8 @@ async fn pub_13_the_keeper_does_not_wait_for_ever_for_a_node_that_is_gone() {
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
     assert_eq!(hosts[0].0.published.store().waiting(), 1, "the keeper has heard nothing");
-    tokio::time::advance(PATIENCE).await;
-    while hosts[0].0.published.store().waiting() > 0 {
-        tokio::task::yield_now().await;
-    }
+    pass(PATIENCE).await;
+    until("the keeper gives the lookup up", || hosts[0].0.published.store().waiting() == 0).await;
     assert!(lock(&hosts[0].0.published.places).is_empty());
 }
 
@@ -126,10 +128,7 @@ async fn pub_13_a_lookup_of_another_node_waits_as_long_as_it_takes() {
     let hosts = hosts();
     let waiting = wait(&hosts, &caller(1)).await;
     for _ in 0..5 {
-        tokio::time::advance(PATIENCE).await;
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
+        pass(PATIENCE).await;
         assert_eq!(hosts[0].0.published.store().waiting(), 1, "it asks again");
     }
     publish(&hosts[0], &caller(0), "k", once()).await.unwrap();
@@ -257,14 +256,12 @@ fn ranks_that_end_wait_together_for_the_keeper_to_be_told() {
     assert_eq!(outbox.queue.len(), 4096);
 }
 
-/// Waits until nobody finds a key any more, but not for ever.
+/// Waits until a lookup of a key finds nothing any more.
 async fn until_gone(host: &Host, key: &str) {
-    let gone = async {
-        while look_up(host, &caller(1), key, Directives::new()).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(ANSWER, gone).await.unwrap();
+    until_async("the key is withdrawn", async || {
+        look_up(host, &caller(1), key, Directives::new()).await.is_err()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -378,9 +375,7 @@ async fn pub_08_what_a_tool_has_published_through_one_node_stays_when_it_leaves_
     publish(&hosts[0], &tool, "through n0", Directives::new()).await.unwrap();
     publish(&hosts[1], &tool, "through n1", Directives::new()).await.unwrap();
     hosts[1].0.published.forget_tool(&tool.caller);
-    while look_up(&hosts[0], &caller(0), "through n1", Directives::new()).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    until_gone(&hosts[0], "through n1").await;
     assert_eq!(look_up(&hosts[0], &caller(0), "through n0", Directives::new()).await.unwrap().len(), 1);
 }
 

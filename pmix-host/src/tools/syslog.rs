@@ -158,27 +158,37 @@ async fn send(socket: &Path, entry: &[u8]) -> io::Result<()> {
 mod tests {
     use std::os::unix::net::{UnixDatagram, UnixListener};
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use futures::future::join_all;
     use pmix_types::Status;
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_logger_that_takes_streams_gets_texts_that_end_with_a_zero() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("log");
         let logger = UnixListener::bind(&place).unwrap();
         // room for as few as there can be, so that some have to try again
         rustix::net::listen(&logger, 0).unwrap();
-        let read = tokio::task::spawn_blocking(move || {
-            (0..20).map(|_| std::io::read_to_string(logger.accept().unwrap().0).unwrap()).collect::<Vec<_>>()
+        let (reader, mut read) = tokio::sync::mpsc::unbounded_channel();
+        // while this thread reads, only this test lets time pass
+        tokio::task::spawn_blocking(move || {
+            for _ in 0..20 {
+                let _ = reader.send(io::read_to_string(logger.accept().unwrap().0).unwrap());
+            }
         });
         let syslog = Syslog::at(&place);
-        join_all((0..20).map(async |_| syslog.write("line".into(), Priority::ERROR).await.unwrap())).await;
-        let read = read.await.unwrap();
-        assert!(read.iter().all(|line| line.ends_with("line\0")), "{read:?}");
+        let writes =
+            join_all((0..20).map(async |_| syslog.write("line".into(), Priority::ERROR).await.unwrap()));
+        let reads = async {
+            while let Some(line) = read.recv().await {
+                assert!(line.ends_with("line\0"), "{line:?}");
+                // there is room again for one that pauses
+                tokio::time::advance(2 * PAUSE).await;
+            }
+        };
+        tokio::join!(writes, reads);
     }
 
     #[tokio::test(start_paused = true)]
@@ -192,7 +202,7 @@ mod tests {
         assert!(futures::poll!(&mut lines).is_pending());
         let (sender, other) = mpsc::channel();
         tokio::task::spawn_blocking(move || sender.send(()));
-        other.recv_timeout(Duration::from_secs(10)).expect("there are threads for others");
+        other.recv_timeout(pmix_test_wait::LIMIT).expect("there are threads for others");
         let failed = lines.await.into_iter().filter_map(Result::err).collect::<Vec<_>>();
         assert!(failed.iter().all(|error| error.status() == Status::ERR_UNREACH), "{failed:?}");
         assert!(!failed.is_empty());

@@ -148,12 +148,10 @@ fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<
 mod tests {
     use super::*;
 
+    /// The plan for a command line outside of any allocation.
     fn plan(line: &str) -> Result<HeadPlan, String> {
-        let args = std::iter::once("--head").chain(line.split_whitespace()).map(OsString::from);
-        match pmixd(args).map_err(|error| error.to_string())? {
-            Pmixd::Head(plan) => Ok(*plan),
-            daemon => Err(format!("{daemon:?}")),
-        }
+        let args: Vec<_> = line.split_whitespace().map(OsString::from).collect();
+        head(&args, |_| None).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -184,6 +182,8 @@ mod tests {
     #[test]
     fn without_that_word_it_is_a_daemon() {
         let daemon = |args: &[&str]| pmixd(args.iter().map(OsString::from));
+        let head = daemon(&["--head", "--vnodes", "3"]);
+        assert!(matches!(head, Ok(Pmixd::Head(plan)) if plan.setup.vnodes == Some(3)));
         assert!(
             matches!(daemon(&["--join", "f"]), Ok(Pmixd::Daemon { join: Some(file), .. }) if file == *"f")
         );

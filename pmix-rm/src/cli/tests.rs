@@ -6,9 +6,10 @@ use pmix_server::{NativeWire, Pmi1Wire};
 use super::*;
 use crate::nodes::By;
 
+/// The plan for a command line outside of any allocation.
 fn plan(line: &str) -> Result<Plan, String> {
     let args = std::iter::once("pmixrun").chain(line.split_whitespace()).map(OsString::from);
-    parse(args).map_err(|error| error.to_string())
+    parse_in(args, |_| None).map_err(|error| error.to_string())
 }
 
 #[test]

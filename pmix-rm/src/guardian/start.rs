@@ -251,7 +251,7 @@ mod tests {
             assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
             return;
         }
-        let child = Command::new("sleep").arg("5").spawn().unwrap();
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = Pid::from_child(&child);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) }).unwrap();
         let error = named(child).unwrap_err();

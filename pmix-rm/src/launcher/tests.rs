@@ -7,6 +7,7 @@ use pmix_types::App;
 use rustix::process::Pid;
 
 use super::*;
+use pmix_test_wait::StillClock;
 
 fn nspace() -> Nspace {
     Nspace::new("job").unwrap()
@@ -163,9 +164,10 @@ async fn hst_04_a_job_starts_whole_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
     // passes all checks, fails when it is started
     let broken = dir.path().join("broken");
-    std::fs::write(&broken, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let broken = broken.to_str().unwrap();
+    // not by this process: one that another test starts meanwhile could have the file open for writing, too
+    let write = "echo \"#!$0-interpreter\" > \"$0\"; chmod 755 \"$0\"";
+    assert!(std::process::Command::new("sh").args(["-c", write, broken]).status().unwrap().success());
     let marker = dir.path().join("pid");
     let first = script("echo $$ > $MARKER; exec cat", 1).env("MARKER", marker.to_str().unwrap());
 
@@ -184,7 +186,9 @@ async fn hst_04_a_job_starts_whole_or_not_at_all() {
 async fn errors_before_the_start_name_process_node_program_and_cause() {
     let launcher = LocalLauncher::new("here");
     let fail = async |job: LaunchJob| launcher.launch(job, mpsc::channel(4).0).await.unwrap_err().to_string();
-    let text = fail(job(vec![App::new("true", 2), App::new("no-such-program", 1)])).await;
+    let nothing = tempfile::tempdir().unwrap();
+    let missing = App::new("no-such-program", 1).env("PATH", nothing.path().to_str().unwrap());
+    let text = fail(job(vec![App::new("true", 2), missing])).await;
     assert!(text.contains(":2") || text.contains(".2"), "the rank: {text}");
     assert!(text.contains("no-such-program") && text.contains("here") && text.contains("PATH"), "{text}");
 
@@ -221,6 +225,7 @@ async fn jct_01c_signals_reach_a_process_and_what_it_started() {
 
 #[tokio::test]
 async fn those_that_do_not_end_when_asked_are_killed() {
+    let still = StillClock::start();
     let launcher = LocalLauncher::new("here").grace(Duration::from_secs(1));
     let apps = vec![
         script("trap '' TERM; echo ready; sleep 1000", 1),
@@ -230,7 +235,12 @@ async fn those_that_do_not_end_when_asked_are_killed() {
     watch.until_written(0, "ready").await;
     watch.until_written(1, "ready").await;
     let all = [id(0), id(1)];
-    let (ended, lives) = tokio::join!(launcher.terminate(&all), watch.finish());
+    let time = async {
+        still.until("the second ends when asked", || launcher.has_ended(&id(1))).await;
+        assert!(!launcher.has_ended(&id(0)));
+        still.pass(Duration::from_millis(1_010)).await;
+    };
+    let (ended, lives, ()) = tokio::join!(launcher.terminate(&all), watch.finish(), time);
     ended.unwrap();
     assert_eq!(lives[&id(0)].exit, Some(ProcExit::Signal(9)));
     assert_eq!(lives[&id(1)].exit, Some(ProcExit::Code(4)));

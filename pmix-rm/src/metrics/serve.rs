@@ -103,6 +103,7 @@ fn refusal<B>(request: &Request<B>, is_port: bool) -> Option<Response<String>> {
 #[cfg(test)]
 mod tests {
     use pmix_host::{MemoryExchange, StandardHost};
+    use pmix_test_wait::PausedClock;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
@@ -112,7 +113,7 @@ mod tests {
     async fn who_asks_nothing_or_reads_nothing_is_disconnected() {
         let host = StandardHost::new(LocalLauncher::new("here"), MemoryExchange::single("here"));
         let source = Source::new(host);
-        let begin = Instant::now();
+        let clock = PausedClock::start();
         for words in ["", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"] {
             let (mut here, there) = duplex(64);
             let serving = tokio::spawn(one(Box::new(there), false, source.clone()));
@@ -122,7 +123,7 @@ mod tests {
             here.read_to_string(&mut had).await.unwrap();
             assert!(had.len() <= 64, "{had}");
         }
-        assert_eq!(begin.elapsed(), Duration::from_secs(30));
+        assert_eq!(clock.passed(), Duration::from_secs(30));
     }
 
     fn asked(method: &str, path: &str, host: Option<&str>, is_port: bool) -> u16 {

@@ -3,23 +3,28 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Versions, Where, frame::Content};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 use tokio_rustls::rustls::ClientConfig;
 use tonic::Code;
 
 use super::super::dial::{Client, Dial};
+use super::super::fixture::allow_open_files;
 use super::super::port::{HELLO_WITHIN, MAX_STRANGERS};
 use super::super::trust::{HEAD, Identity};
 use super::super::{brief, version};
 use super::*;
+use pmix_test_wait::StillClock;
 
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The door of a session with a head and a node `n1`.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// The door of a session with a head and a node `n1`, while time stands still.
 struct Fixture {
+    still: StillClock,
     authority: Arc<Authority>,
     door: Opened,
     address: SocketAddr,
@@ -28,6 +33,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
+        let still = StillClock::start();
         let authority = Arc::new(Authority::new().unwrap());
         let names = vec!["head".to_owned(), "n1".to_owned()];
         let (net, _losses) = Net::new(0, names.clone());
@@ -37,7 +43,7 @@ impl Fixture {
         let branches = Arc::new(Branches::new(mpsc::channel(1).0));
         let opened = open(port, (authority.clone(), 0), net, silence, branches);
         let (door, arrivals) = opened.unwrap();
-        Self { authority, door, address, arrivals }
+        Self { still, authority, door, address, arrivals }
     }
 
     async fn client(&self, config: Arc<ClientConfig>) -> Client {
@@ -188,23 +194,25 @@ async fn a_daemon_that_is_let_in_takes_no_place_of_strangers() {
     assert_eq!(strangers(), 1);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn who_proves_nothing_after_the_handshake_is_disconnected_in_the_same_time() {
     let fixture = Fixture::new().await;
-    let began = Instant::now();
-    let identity = Identity::new(fixture.authority.certificate()).unwrap();
+    let strangers = || fixture.door.strangers();
+    let config = Identity::new(fixture.authority.certificate()).unwrap().first_config().unwrap();
     let mut stream = TcpStream::connect(fixture.address).await.unwrap();
+    fixture.still.until("it is accepted", || strangers() == 1).await;
     // late, but in time for the handshake
-    tokio::time::sleep_until(began + HELLO_WITHIN / 2).await;
-    let tls = tokio_rustls::TlsConnector::from(identity.first_config().unwrap());
+    fixture.still.pass(HELLO_WITHIN / 2).await;
+    let tls = tokio_rustls::TlsConnector::from(config.clone());
     let name = tokio_rustls::rustls::pki_types::ServerName::try_from(HEAD).unwrap();
     let mut stream = tls.connect(name, &mut stream).await.unwrap();
-    while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
-    assert!(
-        began.elapsed() >= HELLO_WITHIN && began.elapsed() < HELLO_WITHIN * 5 / 4,
-        "{:?}",
-        began.elapsed()
-    );
+    let mut end = Box::pin(async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} });
+    fixture.still.pass(HELLO_WITHIN / 2 - MOMENT).await;
+    // what is due by now happens before another one can connect
+    fixture.client(config).await;
+    assert!(end.as_mut().now_or_never().is_none(), "it has a moment left");
+    fixture.still.pass(2 * MOMENT).await;
+    fixture.still.within("it is disconnected", end).await;
     fixture.lets_in().await;
 }
 
@@ -221,17 +229,27 @@ async fn garbage_ends_its_connection_and_the_door_stays_open() {
     fixture.lets_in().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn who_connects_and_says_nothing_is_disconnected_and_too_many_of_them_at_once() {
+    allow_open_files();
     let fixture = Fixture::new().await;
+    let strangers = || fixture.door.strangers();
     let mut silent = Vec::new();
     for _ in 0..=MAX_STRANGERS {
         silent.push(TcpStream::connect(fixture.address).await.unwrap());
     }
-    let began = Instant::now();
-    for mut stream in silent {
-        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+    let end = async |mut stream: TcpStream| {
+        let end = fixture.still.within("it is disconnected", stream.read(&mut [0])).await;
+        assert_eq!(end.unwrap(), 0);
+    };
+    end(silent.pop().unwrap()).await;
+    fixture.still.pass(HELLO_WITHIN - MOMENT).await;
+    assert_eq!(strangers(), MAX_STRANGERS, "the others have a moment left");
+    // also those that were accepted at the last moment
+    fixture.still.pass(HELLO_WITHIN).await;
+    for stream in silent {
+        end(stream).await;
     }
-    assert!(began.elapsed() >= HELLO_WITHIN && began.elapsed() < 2 * HELLO_WITHIN, "{:?}", began.elapsed());
+    assert_eq!(strangers(), 0);
     fixture.lets_in().await;
 }

@@ -1,4 +1,5 @@
-//! A session with real connections between a head and daemons that run nothing.
+//! A session with real connections between a head and daemons that run nothing. Time stands still in it, so that nothing takes too
+//! long, however busy the machine is.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_host::{Exchange, Responder};
 use pmix_server::NativeWire;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::branch::{Branch, Branches};
@@ -19,8 +21,10 @@ use super::net::Net;
 use super::peers::Peers;
 use super::port::{Opened, Port};
 use super::trust::{Authority, Daemon, Identity};
+use pmix_test_wait::StillClock;
 
 pub(super) struct Session {
+    pub(super) still: StillClock,
     pub(super) authority: Arc<Authority>,
     pub(super) head: Net,
     pub(super) heads: Vec<SocketAddr>,
@@ -55,6 +59,7 @@ impl Responder for Answers {
 impl Session {
     /// Of these nodes, of which the first is the head.
     pub(super) async fn new(names: &[&str]) -> Self {
+        let still = StillClock::start();
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let authority = Arc::new(Authority::new().unwrap());
         let (head, _losses) = Net::new(0, names.clone());
@@ -70,7 +75,7 @@ impl Session {
             Arc::new(Branches::new(mpsc::channel(1).0)),
         );
         let (door, arrivals) = opened.unwrap();
-        Self { authority, head, heads, door, _arrivals: arrivals }
+        Self { still, authority, head, heads, door, _arrivals: arrivals }
     }
 
     fn daemon_of(&self, node: &str) -> Daemon {
@@ -134,13 +139,10 @@ impl Session {
     }
 }
 
-/// Returns once this is so, whatever the clock of the test says.
-pub(super) async fn until(what: impl Fn() -> bool) {
-    let began = std::time::Instant::now();
-    while !what() {
-        assert!(began.elapsed() < Duration::from_secs(30), "it does not happen");
-        tokio::task::yield_now().await;
-    }
+/// Lets this process open as many files as it may: a test that opens hundreds is not alone in it.
+pub(super) fn allow_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 impl Here {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pmix_test_wait::{PausedClock, until};
 use tokio::sync::Semaphore;
 use tokio_stream::StreamExt;
 
@@ -27,6 +28,11 @@ fn connected() -> (Vec<Net>, mpsc::UnboundedReceiver<Loss>) {
         }
     }
     (ends, losses.swap_remove(0))
+}
+
+/// Lets all that can happen on a paused clock happen, up to what waits for time.
+async fn settle() {
+    let _ = tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
 }
 
 /// Answers with its name and who has asked, once there is a permit.
@@ -60,7 +66,7 @@ async fn each_node_reaches_each_other_through_the_head() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn all_nodes_get_what_all_give_and_one_that_gives_up_ends_it_for_all() {
     let (ends, _losses) = connected();
     let all = names(&["b", "h", "a"]);
@@ -93,9 +99,7 @@ async fn what_waits_for_a_node_that_is_lost_fails_and_names_it() {
     ends[1].serve(Arc::new(Named("a".into(), Arc::new(Semaphore::new(0)))));
     let all = names(&["h", "a", "b"]);
     let lose = async {
-        while ends[0].0.asked.ids().len() < 2 {
-            tokio::task::yield_now().await;
-        }
+        until("both requests wait at the head", || ends[0].0.asked.ids().len() == 2).await;
         ends[0].lose(1, "it was cut off");
     };
     let (own, other, h, b, ()) = tokio::join!(
@@ -151,9 +155,7 @@ async fn a_node_speaks_for_no_other() {
         let head = ends[0].clone();
         async move { head.fetch("b", "x".into()).await }
     });
-    while ends[0].0.asked.ids().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("the request waits at the head", || !ends[0].0.asked.ids().is_empty()).await;
     let id = ends[0].0.asked.ids()[0];
     let result = Some(nodes::answer::Result::Reply("forged".into()));
     ends[0].take(1, Content::Answer(nodes::Answer { id, result })).await;
@@ -184,9 +186,10 @@ async fn requests_of_a_node_that_are_not_answered_are_bounded() {
     let why = "exchange: node h has 16384 requests of node a that are not answered";
     assert_eq!(error.to_string(), why);
     permits.add_permits(MAX_ASKED + 1);
-    while lock(&ends[0].0.answering).get(&1).is_some_and(|under_way| *under_way > 0) {
-        tokio::task::yield_now().await;
-    }
+    until("all are answered", || {
+        lock(&ends[0].0.answering).get(&1).copied().filter(|under_way| *under_way > 0).map_or(Ok(()), Err)
+    })
+    .await;
     ends[1].fetch("h", Bytes::new()).await.unwrap();
 }
 
@@ -228,7 +231,7 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
         head.take(2, part(2, "b")).await;
         head.take(1, part(1, "a")).await;
     };
-    let began = tokio::time::Instant::now();
+    let clock = PausedClock::start();
     let heard = async {
         let frame = read.next().await.unwrap();
         assert!(matches!(frame.content, Some(Content::Answer(nodes::Answer { id: 7, .. }))), "{frame:?}");
@@ -241,8 +244,9 @@ async fn a_node_that_does_not_read_keeps_nobody_else_waiting() {
     let place = head.add("c");
     let added = Content::Added(nodes::Added { node: "c".into(), place: 3 });
     assert_eq!((place, read.next().await.unwrap().content), (3, Some(added)));
-    assert_eq!(began.elapsed(), Duration::ZERO);
-    tokio::time::timeout(Duration::from_secs(21), head.send_all(leave(0).content.unwrap())).await.unwrap();
+    assert_eq!(clock.passed(), Duration::ZERO);
+    head.send_all(leave(0).content.unwrap()).await;
+    assert!(clock.passed() < Duration::from_secs(21), "{:?}", clock.passed());
     assert!(matches!(read.next().await.unwrap().content, Some(Content::Leave(_))));
 }
 
@@ -307,7 +311,7 @@ fn leave(bytes: usize) -> Frame {
     Frame { content: Some(Content::Leave(nodes::Leave { reason: "x".repeat(bytes), lost: Vec::new() })) }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_head_is_asked_waits_for_its_successor_and_what_it_has_not_answered_is_told() {
     let (daemon, mut losses) = Net::new(1, names(&["h", "a", "b"]));
     daemon.await_successors();
@@ -334,7 +338,7 @@ async fn what_the_head_is_asked_waits_for_its_successor_and_what_it_has_not_answ
             let waiting = ask(to);
             let (link, mut next) = connect();
             daemon.reconnect(link, &names(&["h", "a", "b", "c"]));
-            tokio::task::yield_now().await;
+            settle().await;
             assert!(!waiting.is_finished(), "the successor is not ready");
             daemon.succession().unwrap().resume();
             let Some(Content::Ask(ask)) = next.next().await.unwrap().content else { panic!() };
@@ -354,7 +358,7 @@ async fn what_the_head_is_asked_waits_for_its_successor_and_what_it_has_not_answ
     assert!(matches!(given_up.await.unwrap(), Err(ExchangeError::Unreachable { .. })));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cautious_head_declares_a_node_lost_when_it_has_confirmed_that() {
     let (ends, mut losses) = connected();
     ends[0].be_cautious();
@@ -362,11 +366,11 @@ async fn a_cautious_head_declares_a_node_lost_when_it_has_confirmed_that() {
         let b = ends[2].clone();
         async move { b.all_gather("x", &names(&["a", "b"]), "b".into()).await }
     });
-    tokio::task::yield_now().await;
+    settle().await;
     ends[0].lose(1, "its connection has ended");
     assert_eq!(losses.recv().await.unwrap().node, "a");
     assert!(matches!(ends[0].fetch("a", "x".into()).await, Err(ExchangeError::Unreachable { .. })));
-    tokio::task::yield_now().await;
+    settle().await;
     assert!(!gather.is_finished(), "b has not been told");
     gather.abort();
 }
@@ -384,7 +388,7 @@ async fn a_connection_that_reads_nothing_ends_no_other_that_has_taken_its_place(
         let daemon = daemon.clone();
         async move { daemon.send(0, leave(1).content.unwrap()).await }
     });
-    tokio::task::yield_now().await;
+    settle().await;
     let (link, mut frames) = Link::new(Duration::from_secs(20));
     daemon.reconnect(link, &names(&["h", "a"]));
     assert!(!waiting.await.unwrap());

@@ -1,6 +1,9 @@
 //! Daemons that ask each other, beside their head.
 
-use super::super::fixture::{Here, Session, until};
+use futures::FutureExt;
+use pmix_test_wait::moment;
+
+use super::super::fixture::{Here, Session};
 use super::super::gather::MAX_GIVEN;
 use super::*;
 
@@ -40,17 +43,17 @@ async fn what_waits_for_a_daemon_whose_node_is_declared_lost_fails_and_names_it(
     let (a, b, c) = tokio::join!(a, b, c);
     b.withhold();
     let lose = async {
-        until(|| b.asked() == 1).await;
+        session.still.until("b is asked", || b.asked() == 1).await;
         session.head.lose(2, "it was cut off");
     };
     let (failed, ()) = tokio::join!(a.ask("b"), lose);
     assert_eq!(failed.unwrap_err(), "node b is not reachable");
-    until(|| lock(&c.peers.0.table).lost.contains(&2)).await;
+    session.still.until("c knows of the loss", || lock(&c.peers.0.table).lost.contains(&2)).await;
     let mut count = session.head.next_id();
     assert_eq!(c.ask("b").await.unwrap_err(), "node b is not reachable");
     assert_eq!(session.passed_on(&mut count), 0, "it fails here");
     // and what it asks is not answered any more
-    until(|| !is_connected(&b, 1)).await;
+    session.still.until("b loses its connection", || !is_connected(&b, 1)).await;
     b.peers.ask(1, &What::Request("0".into())).await.ok_or(()).unwrap_err();
     assert!(a.asked() == 0);
     assert_eq!(a.ask("c").await.unwrap(), "c to a");
@@ -63,10 +66,10 @@ async fn the_end_of_a_connection_fails_nothing_and_the_rest_is_asked_through_the
     b.withhold();
     let mut count = session.head.next_id();
     let end = async {
-        until(|| b.asked() == 1).await;
+        session.still.until("b is asked", || b.asked() == 1).await;
         assert_eq!(session.passed_on(&mut count), 0);
         b.peers.visits()[&1].abort();
-        until(|| b.asked() == 2).await;
+        session.still.until("b is asked again", || b.asked() == 2).await;
         b.answers.permits.add_permits(1);
     };
     let (answer, ()) = tokio::join!(a.ask("b"), end);
@@ -102,21 +105,25 @@ async fn a_request_waits_only_a_moment_for_a_connection() {
     let (a, _b) = (session.daemon("a").await, session.daemon("b").await);
     let (_over, opening) = watch::channel(());
     lock(&a.peers.0.table).ways.insert(2, Way::Opening(opening));
-    tokio::time::pause();
-    let began = Instant::now();
-    let asked = a.peers.ask(2, &What::Request("0".into())).await;
-    assert!(asked.is_none() && began.elapsed() >= WAIT && began.elapsed() < 2 * WAIT);
+    let request = What::Request("0".into());
+    let mut asked = Box::pin(a.peers.ask(2, &request));
+    assert!(asked.as_mut().now_or_never().is_none());
+    session.still.pass(WAIT - Duration::from_millis(10)).await;
+    assert!(asked.as_mut().now_or_never().is_none(), "there is a moment left");
+    session.still.pass(Duration::from_millis(20)).await;
+    assert!(session.still.within("it waits no longer", asked).await.is_none());
 }
 
 /// As behind a firewall that drops what it does not like: each attempt takes its time.
 #[tokio::test]
 async fn nobody_waits_for_a_connection_that_could_not_be_made_before() {
+    let before = Instant::from_std(moment());
     let session = Session::new(&["h", "a", "b"]).await;
     let (a, _b) = (session.daemon("a").await, session.daemon("b").await);
-    lock(&a.peers.0.table).ways.insert(2, Way::Shut(Instant::now()));
+    lock(&a.peers.0.table).ways.insert(2, Way::Shut(before));
     assert!(matches!(a.peers.step(2), Step::ThroughHead));
     // it is made all the same
-    until(|| is_connected(&a, 2)).await;
+    session.still.until("a is connected with b", || is_connected(&a, 2)).await;
     assert!(matches!(a.peers.step(2), Step::Ask(_)));
 }
 
@@ -193,15 +200,14 @@ async fn a_connection_that_is_not_used_any_more_is_closed() {
     let (a, b) = (session.daemon("a").await, session.daemon("b").await);
     a.ask("b").await.unwrap();
     assert!(is_connected(&a, 2));
-    tokio::time::pause();
-    tokio::time::advance(IDLE + Duration::from_secs(1)).await;
-    until(|| lock(&a.peers.0.table).ways.is_empty()).await;
-    until(|| b.peers.visits()[&1].is_finished()).await;
+    session.still.pass(IDLE + Duration::from_secs(1)).await;
+    session.still.until("a closes it", || lock(&a.peers.0.table).ways.is_empty()).await;
+    session.still.until("b notices", || b.peers.visits()[&1].is_finished()).await;
 }
 
 #[tokio::test]
 async fn connections_to_other_daemons_are_bounded_and_the_one_unused_for_longest_makes_room() {
-    let used = Instant::now();
+    let used = Instant::from_std(moment());
     let open = |place: u64| {
         let (link, _) = Link::new(IDLE);
         let pending = Arc::new(Pending::default());
@@ -274,14 +280,14 @@ async fn an_operation_goes_on_when_a_connection_of_its_tree_ends() {
         tokio::spawn(async move { exchange.all_gather("op", &all, Bytes::from_static(b"x")).await })
     };
     let below = gather(c.peers.clone());
-    until(|| is_connected(&c, 1)).await;
+    session.still.until("c is connected with a", || is_connected(&c, 1)).await;
     let asked = || {
         lock(&c.peers.0.table)
             .ways
             .get(&1)
             .is_some_and(|way| matches!(way, Way::Open(open) if open.is_in_use()))
     };
-    until(asked).await;
+    session.still.until("c asks on it", asked).await;
     a.peers.visits()[&3].abort();
     let (a, b) = (gather(a.peers.clone()), gather(b.peers.clone()));
     session.head.all_gather("op", &all, Bytes::from_static(b"x")).await.unwrap();
@@ -298,7 +304,7 @@ async fn a_node_that_is_lost_ends_its_operations_for_those_below_and_beside_it()
         tokio::spawn(async move { exchange.all_gather("op", &all, Bytes::new()).await })
     };
     let (below, beside) = (gather(c.peers.clone()), gather(b.peers.clone()));
-    until(|| is_connected(&c, 1)).await;
+    session.still.until("c is connected with a", || is_connected(&c, 1)).await;
     drop(a.port);
     session.head.lose(1, "it was cut off");
     let root = session.head.all_gather("op", &all, Bytes::new()).await;

@@ -116,9 +116,11 @@ pub(super) fn of_base64(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn requests_wait_for_a_successor_until_it_is_ready_or_given_up() {
         let succession = std::sync::Arc::new(Succession::default());
         assert!(succession.wait().await);
@@ -127,7 +129,8 @@ mod tests {
             let succession = succession.clone();
             async move { succession.wait().await }
         });
-        tokio::task::yield_now().await;
+        // all else has happened by then
+        let _ = tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
         assert!(!waiting.is_finished());
         succession.resume();
         assert!(waiting.await.unwrap());

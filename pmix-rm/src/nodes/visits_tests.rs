@@ -12,7 +12,7 @@ use tonic::Code;
 use super::super::brief;
 use super::super::daemon::SILENCE;
 use super::super::dial::{Client, Dial};
-use super::super::fixture::{Here, Session, until};
+use super::super::fixture::{Here, Session};
 use super::super::peers::MAX_VISITS;
 use super::super::trust::{Authority, Daemon, Identity, name_of};
 use super::*;
@@ -50,12 +50,21 @@ impl Fixture {
             visit.abort();
         }
         let mut count = self.session.head.next_id();
-        loop {
-            assert_eq!(self.b.ask("a").await.unwrap(), "a to b");
-            if self.session.passed_on(&mut count) == 0 && !self.a.peers.visits().is_empty() {
-                return;
+        let served = async {
+            // the first may go through the head, as the connection has just ended
+            loop {
+                assert_eq!(self.b.ask("a").await.unwrap(), "a to b");
+                if self.session.passed_on(&mut count) == 0 && !self.a.peers.visits().is_empty() {
+                    return;
+                }
             }
-        }
+        };
+        self.session.still.within("a answers b directly", served).await;
+    }
+
+    /// Waits until this is so, while no time passes.
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        self.session.still.until(what, is_so).await;
     }
 }
 
@@ -171,9 +180,9 @@ async fn garbage_and_leaving_at_once_leave_the_port_of_a_daemon_open() {
         link.send(Frame { content: Some(content) }).await.unwrap();
     }
     let answers = client.join(frames).await.unwrap();
-    until(|| fixture.a.asked() > 0).await;
+    fixture.until("a is asked", || fixture.a.asked() > 0).await;
     drop((link, answers, client));
-    until(|| fixture.a.peers.visits()[&3].is_finished()).await;
+    fixture.until("the visit ends", || fixture.a.peers.visits()[&3].is_finished()).await;
     assert_eq!(fixture.a.port.as_ref().unwrap().strangers(), 0);
     fixture.a.answers.permits.add_permits(100);
     fixture.serves().await;
@@ -186,17 +195,10 @@ async fn a_daemon_that_reads_no_answers_is_disconnected() {
     let mut client = fixture.c().await;
     let _unread = client.join(says([hello("c", 1)].into_iter().chain(asks))).await.unwrap();
     let is_over = || fixture.a.peers.visits()[&3].is_finished();
-    until(|| fixture.a.asked() == 100).await;
+    fixture.until("all is asked", || fixture.a.asked() == 100).await;
     assert!(!is_over());
-    tokio::time::pause();
-    for _ in 0..10 {
-        tokio::time::advance(SILENCE + Duration::from_secs(1)).await;
-        for _ in 0..1000 {
-            tokio::task::yield_now().await;
-        }
-    }
-    assert!(is_over());
-    tokio::time::resume();
+    let step = SILENCE + Duration::from_secs(1);
+    fixture.session.still.until_passing("it is disconnected", step, is_over).await;
     fixture.serves().await;
 }
 
@@ -212,7 +214,8 @@ async fn daemons_that_are_connected_to_ask_are_bounded_and_each_once() {
         let mut client = fixture.c().await;
         let answers = client.join(says([hello("c", 1)])).await.unwrap();
         assert_eq!(visits(), 2);
-        until(|| earlier.as_ref().is_none_or(AbortHandle::is_finished)).await;
+        let is_over = || earlier.as_ref().is_none_or(AbortHandle::is_finished);
+        fixture.until("its earlier visit ends", is_over).await;
         all.push((client, answers));
     }
     let others = 1000..1000 + MAX_VISITS;

@@ -396,6 +396,7 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt;
+    use pmix_test_wait::PausedClock;
 
     use super::*;
     use crate::door::Door;
@@ -433,10 +434,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_keeps_a_connection_of_another_user_only_if_it_says_who_is_there() {
         let connection = stranger();
-        let begin = Instant::now();
+        let clock = PausedClock::start();
         connection.on_call();
         connection.overdue().await;
-        assert_eq!(begin.elapsed(), HELLO_WITHIN);
+        assert_eq!(clock.passed(), HELLO_WITHIN);
         let visits = [connection.visit(), connection.visit()];
         for visit in visits {
             assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
@@ -445,9 +446,9 @@ mod tests {
         // asking again gives it time again
         assert!(tokio::time::timeout(HELLO_WITHIN - SECOND, connection.overdue()).await.is_err());
         drop(connection.visit());
-        let begin = Instant::now();
+        let clock = PausedClock::start();
         connection.overdue().await;
-        assert_eq!(begin.elapsed(), HELLO_WITHIN);
+        assert_eq!(clock.passed(), HELLO_WITHIN);
         assert!(connection.begin_session() && !connection.begin_session());
         assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
     }
@@ -463,11 +464,12 @@ mod tests {
         let mut body = Paced::new(Whole(Some(part.clone())), connection);
         let read = async {
             let mut read = Vec::new();
+            let mut pace = tokio::time::interval(PATIENCE - SECOND);
             while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
                 let piece = frame.unwrap().into_data().unwrap();
                 assert!(piece.len() <= PIECE, "{}", piece.len());
                 read.extend_from_slice(&piece);
-                sleep_until(Instant::now() + PATIENCE - SECOND).await;
+                pace.tick().await;
             }
             assert!(body.is_end_stream());
             read

@@ -257,7 +257,6 @@ mod tests {
     use pmix_proto::{Assembler, Limits, ServerBody};
     use pmix_types::message::{CollectedFile, Reply};
     use pmix_types::{Info, Value};
-    use tokio::time::{Instant, sleep_until};
 
     use super::super::connection::GrpcLine;
     use super::super::files::Files;
@@ -290,8 +289,9 @@ mod tests {
         writer.connection.speaks_on(Arc::clone(&line));
         line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
         let pieces = async {
+            let mut pace = tokio::time::interval(PATIENCE - SECOND);
             for _ in 0..5 {
-                sleep_until(Instant::now() + PATIENCE - SECOND).await;
+                pace.tick().await;
                 writer.write_all(b"piece").await.unwrap();
             }
         };
@@ -389,7 +389,7 @@ mod tests {
                 let info = Info::dynamic("data".parse().unwrap(), Value::ByteObject(vec![1; bytes].into()));
                 peer.reply(RequestId(id), Ok(Reply::Info(vec![info])));
                 if id % 5 == 0 {
-                    tokio::task::yield_now().await;
+                    pmix_test_wait::turn().await;
                 }
             }
             drop(peer);

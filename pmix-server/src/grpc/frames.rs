@@ -141,6 +141,8 @@ mod tests {
     /// A connection of a user whose process is let in, with `SENT` bytes to read.
     fn brings(uid: u32) -> (UnixStream, Counted) {
         let (mut there, here) = UnixStream::pair().unwrap();
+        // whatever the system gives a socket
+        rustix::net::sockopt::set_socket_send_buffer_size(&there, 2 * SENT).unwrap();
         there.write_all(&[0; SENT]).unwrap();
         let guest = Door::new(true).enter(uid).unwrap();
         let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));

@@ -131,7 +131,9 @@ mod tests {
 
     #[test]
     fn set_04_what_the_system_does_not_tell_is_left_out() {
-        let found = read("n0", Path::new("/nonexistent"), Path::new("/nonexistent"));
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing");
+        let found = read("n0", &missing, &missing);
         assert_eq!(found.value.as_infos().unwrap(), [Info::new(&keys::HOSTNAME, "n0")]);
     }
 }

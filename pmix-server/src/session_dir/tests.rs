@@ -1,3 +1,8 @@
+//! Tests of what is left behind run alone: processes that other tests start hold a lock of this process for a moment longer,
+//! and whoever leaves then takes it for that of a server that starts.
+
+use pmix_test_wait::is_alone;
+
 use super::*;
 
 fn create(root: &Path, hostname: &str, other_users: bool) -> Result<SessionDir, SessionDirError> {
@@ -14,6 +19,9 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn directories_are_private_and_leave_nothing() {
+    if !is_alone(directories_are_private_and_leave_nothing) {
+        return;
+    }
     let root = tempfile::tempdir().unwrap();
     let dir = create(root.path(), "n0", false).unwrap();
     assert_eq!((mode(&base(root.path())), mode(dir.path())), (0o700, 0o700));
@@ -43,6 +51,9 @@ fn the_name_of_a_directory_that_is_there_already_is_not_taken() {
 
 #[test]
 fn who_removes_the_directory_of_a_dead_server_leaves_as_little_as_that_would() {
+    if !is_alone(who_removes_the_directory_of_a_dead_server_leaves_as_little_as_that_would) {
+        return;
+    }
     let root = tempfile::tempdir().unwrap();
     let [dead, other] = [(); 2].map(|()| create(root.path(), "n0", false).unwrap());
     let [dead, other] = [dead, other].map(|dir| {
@@ -118,6 +129,9 @@ fn the_host_of_a_directory_is_all_but_its_two_numbers() {
 
 #[test]
 fn servers_that_come_and_go_at_the_same_time_do_not_harm_each_other() {
+    if !is_alone(servers_that_come_and_go_at_the_same_time_do_not_harm_each_other) {
+        return;
+    }
     let root = tempfile::tempdir().unwrap();
     let start = std::sync::Barrier::new(8);
     std::thread::scope(|threads| {

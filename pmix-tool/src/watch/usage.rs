@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between_two_answers() {
-        let began = Instant::now();
+        let began = pmix_test_wait::moment();
         let proc = ProcId::new("job".parse().unwrap(), Rank::new(0).unwrap());
         let at = |seconds: u32, cpu: u64, collectives: u64, output: Option<u64>| {
             let mut one = ProcUsage::new(proc.clone());
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_slowest_is_the_one_that_waits_least_if_another_waits() {
-        let began = Instant::now();
+        let began = pmix_test_wait::moment();
         let before = usage(began, &[100, 100, 100]);
         let slowest = |waited: &[u64]| {
             let now = usage(began + SECOND, waited);

@@ -2,7 +2,9 @@
 //!
 //! Without arguments it lists its operations. With the name of one it does that, as rank 0 or 1 of a job, and says how it
 //! went: `RESULT 0 TIME ok`, or the status of the server, or what was wrong. Before an operation that is to end the process it
-//! says `END 0 TIME`. `beside` is the counterpart of `tests/native/pmix_beside.c`. A second argument is a file to append this to, for processes whose output nobody forwards any more.
+//! says `END 0 TIME`. `beside` is the counterpart of `tests/peers/c/pmix_beside.c`. A second argument is a file to append
+//! this to, for processes whose output is not forwarded any more. `--patience SECONDS` before the name says after what time an
+//! answer counts as none: at a server that is known to be silent, there is no need to wait long for it.
 
 #![allow(clippy::print_stdout, reason = "this is how it talks to the test")]
 
@@ -19,6 +21,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -27,8 +30,20 @@ use pmix_client::{Client, ProcId, Rank};
 type Done = Result<(), Box<dyn Error>>;
 type Act = fn(Pair) -> BoxFuture<'static, Done>;
 
-/// No answer takes that long.
-const LIMIT: Duration = Duration::from_secs(8);
+/// No answer takes that long, on any machine.
+const LONG: u64 = 100;
+/// What is said instead.
+static PATIENCE: OnceLock<u64> = OnceLock::new();
+
+/// After this time there is no answer.
+fn limit() -> Duration {
+    Duration::from_secs(PATIENCE.get().copied().unwrap_or(LONG))
+}
+
+/// After this time what is awaited does not come: there must be time left to say so.
+fn patience() -> Duration {
+    limit() / 2
+}
 
 /// A process of a job of two.
 #[derive(Clone, Debug)]
@@ -147,7 +162,11 @@ const OTHERS: &[(&str, Act)] = &[
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == "--patience").is_some() {
+        let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(LONG);
+        let _ = PATIENCE.set(seconds);
+    }
     let Some(name) = args.next() else {
         OPERATIONS.iter().for_each(|(name, _)| println!("{name}"));
         return ExitCode::SUCCESS;
@@ -161,7 +180,7 @@ async fn main() -> ExitCode {
         println!("what is {name:?}?");
         return ExitCode::from(2);
     };
-    let pair = match tokio::time::timeout(LIMIT, Pair::init(file.clone())).await {
+    let pair = match tokio::time::timeout(limit(), Pair::init(file.clone())).await {
         Ok(Ok(pair)) => pair,
         Ok(Err(error)) => {
             tell(file.as_deref(), &format!("RESULT ? 0 no init: {error}"));
@@ -173,10 +192,10 @@ async fn main() -> ExitCode {
         }
     };
     let client = pair.client.clone();
-    let done = tokio::time::timeout(LIMIT, act(pair.clone())).await;
+    let done = tokio::time::timeout(limit(), act(pair.clone())).await;
     pair.tell("RESULT", verdict(done));
     // the operation itself may have finalized
-    let _ = tokio::time::timeout(LIMIT, client.finalize()).await;
+    let _ = tokio::time::timeout(limit(), client.finalize()).await;
     ExitCode::SUCCESS
 }
 

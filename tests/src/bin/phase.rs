@@ -94,7 +94,7 @@ impl Member {
                 if me.rank == Rank::from_raw(0) {
                     let nodes = client.resolve_nodes(Some(&me.nspace)).await?;
                     let turn = usize::try_from(round).unwrap_or_default() % nodes.len().max(1);
-                    client.spawn([App::new("/bin/true", 1)]).hosts(nodes.get(turn)).await?;
+                    client.spawn([App::new("true", 1)]).hosts(nodes.get(turn)).await?;
                 }
                 client.fence_all().await
             }

@@ -41,9 +41,9 @@ enum Act {
     Sit { endpoint: Endpoint, times: usize },
     /// `is-refused ENDPOINT`: connects and says `refused` when the server closes the connection.
     IsRefused { endpoint: Endpoint },
-    /// `flood ENDPOINT SECONDS`: for so long connects and leaves, sits, sends garbage and false claims, by turns and
-    /// as fast as it can.
-    Flood { endpoint: Endpoint, time: Duration },
+    /// `flood ENDPOINT [SECONDS]`: for so long, or until its input ends, connects and leaves, sits, sends garbage and false
+    /// claims, by turns and as fast as it can; says `flooding` when it has tried that some hundred times.
+    Flood { endpoint: Endpoint, time: Option<Duration> },
     /// `hoard SOCKET TIMES`: opens so many connections, on each as many large queries as it may, and leaves out their last
     /// bytes; says `closed` when the server has closed them all.
     Hoard { socket: PathBuf, times: usize },
@@ -170,7 +170,7 @@ fn chat(socket: &Path, begin: &[u8], chatter: &Chatter) -> io::Result<()> {
 const OPEN: usize = 6000;
 
 /// One after the other: nothing, garbage, half a greeting, a false claim. Refusals are what it expects.
-fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
+fn flood(endpoint: &Endpoint, time: Option<Duration>) -> io::Result<()> {
     let greeting = match endpoint {
         Endpoint::Native(_) => tool_that_spawns(0, "true")?,
         Endpoint::Grpc(_) => Bytes::from_static(HTTP_2),
@@ -180,8 +180,12 @@ fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
     let framed = [&PREFACE[..], &1000_u32.to_le_bytes()].concat();
     let half = &greeting[..greeting.len() / 2];
     let sent: [&[u8]; 6] = [b"", &garbage, half, &greeting, &framed[..4], &framed];
-    let (end, mut open, mut tried) = (Instant::now() + time, VecDeque::new(), 0_u64);
-    while Instant::now() < end {
+    let (end, mut open, mut tried) = (time.map(|time| Instant::now() + time), VecDeque::new(), 0_u64);
+    let input = std::thread::spawn(move || match end {
+        Some(_) => Ok(0),
+        None => io::stdin().read_to_end(&mut Vec::new()),
+    });
+    while end.map_or_else(|| !input.is_finished(), |end| Instant::now() < end) {
         for bytes in sent {
             tried += 1;
             if let Ok(socket) = endpoint.knock() {
@@ -192,6 +196,9 @@ fn flood(endpoint: &Endpoint, time: Duration) -> io::Result<()> {
             if open.len() > OPEN {
                 open.pop_front();
             }
+        }
+        if tried == 600 {
+            println!("flooding");
         }
     }
     println!("tried {tried} times");
@@ -279,8 +286,9 @@ impl Act {
                 Self::Sit { endpoint: Endpoint::parse(endpoint)?, times: times.parse().ok()? }
             }
             ["is-refused", endpoint] => Self::IsRefused { endpoint: Endpoint::parse(endpoint)? },
+            ["flood", endpoint] => Self::Flood { endpoint: Endpoint::parse(endpoint)?, time: None },
             ["flood", endpoint, seconds] => {
-                let time = Duration::from_secs(seconds.parse().ok()?);
+                let time = Some(Duration::from_secs(seconds.parse().ok()?));
                 Self::Flood { endpoint: Endpoint::parse(endpoint)?, time }
             }
             ["hoard", socket, times] => Self::Hoard { socket: socket.into(), times: times.parse().ok()? },

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
+mod clocks;
+mod coverage;
 mod errors;
+mod features;
 mod glossary;
 mod layers;
 mod limits;

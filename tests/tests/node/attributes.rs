@@ -208,7 +208,9 @@ fn request(function: &str, attribute: Info) -> Request {
             // something must be asked for: what else there is of that, it contradicts
             let mut control = JobControl::new(vec![]);
             control.directives = match attribute.key.as_str() {
-                key if CLEANUP.contains(&key) => Directives::new().with(&keys::REGISTER_CLEANUP, "/tmp/none"),
+                key if CLEANUP.contains(&key) => {
+                    Directives::new().with(&keys::REGISTER_CLEANUP, "/dev/null/none")
+                }
                 key if *key == *keys::JOB_CTRL_CANCEL.name() => Directives::new(),
                 _ => Directives::new().with(&keys::JOB_CTRL_CANCEL, ""),
             };

@@ -113,7 +113,7 @@ fn grp_02_wrong_and_contradictory_numbers_of_leaders_fail() {
         let groups = all([clients[1].group_bootstrap("g", 2), clients[2].group_bootstrap("g", 2)]).await;
         assert_eq!(statuses(&groups), [None; 2]);
         // the surplus one leads another group, which the ids exclude on its node
-        let refused = all([clients[3].group_bootstrap("g", 2).timeout(second)]).await;
+        let refused = all([clients[3].group_bootstrap("g", 2).timeout(60 * second)]).await;
         assert_eq!(statuses(&refused), [Some(Status::ERR_EXISTS)]);
         let none = all([clients[0].group_bootstrap("h", 0)]).await;
         assert_eq!(statuses(&none), [Some(Status::ERR_BAD_PARAM)]);

@@ -10,7 +10,7 @@ use tokio::net::UnixDatagram;
 
 /// What a command for this server says: its exit code, standard output and error.
 async fn pmix(node: &TestNode, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(program("pmix-tool", "pmix"));
+    let mut command = Command::new(program("pmix"));
     command.args(args).args(["--uri", node.handle().uri()]).env_remove("RUST_LOG");
     let (status, out, err) = Running::start(command).end().await;
     (status.code(), out, err)

@@ -11,6 +11,7 @@ use pmix_client::types::{Directives, Info, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_server::host::DirectModexRequest;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_test_wait::turn;
 use pmix_tests::{TestCluster, TestNode, on_both_runtimes, proc, within};
 use tokio::task::JoinHandle;
 
@@ -144,7 +145,7 @@ async fn requests_that_the_host_has_dropped_are_forgotten() {
     for _ in 0..3000 {
         let request = node.handle().dmodex_request(&target, never.clone());
         assert!(request.now_or_never().is_none(), "sent, and dropped");
-        tokio::task::yield_now().await;
+        turn().await;
     }
     let waiting = node.stats().await.waiting;
     assert!(waiting <= 1024, "{waiting} wait of 3000 that are gone");

@@ -431,10 +431,10 @@ fn fen_17_gen_12_a_timeout_ends_the_fence_and_names_who_is_missing() {
     on_both_runtimes(async || {
         let node = TestNode::start(3).await;
         let (a, b) = (node.client(0).await, node.client(2).await);
-        let (a, b) =
-            within(async { tokio::join!(a.fence_all().timeout(Duration::from_secs(1)), b.fence_all()) })
-                .await;
-        for error in [a.unwrap_err(), b.unwrap_err()] {
+        let b = tokio::spawn(async move { b.fence_all().await });
+        node.until_waiting(1).await;
+        let a = within(a.fence_all().timeout(Duration::from_secs(1))).await;
+        for error in [a.unwrap_err(), within(b).await.unwrap().unwrap_err()] {
             assert!(error.is_timeout(), "{error}");
             assert_eq!(error.procs(), [node.proc(1)]);
             assert!(error.to_string().contains("job:1 on n0"), "{error}");
@@ -551,12 +551,11 @@ fn gen_12_fen_17_a_host_that_never_answers_does_not_outlast_a_timeout() {
         }))
         .await;
         let clients = node.clients().await;
-        let (a, b) = within(async {
-            let limit = Duration::from_secs(1);
-            tokio::join!(clients[0].fence_all().timeout(limit), clients[1].fence_all().timeout(limit))
-        })
-        .await;
-        for error in [a.unwrap_err(), b.unwrap_err()] {
+        let b = clients[1].clone();
+        let b = tokio::spawn(async move { b.fence_all().timeout(Duration::from_secs(60)).await });
+        node.until_waiting(1).await;
+        let a = within(clients[0].fence_all().timeout(Duration::from_secs(1))).await;
+        for error in [a.unwrap_err(), within(b).await.unwrap().unwrap_err()] {
             assert!(error.is_timeout(), "{error}");
             assert!(error.to_string().contains("other nodes"), "{error}");
         }

@@ -10,6 +10,7 @@ use pmix_host::{MemoryExchange, StandardHost};
 use pmix_server::client::{Logged, ServerClient};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, ServerHandle, Upcall, UpcallContext, async_trait};
+use pmix_test_wait::until;
 use pmix_tests::{NullLauncher, TestNode, nspace, on_both_runtimes, proc, within};
 use pmix_tool::Tool;
 use tokio::sync::mpsc;
@@ -189,10 +190,9 @@ async fn events_that_the_host_does_not_read_are_bounded_in_number_and_bytes() {
             within(rank.notify(quiet)).await.unwrap();
         }
         // the last ones are on their way
-        within(async {
-            while events.missed() < missed {
-                tokio::task::yield_now().await;
-            }
+        until("the last ones have come", || {
+            let seen = events.missed();
+            if seen >= missed { Ok(()) } else { Err(seen) }
         })
         .await;
         for _ in 0..count - missed {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pmix_client::types::{DataArray, Directives, Info, Status, Time, Value};
 use pmix_client::{Client, Logged, keys};
 use pmix_host::{JobReport, LaunchReport, MemoryExchange, OutputChannel, ProcExit, RunningJob, StandardHost};
-use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, proc, within};
+use pmix_tests::{TestLauncher, TestNode, executable, on_both_runtimes, proc, within};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
@@ -89,7 +89,8 @@ impl Rank {
     }
 }
 
-const NOWHERE: &str = "/nonexistent/log";
+/// Where no machine has a socket.
+const NOWHERE: &str = "/dev/null/log";
 
 #[test]
 fn log_01_log_03_channels_are_written_to_in_order_and_directives_shape_the_text() {
@@ -253,9 +254,7 @@ impl MailProgram {
         let program = Self(dir);
         let out = program.0.path().display().to_string();
         let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {out}/args\ncat > {out}/mail\n{rest}\n");
-        std::fs::write(program.path(), script).unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(program.path(), executable).unwrap();
+        executable(&program.path(), &script);
         program
     }
 

@@ -1,16 +1,12 @@
 //! Published data, from client to store: what processes of one node and of several find of each other.
 
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use pmix_client::types::{DataRange, Persistence, Status};
-use pmix_client::{Client, Error, Nspace, ProcId, Published, Rank, Scope};
-use pmix_host::{MemoryExchange, StandardHost};
-use pmix_tests::{NullLauncher, Running, TestNode, on_both_runtimes, rank_program, within};
-use rustix::process::geteuid;
+use pmix_client::{Client, Error, Published, Scope};
+use pmix_tests::{Running, TestNode, on_both_runtimes, rank_program, within};
 use tokio::task::JoinHandle;
 
 use crate::find;
@@ -144,46 +140,6 @@ async fn pub_08_what_is_to_be_read_once_is_gone_then_and_the_rest_is_not() {
     for (once, often) in [(Some(1), Some(1)), (None, Some(1))] {
         assert_eq!(find(&clients[1], "once").await, once);
         assert_eq!(find(&clients[1], "often").await, often);
-    }
-}
-
-/// Only root can become another user; for all others tests of the host with two user ids do.
-#[tokio::test]
-async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
-    const NOBODY: u32 = 65534;
-    if !geteuid().is_root() {
-        return;
-    }
-    let node = TestNode::builder(1)
-        .host(StandardHost::new(NullLauncher, MemoryExchange::single("n0")))
-        .server(|server| server.other_users(true))
-        .start()
-        .await;
-    let client = node.client(0).await;
-    within(client.publish().data("closed", "secret")).await.unwrap();
-    within(client.publish().data("user", "for you").access([NOBODY], [])).await.unwrap();
-    within(client.publish().data("group", "for you").access([], [NOBODY])).await.unwrap();
-    within(client.publish().data("others", "for others").access([1, 2], [3])).await.unwrap();
-    // the program must be where that user can run it, and the socket where it can be reached
-    let public = tempfile::Builder::new().prefix("pmix-test-").tempdir().unwrap();
-    let rank = public.path().join("rank");
-    std::fs::copy(rank_program(), &rank).unwrap();
-    for dir in [public.path(), node.root()] {
-        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-    let proc = ProcId::new(Nspace::new("other").unwrap(), Rank::from_raw(0));
-    node.handle().register_client(&proc, NOBODY, NOBODY, None).await.unwrap();
-    for (key, words) in [
-        ("closed", "ERR_NO_PERMISSIONS"),
-        ("others", "ERR_NO_PERMISSIONS"),
-        ("user", "found for you of job:0"),
-        ("group", "found for you of job:0"),
-    ] {
-        let mut command = Command::new(&rank);
-        node.handle().setup_fork(&proc).await.unwrap().apply(&mut command);
-        command.args(["look-up", key]).uid(NOBODY).gid(NOBODY).current_dir("/");
-        let (_, out, err) = Running::start(command).end().await;
-        assert!(out.contains(words) || err.contains(words), "{key}: {out}{err}");
     }
 }
 

@@ -9,18 +9,18 @@ use pmix_client::{Client, Nspace, ProcId, Rank};
 use pmix_host::{
     JobReport, JobStart, MemoryExchange, OnFailure, ProcExit, PublishLimits, RunningJob, StandardHost,
 };
+use pmix_test_wait::until_async;
 use pmix_tests::{NullLauncher, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use pmix_tool::Tool;
 use tokio::sync::mpsc;
 
 use crate::find;
 
-/// Waits until nobody finds a key any more.
+/// Waits until a key is not found any more.
 async fn until_gone(client: &Client, key: &str) {
-    within(async {
-        while find(client, key).await.is_some() {
-            tokio::task::yield_now().await;
-        }
+    until_async(format!("{key} is not found"), async || match find(client, key).await {
+        None => Ok(()),
+        found => Err(found),
     })
     .await;
 }

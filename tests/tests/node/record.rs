@@ -167,7 +167,7 @@ async fn a_tool_reads_the_record_of_its_server_and_the_command_writes_it() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("record");
     let pmix = async |to: &str| {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
+        let mut command = Command::new(program("pmix"));
         command.args(["why", "--record", to, "--uri", node.handle().uri()]);
         Running::start(command).end().await
     };

@@ -12,6 +12,7 @@ use pmix_server::host::{Allocate, Infos, Monitor, ResourceBlock, SessionControl,
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait, inventory,
 };
+use pmix_test_wait::is_alone_with;
 use pmix_tests::{TestNode, on_both_runtimes, within};
 
 /// Answers with what it was asked.
@@ -311,13 +312,8 @@ fn set_05a_set_05b_set_05c_an_inventory_of_one_node_is_known_on_another() {
 #[tokio::test]
 async fn a_server_without_the_native_wire_hides_the_server_of_who_started_it() {
     const INHERITED: &str = "PMIX_SERVER_URI41";
-    if std::env::var_os(INHERITED).is_none() {
-        let test = "server_chapter::a_server_without_the_native_wire_hides_the_server_of_who_started_it";
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = command.args(["--exact", test]).env(INHERITED, "launcher.0;tcp4://127.0.0.1:1").output();
-        let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+    let test = a_server_without_the_native_wire_hides_the_server_of_who_started_it;
+    if !is_alone_with(test, &[(INHERITED, "launcher.0;tcp4://127.0.0.1:1")]) {
         return;
     }
     let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::Off)).start().await;

@@ -11,6 +11,7 @@ use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_host::{JobReport, LaunchReport, Machine, MemoryExchange, ProcExit, StandardHost};
 use pmix_server::host::FenceRequest;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+use pmix_test_wait::until;
 use pmix_tests::{Logs, TestCluster, TestLauncher, TestNode, on_both_runtimes, within};
 use tokio::task::JoinHandle;
 
@@ -88,6 +89,7 @@ fn fen_17_a_timeout_on_one_node_ends_the_fence_on_all_and_the_next_one_is_in_ste
         let clients = cluster.clients().await;
         // one other node waits with it, one comes when it is over
         let waiting = fence(&clients[1], Directives::new());
+        cluster.node(1).until(|stats| stats.waiting > 0).await;
         let impatient = within(async { clients[0].fence_all().timeout(Duration::from_secs(1)).await }).await;
         assert!(impatient.unwrap_err().is_timeout());
         let error = within(waiting).await.unwrap().unwrap_err();
@@ -135,8 +137,8 @@ impl HostModule for Stubborn {
             std::future::pending::<()>().await;
         }
         // what a host still has to do takes some turns
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
+        for _ in 0..10 {
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
         }
         Err(Status::ERR_TIMEOUT.into())
     }
@@ -159,12 +161,7 @@ fn a_server_that_stops_waits_for_its_upcalls_and_drops_those_that_do_not_end() {
             if heeds {
                 assert!(ended.load(Ordering::SeqCst), "stop has waited for it");
             }
-            within(async {
-                while !ended.load(Ordering::SeqCst) {
-                    tokio::task::yield_now().await;
-                }
-            })
-            .await;
+            until("the upcall is over", || ended.load(Ordering::SeqCst)).await;
         }
     });
 }

@@ -1,8 +1,8 @@
 //! Why jobs wait, as a server of one of their nodes tells: what waits on all nodes, and what their processes do.
 
 use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use pmix_client::{Client, Error, ProcId, Rank, keys};
 use pmix_host::{Exchange, ExchangeError, MemoryExchange, Responder, StandardHost};
 use pmix_server::host::{QueryRequest, QueryResults, UpcallContext};
 use pmix_server::{HostError, HostModule};
+use pmix_test_wait::until_async;
 use pmix_tests::{
     NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within,
 };
@@ -28,6 +29,24 @@ fn set(name: &str, ranks: &str) -> ProcSet {
 async fn waits(by: &Client, query: Query) -> Vec<Wait> {
     let results = within(by.query([query])).await.unwrap();
     Wait::read_all(results.get_value(WAITS).unwrap())
+}
+
+/// The only wait that there is, as soon as all nodes have answered in time.
+async fn only_wait(by: &Client, query: Query) -> Wait {
+    until_async("there is one wait", async || match &*waits(by, query.clone()).await {
+        [wait] => Ok(wait.clone()),
+        others => Err(others.to_vec()),
+    })
+    .await
+}
+
+/// Waits until the processes that are looked at are these, as soon as all nodes have answered in time.
+async fn until_looks(by: &Client, query: Query, expected: &[(u32, &str)]) -> Vec<ProcLook> {
+    until_async(format!("{expected:?} are looked at"), async || {
+        let looks = looks(by, query.clone()).await.unwrap();
+        if places(&looks) == expected { Ok(looks) } else { Err(looks) }
+    })
+    .await
 }
 
 async fn looks(by: &Client, query: Query) -> Result<Vec<ProcLook>, Error> {
@@ -61,12 +80,12 @@ fn a_fence_that_lacks_one_process_is_told_of_on_each_node() {
         cluster.node(0).until_waiting(3).await;
         cluster.node(1).until_waiting(1).await;
         for by in &clients[2..] {
-            let [wait] = &waits(by, Query::new(&WAITS)).await[..] else { panic!("there is one") };
+            let wait = only_wait(by, Query::new(&WAITS)).await;
             assert_eq!(wait.operation, "fence");
             assert_eq!((&wait.expected, &wait.arrived), (&set("job", "0-3"), &set("job", "0-2")));
             assert_eq!(wait.missing, set("job", "3"));
             assert!(wait.at_host, "the first node waits for the other");
-            assert_eq!(waits(by, of(Query::new(&WAITS), "job")).await.len(), 1);
+            only_wait(by, of(Query::new(&WAITS), "job")).await;
 
             // each node alone knows its own part
             let [own] = &waits(by, Query::new(&WAITS).qualifier(&keys::QUERY_LOCAL_ONLY, true)).await[..]
@@ -79,7 +98,11 @@ fn a_fence_that_lacks_one_process_is_told_of_on_each_node() {
         for fence in fences {
             within(fence).await.unwrap();
         }
-        assert_eq!(waits(&clients[0], Query::new(&WAITS)).await, []);
+        let none = async || match &*waits(&clients[0], Query::new(&WAITS)).await {
+            [] => Ok(()),
+            others => Err(others.to_vec()),
+        };
+        until_async("nothing waits", none).await;
     });
 }
 
@@ -89,19 +112,19 @@ fn processes_of_all_nodes_are_looked_at() {
         let cluster = TestCluster::new(2, 2).await;
         let clients = cluster.clients().await;
         let by = &clients[0];
-        let all = looks(by, of(Query::new(&LOOKS), "job")).await.unwrap();
-        assert_eq!(places(&all), [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")]);
+        let all = [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")];
+        let all = until_looks(by, of(Query::new(&LOOKS), "job"), &all).await;
         let own = i32::try_from(std::process::id()).unwrap();
         // they are tasks of this process
         assert!(all.iter().all(|look| look.pid.0 == own && look.rss > 1_000_000 && look.threads > 1));
         assert!(all.iter().all(|look| look.activity != Activity::Unknown));
         let some = of(Query::new(&LOOKS), "job");
         let some = some.qualifier(&keys::RANK, Rank::from_raw(3)).qualifier(&keys::RANK, Rank::from_raw(1));
-        assert_eq!(places(&looks(by, some).await.unwrap()), [(1, "n0"), (3, "n1")]);
+        until_looks(by, some, &[(1, "n0"), (3, "n1")]).await;
         let one = Query::new(&LOOKS).qualifier(&keys::PROCID, proc("job", 2));
-        assert_eq!(places(&looks(by, one).await.unwrap()), [(2, "n1")]);
+        until_looks(by, one, &[(2, "n1")]).await;
         let local = of(Query::new(&LOOKS), "job").qualifier(&keys::QUERY_LOCAL_ONLY, true);
-        assert_eq!(places(&looks(by, local).await.unwrap()), [(0, "n0"), (1, "n0")]);
+        until_looks(by, local, &[(0, "n0"), (1, "n0")]).await;
         for (query, status) in [
             (Query::new(&LOOKS), Status::ERR_BAD_PARAM),
             (of(Query::new(&LOOKS), "strange"), Status::ERR_INVALID_NAMESPACE),
@@ -142,15 +165,23 @@ fn a_fence_that_times_out_says_what_those_of_other_nodes_do() {
         let cluster = TestCluster::new(2, 2).await;
         let clients = cluster.clients().await;
         let own = std::process::id();
-        // nobody of the other node has entered, then one of them
+        // no process of the other node has entered, then one of them
         for entered in [2, 3] {
-            let there: Vec<_> = clients[2..entered].iter().map(fence).collect();
-            for number in 0..there.len() {
-                cluster.node(1).until_waiting(u64::try_from(number).unwrap() + 1).await;
-            }
-            let late = |client: &Client| client.fence_all().timeout(Duration::from_secs(1)).into_future();
-            let (a, b) = within(async { tokio::join!(late(&clients[0]), late(&clients[1])) }).await;
-            for error in [a.unwrap_err(), b.unwrap_err()] {
+            let late = async || {
+                let there: Vec<_> = clients[2..entered].iter().map(fence).collect();
+                cluster.node(1).until_waiting(u64::try_from(there.len()).unwrap()).await;
+                let other = clients[1].clone();
+                let other = tokio::spawn(async move { other.fence_all().await });
+                cluster.node(0).until_waiting(1).await;
+                let own = within(clients[0].fence_all().timeout(Duration::from_secs(1))).await;
+                let errors = [own.unwrap_err(), within(other).await.unwrap().unwrap_err()];
+                there.iter().for_each(JoinHandle::abort);
+                let is_explained = |error: &Error| {
+                    error.to_string().contains("sleeps") || error.to_string().contains("spins")
+                };
+                if errors.iter().all(is_explained) { Ok(errors) } else { Err(errors) }
+            };
+            for error in until_async("the other node answers in time", late).await {
                 let text = error.to_string();
                 let missing = if entered == 2 { "job:2-3" } else { "job:3" };
                 let names = format!("timed out waiting for {missing} on n1 (");
@@ -158,28 +189,57 @@ fn a_fence_that_times_out_says_what_those_of_other_nodes_do() {
                 for rank in entered..4 {
                     assert!(text.contains(&format!("{rank} is pid {own}, ")), "{text}");
                 }
-                assert!(text.contains("sleeps") || text.contains("computes or spins"), "{text}");
                 let procs: Vec<_> =
                     (entered..4).map(|rank| proc("job", u32::try_from(rank).unwrap())).collect();
                 assert_eq!(error.procs(), procs);
             }
-            there.iter().for_each(JoinHandle::abort);
         }
     });
 }
 
 /// Never gets an answer from another node.
 #[derive(Debug)]
-struct Deaf(MemoryExchange);
+struct Deaf {
+    inner: MemoryExchange,
+    asked: Arc<Questions>,
+}
+
+/// How many questions wait for an answer, and how many have waited at the same time.
+#[derive(Debug, Default)]
+struct Questions(Mutex<(usize, usize)>);
+
+impl Questions {
+    fn most(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
+/// A question that waits.
+struct Question(Arc<Questions>);
+
+impl Question {
+    fn new(all: &Arc<Questions>) -> Self {
+        let mut counted = all.0.lock().unwrap();
+        counted.0 += 1;
+        counted.1 = counted.1.max(counted.0);
+        Self(all.clone())
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().0 -= 1;
+    }
+}
 
 #[async_trait]
 impl Exchange for Deaf {
     fn node(&self) -> &str {
-        self.0.node()
+        self.inner.node()
     }
 
     fn nodes(&self) -> Vec<String> {
-        self.0.nodes()
+        self.inner.nodes()
     }
 
     async fn all_gather(
@@ -188,15 +248,16 @@ impl Exchange for Deaf {
         nodes: &[String],
         data: Bytes,
     ) -> Result<Vec<Bytes>, ExchangeError> {
-        self.0.all_gather(name, nodes, data).await
+        self.inner.all_gather(name, nodes, data).await
     }
 
     async fn fetch(&self, _: &str, _: Bytes) -> Result<Bytes, ExchangeError> {
+        let _question = Question::new(&self.asked);
         std::future::pending().await
     }
 
     fn serve(&self, responder: Arc<dyn Responder>) {
-        self.0.serve(responder);
+        self.inner.serve(responder);
     }
 }
 
@@ -204,8 +265,10 @@ impl Exchange for Deaf {
 fn nodes_that_do_not_answer_are_named_and_hold_up_nobody() {
     on_both_runtimes(async || {
         let exchange = MemoryExchange::cluster(["n0", "n1", "n2"]).remove(0);
+        let asked = Arc::new(Questions::default());
+        let deaf = Deaf { inner: exchange.clone(), asked: asked.clone() };
         for (host, status) in [
-            (StandardHost::new(NullLauncher, Deaf(exchange.clone())), Status::ERR_TIMEOUT),
+            (StandardHost::new(NullLauncher, deaf), Status::ERR_TIMEOUT),
             (StandardHost::new(NullLauncher, exchange), Status::ERR_UNREACH),
         ] {
             let node = TestNode::builder(2).host(host).start().await;
@@ -221,11 +284,9 @@ fn nodes_that_do_not_answer_are_named_and_hold_up_nobody() {
                 let (told, message) = wait.error.as_ref().unwrap();
                 assert!(*told == status && message.contains(&wait.node), "{told:?} {message}");
             }
-            // many questions wait for them together
-            let began = Instant::now();
+            // many questions wait for them together, each for both
             let results = within(client.query(vec![Query::new(&WAITS); 32])).await.unwrap();
-            assert_eq!(results.results().len(), 32);
-            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+            assert_eq!((results.results().len(), asked.most()), (32, 2 * 32));
             let own = looks(&client, of(Query::new(&LOOKS), "job")).await.unwrap();
             assert_eq!(places(&own), [(0, "n0")]);
             fence.abort();

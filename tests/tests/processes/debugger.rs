@@ -1,18 +1,14 @@
 //! Processes that wait in init for a debugger.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use pmix_client::types::{DataRange, Directives, Event, Status, Value};
-use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank, keys};
+use pmix_client::{Client, ClientBuilder, Error, ProcId, Rank, keys};
 use pmix_server::host::ClientLost;
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_tests::{
-    Peer, Running, TestNode, on_both_runtimes, pmixrun, program, rank_program, run, uri_of, within,
-};
-use pmix_tool::Tool;
+use pmix_test_wait::{LIMIT, PausedClock, within};
+use pmix_tests::{TestNode, on_both_runtimes, rank_program, stops_and_goes, uri_of};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -109,20 +105,35 @@ async fn ini_09_a_process_that_is_named_nowhere_does_not_wait() {
     }
 }
 
+/// The virtual time after which an init fails that waits for the debugger.
+async fn time_of_init(host: &Listener, init: ClientBuilder, events: usize) -> Duration {
+    let waiting = tokio::spawn(init.init());
+    host.heard(events).await;
+    // from here on it only waits
+    tokio::time::pause();
+    let clock = PausedClock::start();
+    assert_eq!(waiting.await.unwrap().unwrap_err().status(), Status::ERR_TIMEOUT);
+    let passed = clock.passed();
+    tokio::time::resume();
+    host.lost(events).await;
+    passed
+}
+
 #[tokio::test]
 async fn ini_09_gen_12_the_time_of_init_limits_the_wait() {
     let host = Listener::default();
     let node = node(host.clone(), true).await;
     let init = || Client::builder().uri(uri_of(node.handle())).proc(node.proc(0));
     let timeout = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
-    let long = init().directives(timeout(600)).timeout(Duration::from_millis(20)).init();
-    assert_eq!(within(long).await.unwrap_err().status(), Status::ERR_TIMEOUT);
-    host.lost(1).await;
-    let short = init().directives(timeout(1)).init();
-    assert_eq!(within(short).await.unwrap_err().status(), Status::ERR_TIMEOUT);
+    let (short, long) = (Duration::from_secs(1000), Duration::from_secs(3000));
+    // part of the time has passed before it waits
+    let until = |limit| limit - LIMIT..limit + Duration::from_secs(1);
+    let passed = time_of_init(&host, init().directives(timeout(3000)).timeout(short), 1).await;
+    assert!(until(short).contains(&passed), "{passed:?}");
+    let passed = time_of_init(&host, init().directives(timeout(3000)), 2).await;
+    assert!(until(long).contains(&passed), "{passed:?}");
     let wrong = init().directives(timeout(-1)).init();
     assert_eq!(within(wrong).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
-    host.lost(2).await;
 }
 
 #[tokio::test]
@@ -141,63 +152,6 @@ async fn ini_09_the_wait_ends_when_it_is_abandoned_and_with_the_server() {
     assert!(matches!(error, Error::Lost(_)), "{error}");
 }
 
-/// A tool at the server of `pmixrun`, as soon as there is one.
-async fn tool(root: &Path) -> Tool {
-    within(async {
-        loop {
-            match Tool::builder().session_root(root).connect().await {
-                Ok(tool) => return tool,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await
-}
-
-/// The ranks of a job of two that wait, each as it tells so.
-async fn waiting(events: &mut EventStream) -> Vec<ProcId> {
-    let mut procs = Vec::new();
-    while procs.len() < 2 {
-        let event = within(events.recv()).await.unwrap().unwrap();
-        assert_eq!(event.info.get(&keys::BREAKPOINT).unwrap().as_deref(), Some("pmix-init"));
-        procs.push(event.source);
-    }
-    procs.sort();
-    procs
-}
-
-/// A job of two that says in each rank when it has connected, and whose ranks wait for each other after that.
-async fn stops_and_goes(command: &[&str], vnodes: &str) {
-    // building it may take longer than the job may
-    let mut release = Command::new(program("pmix-tool", "pmix"));
-    let dir = tempfile::tempdir().unwrap();
-    let args = ["--stop-in-init", "--tag-output", "--vnodes", vnodes, "-n", "2"];
-    let mut job = Running::start(pmixrun(dir.path(), &[&args, command].concat()));
-    let nspace = format!("run.{}.{}", rustix::system::uname().nodename().to_str().unwrap(), job.pid());
-    let nspace: Nspace = nspace.parse().unwrap();
-    let rank = |rank| ProcId::new(nspace.clone(), Rank::from_raw(rank));
-
-    let tool = tool(dir.path()).await;
-    let mut events = within(tool.client().events([Status::READY_FOR_DEBUG])).await.unwrap();
-    assert_eq!(waiting(&mut events).await, [rank(0), rank(1)]);
-    let mut why = Command::new(program("pmix-tool", "pmix"));
-    why.args(["why", nspace.as_str()]).env("PMIX_SERVER_TMPDIR", dir.path());
-    let (_, said, _) = run(why);
-    let awaited = format!("for a debugger; `pmix release {nspace}` lets the job go on");
-    assert!(said.contains("ranks 0-1 have waited up to ") && said.contains(&awaited), "{said}");
-    let second = tool.client().notify(Status::DEBUGGER_RELEASE).custom_range([rank(1)]).non_default();
-    within(second).await.unwrap();
-    let line = job.line().await.unwrap();
-    assert!(line.starts_with("[1] ") && line.contains("connected to"), "{line}");
-
-    release.args(["release", nspace.as_str()]).env("PMIX_SERVER_TMPDIR", dir.path());
-    assert_eq!(run(release), (Some(0), String::new(), String::new()));
-    let line = job.line_with("connected to").await;
-    assert!(line.starts_with("[0] "), "{line}");
-    let (status, _, err) = job.end().await;
-    assert!(status.success(), "{err}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn ini_09_a_job_waits_in_init_for_its_release() {
     stops_and_goes(&[rank_program().to_str().unwrap(), "fence"], "1").await;
@@ -206,16 +160,4 @@ async fn ini_09_a_job_waits_in_init_for_its_release() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ini_09_a_job_waits_on_all_its_nodes_for_its_release() {
     stops_and_goes(&[rank_program().to_str().unwrap(), "fence"], "2").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ini_09_a_c_client_waits_in_init_for_its_release() {
-    let Some(program) = Peer::Libpmix.program("pmix_peers") else { return };
-    stops_and_goes(&[program.to_str().unwrap()], "1").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ini_09_a_client_of_libpmix_5_waits_in_init_for_its_release() {
-    let Some(program) = Peer::Libpmix5.program("pmix_peers") else { return };
-    stops_and_goes(&[program.to_str().unwrap()], "1").await;
 }

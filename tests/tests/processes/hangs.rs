@@ -1,6 +1,6 @@
 //! `pmix why` of jobs that hang, by ranks in Rust.
 
-use pmix_tests::{Hang, Instead, Running, rank_program, within};
+use pmix_tests::{Hang, Instead, Running, rank_program};
 use serde_json::Value;
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn why_names_the_node_of_the_rank_that_is_missing() {
 async fn why_watches_a_job_until_it_ends() {
     let hang = Hang::start(3, 1, &[], &rank_program(), &["fence-without", "1"]);
     hang.is_explained(Instead::Sleep).await;
-    let mut watch = Running::start(hang.pmix(&["why", "--watch", "--json"]));
+    let mut watch = Running::start(hang.pmix(&["why", "--watch", "--json", "--timeout", "600"]));
     let mut waited = Vec::new();
     for _ in 0..2 {
         let report: Value = serde_json::from_str(&watch.line().await.unwrap()).unwrap();
@@ -46,14 +46,14 @@ async fn why_watches_a_job_until_it_ends() {
         let share = server["waits"][0]["missing_procs"][0]["cpu_share"].as_f64().unwrap();
         assert!((0.0..0.5).contains(&share), "{report}");
     }
-    // it may have been late, but not too early
+    // reports are a second apart, or more
     assert!(waited[1] - waited[0] > 0.5, "{waited:?}");
-    let mut lines = Running::start(hang.pmix(&["why", "--watch"]));
+    let mut lines = Running::start(hang.pmix(&["why", "--watch", "--timeout", "600"]));
     let sentence = lines.line().await.unwrap();
     assert!(sentence.contains("a fence of 3 processes has waited ") && sentence.ends_with('.'), "{sentence}");
     hang.terminate();
     for watch in [watch, lines] {
-        let (status, _, err) = within(watch.end()).await;
+        let (status, _, err) = watch.end().await;
         assert_eq!((status.code(), err.as_str()), (Some(0), ""));
     }
     hang.end().await;

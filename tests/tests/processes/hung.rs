@@ -1,15 +1,17 @@
 //! A server that does not answer any more: `pmixrun`, stopped by a signal.
 
-use std::process::Command;
 use std::time::Duration;
 
 use pmix_client::types::{App, DataRange, Directives, Info, Query, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
-use pmix_tests::{Running, processes_of, program, rank_program, stop, within};
+use pmix_test_wait::{PausedClock, within};
+use pmix_tests::{Running, pmix, pmixrun, processes_of, rank_program, stop};
 use pmix_tool::Tool;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tokio::time::Instant;
+
+/// More than a server takes that does not hang, and less than a wait of a test.
+const LONG: Duration = Duration::from_secs(100);
 
 /// `pmixrun` with a rank that blocks.
 struct Hung {
@@ -23,14 +25,11 @@ impl Hung {
     /// Lets a tool in, then stops.
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut command = pmix_tests::plain_pmixrun();
-        command.env("PMIXRUN_RECORD", "none");
-        command.arg(rank_program()).arg("block").env("PMIX_SERVER_TMPDIR", dir.path());
-        let mut run = Running::start(command);
+        let rank = rank_program();
+        let mut run = Running::start(pmixrun(dir.path(), &[rank.to_str().unwrap(), "block"]));
         run.line_with("blocked").await;
-        let tool = within(Tool::builder().session_root(dir.path()).timeout(Duration::from_secs(2)).connect())
-            .await
-            .unwrap();
+        let tool = Tool::builder().session_root(dir.path()).timeout(LONG).connect();
+        let tool = within(tool).await.unwrap();
         let pid = tool.server().unwrap().info().unwrap().pid.try_into().unwrap();
         stop(pid).await;
         Self { run, dir, pid, tool }
@@ -45,9 +44,7 @@ impl Hung {
     }
 
     async fn pmix(&self, args: &[&str]) -> (Option<i32>, String) {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path());
-        let (status, _, err) = Running::start(command).end().await;
+        let (status, _, err) = Running::start(pmix(self.dir.path(), args)).end().await;
         (status.code(), err)
     }
 
@@ -88,9 +85,13 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
     // without a limit it waits until the server goes on
     let patient = client.clone();
     let patient = tokio::spawn(async move { patient.events([code]).await });
+    // nothing comes from the server, so that nothing but limits takes time
+    tokio::time::pause();
+    let clock = PausedClock::start();
     let limited = hung.tool.within_limit("notify", client.notify(code).range(DataRange::RM));
     assert!(matches!(within(limited).await, Err(pmix_tool::Error::Timeout(_))));
-    let started = Instant::now();
+    assert!(clock.passed() >= LONG, "not before: {:?}", clock.passed());
+    let clock = PausedClock::start();
     let second = Duration::from_secs(1);
     within(async {
         tokio::join!(
@@ -119,8 +120,8 @@ async fn gen_12_whatever_has_a_limit_ends_although_the_server_hangs() {
         )
     })
     .await;
-    let took = started.elapsed();
-    assert!(took >= Duration::from_secs(4), "not before: {took:?}");
+    assert!(clock.passed() >= Duration::from_secs(4), "not before: {:?}", clock.passed());
+    tokio::time::resume();
 
     assert!(!patient.is_finished());
     hung.goes_on();
@@ -136,7 +137,7 @@ async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_t
     let hung = Hung::start().await;
     let uri = hung.tool.server().unwrap().uri().to_owned();
     let second = Duration::from_secs(1);
-    // the system lets it connect, and nobody says welcome
+    // the system lets it connect, and the server does not welcome it
     let builder = Client::builder().uri(uri).tool(None).timeout(second);
     let error = within(builder.init()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
@@ -164,15 +165,12 @@ async fn gen_12_ini_07_who_comes_and_goes_with_a_limit_is_not_held_by_a_server_t
 async fn pmix_attach_ends_when_it_is_told_to_although_its_server_hangs() {
     let dir = tempfile::tempdir().unwrap();
     let ticks = "while echo tick; do sleep 0.05; done";
-    program("pmix-tool", "pmix");
-    let mut run = Running::start(pmix_tests::pmixrun(dir.path(), &["-n", "1", "sh", "-c", ticks]));
+    let mut run = Running::start(pmixrun(dir.path(), &["-n", "1", "sh", "-c", ticks]));
     run.line_with("tick").await;
     let tool = within(Tool::builder().session_root(dir.path()).connect()).await.unwrap();
     let jobs = within(tool.namespaces()).await.unwrap();
     let job = jobs.into_iter().find(|nspace| nspace.starts_with("run.")).unwrap();
-    let mut command = Command::new(program("pmix-tool", "pmix"));
-    command.args(["attach", &job, "--timeout", "0"]).env("PMIX_SERVER_TMPDIR", dir.path());
-    let mut attach = Running::start(command);
+    let mut attach = Running::start(pmix(dir.path(), &["attach", &job, "--timeout", "0"]));
     attach.line_with("tick").await;
     stop(run.pid()).await;
     attach.signal(Signal::INT);

@@ -1,7 +1,6 @@
 //! Forwarding of output and input, with real processes.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 
 use pmix_client::types::{App, Directives, Info, IofChannels, keys};
@@ -9,25 +8,28 @@ use pmix_client::{Client, InputSink, OutputChunk, OutputError, OutputStream, Pro
 use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_server::Server;
-use pmix_tests::{Running, TestNode, program, within};
+use pmix_test_wait::within;
+use pmix_tests::{EndsProcesses, Running, TestNode, pmix, pmixrun, program};
 use pmix_tool::Tool;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
 
-/// Says what it hears, on both channels.
+/// Writes what it reads to both channels.
 const ECHO: &str = r#"while read line; do echo "$line"; echo "$line!" >&2; done"#;
 
 /// A node whose host starts processes.
 struct Rig {
     node: TestNode,
     host: StandardHost,
+    _ends: EndsProcesses,
 }
 
 impl Rig {
     async fn start() -> Self {
         let host = StandardHost::new(LocalLauncher::new("n0"), MemoryExchange::single("n0"));
         let node = TestNode::builder(1).host(host.clone()).server(|server| server.tool_support(true));
-        Self { node: node.start().await, host }
+        let node = node.start().await;
+        Self { host, _ends: EndsProcesses::of(node.root()), node }
     }
 
     async fn tool(&self) -> Tool {
@@ -85,7 +87,7 @@ async fn owner_sees(job: &mut RunningJob, wanted: OutputChannel) -> Option<Strin
     }
 }
 
-/// Speaks to an echo that is redirected, until its owner hears it again; past what was said before.
+/// Speaks to an echo that is redirected, until its owner reads it again, after what was written before.
 async fn until_restored(job: &mut RunningJob, input: &mut InputSink, seen: &mut OutputStream) {
     loop {
         say(input, "probe\n").await;
@@ -143,7 +145,7 @@ async fn iof_01a_iof_09_iof_10_what_is_pushed_comes_out_where_it_is_pulled() {
         }
     }
     assert_eq!(by_rank, [lines.clone(), lines]);
-    // each channel is closed once, and in the end the namespace is gone (IOF-08)
+    // each channel is closed once, and in the end the namespace ends (IOF-08)
     let (out, err) = (IofChannels::STDOUT, IofChannels::STDERR);
     let last = complete.pop();
     complete.sort_unstable();
@@ -160,7 +162,7 @@ async fn iof_03a_redirected_output_is_given_back_when_the_stream_is_dropped() {
     let mut copy =
         within(tool.pull_output([all_of(&echo)]).copy().channels(IofChannels::STDOUT)).await.unwrap();
     let mut taken = within(tool.pull_output([rank(&echo, 0)]).channels(IofChannels::STDOUT)).await.unwrap();
-    // one that takes it away is enough, whoever else copies it
+    // one that takes it away is enough, even if others copy it
     let _late = within(tool.pull_output([all_of(&echo)]).copy().channels(IofChannels::STDOUT)).await.unwrap();
     let mut input = tool.push_stdin([rank(&echo, 0)]);
     for line in ["stolen one\n", "stolen two\n"] {
@@ -184,7 +186,7 @@ async fn iof_03a_redirected_output_is_given_back_when_the_tool_is_killed() {
         within(tool.pull_output([all_of(&echo)]).copy().channels(IofChannels::STDOUT)).await.unwrap();
     let mut input = tool.push_stdin([rank(&echo, 0)]);
 
-    let mut command = Command::new(program("pmix-tool", "pmix"));
+    let mut command = Command::new(program("pmix"));
     command.args(["output", "echo:0", "--redirect", "--rank", "--uri", rig.node.handle().uri()]);
     let mut thief = Running::start(command);
     let stolen = 'thief: loop {
@@ -192,7 +194,7 @@ async fn iof_03a_redirected_output_is_given_back_when_the_tool_is_killed() {
         loop {
             tokio::select! {
                 biased;
-                // first what the owner has: nobody reads it otherwise, and before the thief is there, it may be much
+                // first what the owner has: it is read nowhere else, and before the thief is there, it may be much
                 said = owner_sees(&mut echo, OutputChannel::Stdout) => assert!(said.unwrap().ends_with("line\n")),
                 stolen = thief.line() => break 'thief stolen.unwrap(),
                 chunk = next(&mut copy) => {
@@ -262,7 +264,7 @@ async fn next_into(output: &mut OutputStream, text: &mut Vec<u8>) -> bool {
 async fn iof_04_only_what_a_job_was_started_with_can_be_had() {
     let rig = Rig::start().await;
     let tool = rig.tool().await;
-    let quiet = rig.start_job(job("quiet", "exec sleep 60", 1).forwarded(IofChannels::STDERR)).await;
+    let quiet = rig.start_job(job("quiet", "exec sleep 1000", 1).forwarded(IofChannels::STDERR)).await;
     let status = |outcome: Result<OutputStream, pmix_client::Error>| outcome.unwrap_err().status();
     let wish = |proc: ProcId, channels| tool.pull_output([proc]).channels(channels);
     let refused = within(wish(all_of(&quiet), IofChannels::STDOUT)).await;
@@ -335,7 +337,7 @@ async fn iof_04_iof_10_a_spawned_job_is_forwarded_as_its_spawn_says() {
     heard.sort_by_key(|(_, data)| data.clone());
     assert_eq!(heard, [(IofChannels::STDERR, "err\n".into()), (IofChannels::STDOUT, "out\n".into())]);
 
-    let sleep = App::new("sleep", 1).args(["60"]);
+    let sleep = App::new("sleep", 1).args(["1000"]);
     let silent = ProcId::wildcard(within(client.spawn([sleep])).await.unwrap());
     for channels in [IofChannels::STDOUT, IofChannels::STDERR] {
         let error = within(client.pull_output([silent.clone()]).channels(channels)).await.unwrap_err();
@@ -422,10 +424,10 @@ async fn a_server_that_stops_ends_the_stream_with_a_word_and_pmix_output_in_peac
     let tool = rig.tool().await;
     let echo = rig.job("echo", ECHO, 1).await;
     let mut output = pull(&tool, [all_of(&echo)]).await;
-    let mut command = Command::new(program("pmix-tool", "pmix"));
+    let mut command = Command::new(program("pmix"));
     command.args(["output", "echo:0", "--uri", rig.node.handle().uri()]);
     let mut tail = Running::start(command);
-    // until it has asked it hears nothing
+    // before it has asked, it gets nothing
     let mut input = tool.push_stdin([rank(&echo, 0)]);
     let talk = async {
         loop {
@@ -451,13 +453,6 @@ async fn a_server_that_stops_ends_the_stream_with_a_word_and_pmix_output_in_peac
     echo.kill();
 }
 
-/// `pmix` among the servers below a directory.
-fn pmix(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program("pmix-tool", "pmix"));
-    command.args(args).env("PMIX_SERVER_TMPDIR", dir).env_remove("RUST_LOG");
-    command
-}
-
 #[tokio::test]
 async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmixrun_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -465,10 +460,7 @@ async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmix
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let script =
         format!("echo ready; while read line; do echo \"$line\"; done < {}; echo end >&2", fifo.display());
-    let mut command = pmix_tests::plain_pmixrun();
-    command.env("PMIXRUN_RECORD", "none");
-    command.args(["--timeout", "60", "sh", "-c", &script]).env("PMIX_SERVER_TMPDIR", dir.path());
-    let mut job = Running::start(command);
+    let mut job = Running::start(pmixrun(dir.path(), &["sh", "-c", &script]));
     job.line_with("ready").await;
     let node = rustix::system::uname();
     let nspace = format!("run.{}.{}", node.nodename().to_string_lossy(), job.pid());
@@ -477,13 +469,7 @@ async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmix
     assert_eq!((status.code(), err.contains("nobody")), (Some(1), true), "{err}");
 
     // another server, which does not have the job
-    let mut command = pmix_tests::plain_pmixrun();
-    command.env("PMIXRUN_RECORD", "none");
-    command.args(["--timeout", "60", "sh", "-c", "echo ready; exec sleep 60"]);
-    let mut other = Running::start({
-        command.env("PMIX_SERVER_TMPDIR", dir.path());
-        command
-    });
+    let mut other = Running::start(pmixrun(dir.path(), &["sh", "-c", "echo ready; exec sleep 1000"]));
     other.line_with("ready").await;
 
     let mut tail = Running::start(pmix(dir.path(), &["output", &nspace, "--rank"]));
@@ -517,6 +503,7 @@ async fn iof_01a_iof_01b_iof_03b_iof_08_iof_11_pmix_output_follows_a_job_of_pmix
 #[tokio::test]
 async fn iof_05_output_and_input_of_processes_on_other_nodes_pass_through_the_server_of_the_tool() {
     let dir = tempfile::tempdir().unwrap();
+    let _ends = EndsProcesses::of(dir.path());
     let nodes = ["n0", "n1"];
     let hosts = StandardHost::cluster(LocalLauncher::simulating(nodes), MemoryExchange::cluster(nodes));
     let mut servers = Vec::new();

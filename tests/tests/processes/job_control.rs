@@ -5,8 +5,9 @@ use std::path::Path;
 use pmix_client::types::Status;
 use pmix_client::{Client, ProcId, Procs, keys};
 use pmix_host::{JobReport, MemoryExchange, StandardHost};
+use pmix_test_wait::{until, within};
 use pmix_tests::{
-    Asked, Running, TestLauncher, TestNode, on_both_runtimes, proc, processes_of, rank_program, within,
+    Asked, Running, TestLauncher, TestNode, on_both_runtimes, pmixrun, proc, processes_of, rank_program,
 };
 
 fn procs(nspace: &str, ranks: &[u32]) -> Vec<ProcId> {
@@ -34,7 +35,7 @@ fn jct_01a_jct_01b_jct_02a_signals_pauses_and_ends_reach_the_targets() {
             Asked::Terminate(procs("job", &[1])),
         ];
         assert_eq!(launcher.asked(), expected);
-        // who is gone is asked for nothing more
+        // a process that has ended is asked for nothing more
         // its own end may overtake the answer
         let _ = within(client.job_control([whole]).terminate()).await;
         assert_eq!(launcher.until_asked(6).await[5], Asked::Terminate(procs("job", &[0])));
@@ -92,12 +93,7 @@ fn jct_01b_a_job_of_another_node_is_controlled_by_its_host() {
 }
 
 async fn until_gone(path: &Path) {
-    within(async {
-        while path.exists() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(format_args!("{} is removed", path.display()), || !path.exists()).await;
 }
 
 async fn two_ranks() -> (TestNode, Client, Client) {
@@ -155,11 +151,10 @@ fn jct_03_paths_that_a_list_cannot_name_are_refused() {
 #[tokio::test]
 async fn jct_02a_a_process_of_pmixrun_has_another_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = pmix_tests::plain_pmixrun();
-    command.env("PMIXRUN_RECORD", "none");
-    command.env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
-    command.args(["-n", "3"]).arg(rank_program()).args(["kill-peer", "2"]);
-    let (status, out, err) = Running::start(command).end().await;
+    let rank = rank_program();
+    // the one that has it killed has time to tell
+    let args = ["--reaction", "600", "-n", "3", rank.to_str().unwrap(), "kill-peer", "2"];
+    let (status, out, err) = Running::start(pmixrun(dir.path(), &args)).end().await;
     assert_eq!(status.code(), Some(128 + 9), "{err}");
     assert!(out.contains("killed\n"), "{out}");
     assert!(err.contains("rank 2 (") && err.contains("failed: signal 9 (SIGKILL)"), "{err}");

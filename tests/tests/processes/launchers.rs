@@ -1,17 +1,17 @@
 //! Launchers and other tools that a tool has started by its server.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pmix_client::types::{App, DataArray, Directives, Info, Status};
 use pmix_client::{ProcId, Rank, keys};
-use pmix_tests::{Running, pmixrun, processes_of, rank_program, within};
+use pmix_test_wait::{LIMIT, within};
+use pmix_tests::{
+    Running, Spawner, executable, next_event, pmixrun, processes_of, rank_program, term_status,
+};
 use pmix_tool::Tool;
+use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType};
 use rustix::process::Signal;
-
-use crate::spawn::{Rig, next, term_status};
 
 /// A launcher that a tool has started is found in the file that the tool has chosen, and carries out what it requests.
 #[tokio::test]
@@ -40,23 +40,25 @@ async fn tol_04_pmixrun_that_a_tool_spawns_says_where_it_is_and_carries_out_dire
     let spawn = tool.client().spawn([app]).notify_completion().directives(directives);
     let job = within(async { spawn.await }).await.unwrap();
 
-    let inner = Tool::builder().rendezvous_file(&contact).retry(1000, Duration::from_millis(20));
+    let pause = Duration::from_millis(20);
+    let attempts = u32::try_from(LIMIT.as_millis() / pause.as_millis()).unwrap();
+    let inner = Tool::builder().rendezvous_file(&contact).retry(attempts, pause);
     let inner = within(inner.connect()).await.unwrap();
     let mut ready = within(async { inner.client().events([Status::READY_FOR_DEBUG]).await }).await.unwrap();
     // the resource manager says that the launcher runs, the launcher that its job does
     let launched = loop {
-        let event = next(&mut launched).await;
+        let event = next_event(&mut launched).await;
         if event.source == ProcId::new(job.clone(), Rank::from_raw(0)) {
             break event;
         }
     };
     let inner_job = launched.info.get(keys::NSPACE).unwrap().unwrap();
-    let mut waiting = vec![next(&mut ready).await.source, next(&mut ready).await.source];
+    let mut waiting = vec![next_event(&mut ready).await.source, next_event(&mut ready).await.source];
     waiting.sort();
     assert_eq!(waiting, [0, 1].map(|rank| ProcId::new(inner_job.clone(), Rank::from_raw(rank))));
     let release = inner.client().notify(Status::DEBUGGER_RELEASE).custom_range(waiting).non_default();
     within(async { release.await }).await.unwrap();
-    let end = next(&mut ends).await;
+    let end = next_event(&mut ends).await;
     assert_eq!(end.info.get(keys::EVENT_AFFECTED_PROC).unwrap(), Some(ProcId::wildcard(job)));
     assert_eq!(term_status(&end), Status::SUCCESS);
     assert!(!contact.exists());
@@ -67,7 +69,13 @@ async fn tol_04_pmixrun_that_a_tool_spawns_says_where_it_is_and_carries_out_dire
 #[tokio::test]
 async fn tol_04_pmixrun_does_not_start_if_it_cannot_call_back_to_the_tool_that_has_started_it() {
     let dir = tempfile::tempdir().unwrap();
-    for uri in ["nobody.0;unix:/nowhere", "nobody.0;tcp4://127.0.0.1:1", "nonsense"] {
+    // a port at which no process can listen while this one holds it
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = SocketAddrV4::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap().port();
+    let unix = format!("other.0;unix:{}/socket", dir.path().display());
+    let tcp = format!("other.0;tcp4://127.0.0.1:{port}");
+    for uri in [&*unix, &*tcp, "nonsense"] {
         let mut launcher = pmixrun(dir.path(), &["true"]);
         launcher.env("PMIX_LAUNCHER_RNDZ_URI", uri);
         let (status, out, err) = Running::start(launcher).end().await;
@@ -109,15 +117,14 @@ async fn tol_04_a_launcher_ends_although_the_server_of_the_tool_that_has_started
 /// A program that says how it was started, and becomes what it was given.
 fn agent(dir: &Path) -> PathBuf {
     let path = dir.join("agent");
-    fs::write(&path, "#!/bin/sh\nexport CALLED=\"by $PMIX_LAUNCHER_RNDZ_URI\"\nexec \"$@\"\n").unwrap();
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&path, "#!/bin/sh\nexport CALLED=\"by $PMIX_LAUNCHER_RNDZ_URI\"\nexec \"$@\"\n");
     path
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tol_04_agents_start_programs_in_their_place_and_tools_are_told_where_to_call() {
-    let mut rig = Rig::start(&["n0"]).await;
-    let agent = agent(rig.out.path()).to_str().unwrap().to_owned();
+    let mut rig = Spawner::start(&["n0"]).await;
+    let agent = agent(rig.out()).to_str().unwrap().to_owned();
     let script =
         || rig.script("echo \"$CALLED $0 $1; $PMIX_LAUNCHER_RNDZ_URI\" > $OUT", 1).arg("name").arg("first");
     let (with_agent, plain) = (script(), script());
@@ -135,7 +142,8 @@ async fn tol_04_agents_start_programs_in_their_place_and_tools_are_told_where_to
 
     let both = Directives::new().require(&keys::EXEC_AGENT, "a").require(&keys::FORKEXEC_AGENT, "b");
     assert_eq!(rig.refused(vec![with_agent.clone()], both).await.status(), Status::ERR_BAD_PARAM);
-    let missing = Directives::new().require(&keys::EXEC_AGENT, "/no/such/agent");
+    let missing = rig.out().join("missing").to_str().unwrap().to_owned();
+    let missing = Directives::new().require(&keys::EXEC_AGENT, missing);
     let error = rig.refused(vec![with_agent], missing).await;
     assert_eq!(error.status(), Status::ERR_JOB_EXE_NOT_FOUND, "{error}");
 }

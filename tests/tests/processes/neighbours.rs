@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use pmix_client::types::job::{JobData, NodeRef, Target};
-use pmix_client::types::{App, DataArray, Key, Procs, Query, Status, Value, ValueType, keys};
+use pmix_client::types::{App, DataArray, Directives, Key, Procs, Query, Status, Value, ValueType, keys};
 use pmix_client::{Nspace, ProcId, Rank};
-use pmix_tests::{all_of, within};
+use pmix_test_wait::within;
+use pmix_tests::{Spawner, all_of};
 use pmix_tool::Tool;
-
-use crate::spawn::Rig;
 
 const RANK_0: Rank = Rank::from_raw(0);
 
@@ -23,7 +22,7 @@ fn on<T: ValueType>(data: &JobData, node: &str, key: &Key<T>) -> Option<T> {
 }
 
 /// The data of a job at the server of each node.
-async fn at_nodes(rig: &Rig, job: &Nspace) -> Vec<Arc<JobData>> {
+async fn at_nodes(rig: &Spawner, job: &Nspace) -> Vec<Arc<JobData>> {
     let mut all = Vec::new();
     for node in rig.nodes() {
         all.push(node.handle().job_data(job).await.unwrap());
@@ -31,12 +30,11 @@ async fn at_nodes(rig: &Rig, job: &Nspace) -> Vec<Arc<JobData>> {
     all
 }
 
-async fn starts(rig: &Rig, ranks: u32) -> Nspace {
-    let app = rig.script("sleep 1000", ranks).cwd("/tmp");
-    within(async { rig.client.spawn([app]).notify_completion().await }).await.unwrap()
+async fn starts(rig: &Spawner, ranks: u32) -> Nspace {
+    rig.spawn(vec![rig.script("sleep 1000", ranks)], Directives::new()).await
 }
 
-async fn ends(rig: &mut Rig, job: &Nspace) {
+async fn ends(rig: &mut Spawner, job: &Nspace) {
     let procs: Procs = all_of(job.as_str()).into();
     within(async { rig.client.job_control(procs).kill().await }).await.unwrap();
     rig.next_end().await;
@@ -44,7 +42,7 @@ async fn ends(rig: &mut Rig, job: &Nspace) {
 
 #[tokio::test]
 async fn reg_07b_reg_07c_processes_are_numbered_and_counted_on_their_node_among_those_of_all_jobs() {
-    let mut rig = Rig::start(&["n0", "n1"]).await;
+    let mut rig = Spawner::start(&["n0", "n1"]).await;
     let first = starts(&rig, 4).await;
     let second = starts(&rig, 2).await;
     let [of_first, of_second] = [at_nodes(&rig, &first).await, at_nodes(&rig, &second).await];
@@ -60,7 +58,7 @@ async fn reg_07b_reg_07c_processes_are_numbered_and_counted_on_their_node_among_
         // of an entry for each process, those of this node
         let cpusets: Option<String> = on(&of_first[node], name, &keys::LOCAL_CPUSETS);
         assert_eq!(cpusets.unwrap().split(':').count(), 2);
-        // made when the first of them connects: nobody else is told
+        // made when the first of them connects; the others are not told
         let dirs = own.map(|rank| of(&of_first[node], rank, &keys::PROCDIR).unwrap());
         assert!(!dirs.iter().any(|dir| Path::new(dir).exists()), "{dirs:?}");
         let server = rig.nodes()[node].handle();
@@ -90,21 +88,22 @@ async fn reg_07b_reg_07c_processes_are_numbered_and_counted_on_their_node_among_
 
 #[tokio::test]
 async fn reg_07d_applications_are_described_with_what_they_run_and_where() {
-    let rig = Rig::start(&["n0"]).await;
+    let rig = Spawner::start(&["n0"]).await;
     let other = App::new("sleep", 1).args(["1000"]);
-    let first = rig.script("sleep 1000", 1).cwd("/tmp");
+    let elsewhere = rig.out().to_str().unwrap();
+    let first = rig.script("sleep 1000", 1).cwd(elsewhere);
     let job = within(async { rig.client.spawn([other, first]).await }).await.unwrap();
     let data = &at_nodes(&rig, &job).await[0];
     let of_app = |number, key: &Key<String>| data.lookup(key.name(), &Target::App(number));
     assert_eq!(of_app(0, &keys::APP_ARGV), Some(Value::from("sleep 1000")));
     let here = std::env::current_dir().unwrap().to_str().unwrap().into();
-    assert_eq!((of_app(0, &keys::WDIR), of_app(1, &keys::WDIR)), (Some(here), Some("/tmp".into())));
+    assert_eq!((of_app(0, &keys::WDIR), of_app(1, &keys::WDIR)), (Some(here), Some(elsewhere.into())));
     assert_eq!(data.lookup(keys::APP_ARGV.name(), &Target::AppOf(RANK_0)), Some("sleep 1000".into()));
 }
 
 #[tokio::test]
 async fn spn_05_the_parent_hears_of_the_ends_of_processes_that_it_has_asked_for() {
-    let rig = Rig::start(&["n0"]).await;
+    let rig = Spawner::start(&["n0"]).await;
     let mut ends = within(async { rig.client.events([Status::EVENT_PROC_TERMINATED]).await }).await.unwrap();
     let ranks = || rig.script("exit $PMIX_RANK", 2);
     let silent = within(async { rig.client.spawn([ranks()]).notify_completion().await }).await.unwrap();
@@ -127,7 +126,7 @@ async fn spn_05_the_parent_hears_of_the_ends_of_processes_that_it_has_asked_for(
 
 #[tokio::test]
 async fn spn_04_a_tool_starts_jobs_in_the_name_of_processes_that_run() {
-    let rig = Rig::start(&["n0"]).await;
+    let rig = Spawner::start(&["n0"]).await;
     let job = starts(&rig, 1).await;
     let tool = Tool::builder().uri(rig.nodes()[0].handle().uri());
     let tool = within(async { tool.connect().await }).await.unwrap();
@@ -147,7 +146,7 @@ async fn spn_04_a_tool_starts_jobs_in_the_name_of_processes_that_run() {
 /// The only sample of the text on tools: who of a job is here, and then what each of them is.
 #[tokio::test]
 async fn dbg_01_qry_11_a_tool_asks_for_the_processes_of_its_node_and_then_for_their_table() {
-    let rig = Rig::start(&["n0", "n1"]).await;
+    let rig = Spawner::start(&["n0", "n1"]).await;
     let job = starts(&rig, 4).await;
     for (node, ranks) in [(0, [0, 1]), (1, [2, 3])] {
         let handle = rig.nodes()[node].handle();

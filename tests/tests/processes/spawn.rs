@@ -1,126 +1,23 @@
 //! Jobs that processes start, with real ones: where they run, in what, with what, and what is told of them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use pmix_client::types::{App, Directives, Event, Status, keys};
-use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank};
-use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
-use pmix_server::NativeWire;
-use pmix_tests::{Running, TestNode, pmixrun, rank_program, within};
+use pmix_client::types::{App, Directives, Status, keys};
+use pmix_client::{ProcId, Rank};
+use pmix_test_wait::within;
+use pmix_tests::{Running, Spawner, executable, next_event, pmixrun, rank_program, term_status};
 use pmix_tool::Tool;
 use rustix::process::Signal;
-use tempfile::TempDir;
-
-/// Nodes whose hosts start processes, and one process on the first which asks for jobs.
-pub(crate) struct Rig {
-    nodes: Vec<TestNode>,
-    pub(crate) client: Client,
-    pub(crate) ends: EventStream,
-    /// What processes write.
-    pub(crate) out: TempDir,
-}
-
-impl Rig {
-    pub(crate) async fn start(nodes: &[&str]) -> Self {
-        let hosts = StandardHost::cluster(
-            LocalLauncher::simulating(nodes.iter().copied()),
-            MemoryExchange::cluster(nodes.iter().copied()),
-        );
-        let mut started = Vec::new();
-        for (number, (host, node)) in hosts.into_iter().zip(nodes).enumerate() {
-            let builder = TestNode::builder(u32::from(number == 0)).nspace(&format!("parent{number}"));
-            let builder = builder.server(|server| server.native_wire(NativeWire::On).tool_support(true));
-            started.push(builder.hostname(node).host(host).start().await);
-        }
-        let client = started[0].client(0).await;
-        let ends = within(async { client.events([Status::EVENT_JOB_END]).await }).await.unwrap();
-        Self { nodes: started, client, ends, out: tempfile::tempdir().unwrap() }
-    }
-
-    pub(crate) fn nodes(&self) -> &[TestNode] {
-        &self.nodes
-    }
-
-    /// The end of a job.
-    pub(crate) async fn next_end(&mut self) -> Event {
-        next(&mut self.ends).await
-    }
-
-    /// A shell script, in which `$OUT` is a file of its rank's own.
-    pub(crate) fn script(&self, script: &str, ranks: u32) -> App {
-        let script = format!("OUT={}/$PMIX_NAMESPACE.$PMIX_RANK\n{script}", self.out.path().display());
-        App::new("sh", ranks).args(["-c", &script])
-    }
-
-    /// What a rank has written to `$OUT`.
-    pub(crate) fn written(&self, job: &Nspace, rank: u32) -> String {
-        let file = self.out.path().join(format!("{job}.{rank}"));
-        fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-    }
-
-    /// Starts a job and waits for its end.
-    async fn run(&mut self, apps: Vec<App>, directives: Directives) -> (Nspace, Event) {
-        let spawn = self.client.spawn(apps).notify_completion().directives(directives);
-        let job = within(async { spawn.await }).await.unwrap();
-        (job, next(&mut self.ends).await)
-    }
-
-    /// Starts a job that ends well; what each of its ranks wrote.
-    pub(crate) async fn output(&mut self, apps: Vec<App>, directives: Directives) -> Vec<String> {
-        let ranks = apps.iter().map(|app| u32::try_from(app.max_procs).unwrap()).sum();
-        let (job, end) = self.run(apps, directives).await;
-        assert_eq!(term_status(&end), Status::SUCCESS);
-        (0..ranks).map(|rank| self.written(&job, rank).trim_end().to_owned()).collect()
-    }
-
-    pub(crate) async fn refused(&self, apps: Vec<App>, directives: Directives) -> Error {
-        let spawn = self.client.spawn(apps).directives(directives);
-        let error = within(async { spawn.await }).await.unwrap_err();
-        for number in 0..9 {
-            let name = Nspace::new(format!("parent0.{number}")).unwrap();
-            for node in &self.nodes {
-                assert!(node.handle().job_data(&name).await.is_err(), "{name} is known: {error}");
-            }
-        }
-        error
-    }
-
-    /// Nodes of a job's ranks, as the parent sees them.
-    pub(crate) async fn hosts_of(&self, job: &Nspace, ranks: u32) -> Vec<String> {
-        let mut hosts = Vec::new();
-        for rank in (0..ranks).map(Rank::from_raw) {
-            let proc = ProcId::new(job.clone(), rank);
-            hosts.push(within(async { self.client.get(proc, keys::HOSTNAME).await }).await.unwrap());
-        }
-        hosts
-    }
-}
-
-pub(crate) async fn next(events: &mut EventStream) -> Event {
-    within(events.recv()).await.unwrap().unwrap()
-}
-
-pub(crate) fn term_status(event: &Event) -> Status {
-    event.info.get(&keys::JOB_TERM_STATUS).unwrap().unwrap()
-}
 
 fn none() -> Directives {
     Directives::new()
 }
 
-fn executable(file: &Path, text: &str) {
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(file, text).unwrap();
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 #[tokio::test]
 async fn spn_01_spn_02_processes_start_in_the_directory_they_are_told() {
-    let mut rig = Rig::start(&["n0"]).await;
+    let mut rig = Spawner::start(&["n0"]).await;
     let (job_dir, own_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [job_wdir, own_wdir] = [&job_dir, &own_dir].map(|dir| dir.path().to_str().unwrap().to_owned());
     let apps = vec![
@@ -131,7 +28,7 @@ async fn spn_01_spn_02_processes_start_in_the_directory_they_are_told() {
     ];
     let dirs = rig.output(apps, none().require(&keys::WDIR, &*job_wdir)).await;
     assert_eq!(dirs[..3], [job_wdir, own_wdir.clone(), own_wdir]);
-    assert!(Path::new(&dirs[3]).starts_with(rig.nodes[0].handle().session_dir()), "{}", dirs[3]);
+    assert!(Path::new(&dirs[3]).starts_with(rig.nodes()[0].handle().session_dir()), "{}", dirs[3]);
     let of_session =
         rig.output(vec![rig.script("pwd > $OUT", 2)], none().with(&keys::SET_SESSION_CWD, true)).await;
     assert_eq!(of_session, [dirs[3].clone(), dirs[3].clone()]);
@@ -139,11 +36,11 @@ async fn spn_01_spn_02_processes_start_in_the_directory_they_are_told() {
 
 #[tokio::test]
 async fn spn_02_a_prefix_is_where_programs_are_found() {
-    let mut rig = Rig::start(&["n0"]).await;
+    let mut rig = Spawner::start(&["n0"]).await;
     let prefix = tempfile::tempdir().unwrap();
     let script = "#!/bin/sh\necho $0 $LD_LIBRARY_PATH > $FILE\n";
     executable(&prefix.path().join("bin/a-tool-of-ours"), script);
-    let file = rig.out.path().join("told");
+    let file = rig.out().join("told");
     let tool = App::new("a-tool-of-ours", 1).env("FILE", file.to_str().unwrap()).env("LD_LIBRARY_PATH", "/x");
     let root = prefix.path().to_str().unwrap();
     let (_, end) = rig.run(vec![tool.clone()], none().require(&keys::PREFIX, root)).await;
@@ -155,12 +52,12 @@ async fn spn_02_a_prefix_is_where_programs_are_found() {
 
 #[tokio::test]
 async fn spn_01_spn_02_processes_run_on_the_nodes_they_are_told() {
-    let mut rig = Rig::start(&["n0", "n1", "n2"]).await;
-    let file = rig.out.path().join("hosts");
+    let mut rig = Spawner::start(&["n0", "n1", "n2"]).await;
+    let file = rig.out().join("hosts");
     fs::write(&file, "n2\nn1 # the last\n").unwrap();
     let hostfile = file.to_str().unwrap();
     let fence = || App::new(rank_program().to_str().unwrap(), 2).arg("fence");
-    let here = |rig: &Rig| rig.script("echo $PMIX_HOSTNAME > $OUT", 2);
+    let here = |rig: &Spawner| rig.script("echo $PMIX_HOSTNAME > $OUT", 2);
     let cases = [
         (vec![fence()], none().with(&keys::HOST, "n1"), &["n1", "n1"][..]),
         (vec![fence()], none().require(&keys::HOST, "n2,n0"), &["n2", "n0"]),
@@ -176,7 +73,7 @@ async fn spn_01_spn_02_processes_run_on_the_nodes_they_are_told() {
         let spawn = rig.client.spawn(apps).notify_completion().directives(directives);
         let job = within(async { spawn.await }).await.unwrap();
         assert_eq!(rig.hosts_of(&job, u32::try_from(wanted.len()).unwrap()).await, wanted);
-        assert_eq!(term_status(&next(&mut rig.ends).await), Status::SUCCESS);
+        assert_eq!(term_status(&rig.next_end().await), Status::SUCCESS);
     }
     // what processes themselves are told: the servers they have found
     let [first, second] =
@@ -187,26 +84,28 @@ async fn spn_01_spn_02_processes_run_on_the_nodes_they_are_told() {
 
 #[tokio::test]
 async fn spn_02_spn_06_nodes_that_do_not_exist_are_refused() {
-    let rig = Rig::start(&["n0", "n1"]).await;
-    let app = |rig: &Rig| vec![rig.script("touch $OUT", 1)];
+    let rig = Spawner::start(&["n0", "n1"]).await;
+    let app = |rig: &Spawner| vec![rig.script("touch $OUT", 1)];
+    let missing = rig.out().join("missing");
+    let missing = missing.to_str().unwrap();
     for (directives, status, words) in [
         (none().with(&keys::HOST, "n1,n7"), Status::ERR_JOB_FAILED_TO_MAP, "n7"),
-        (none().with(&keys::HOSTFILE, "/no/such/file"), Status::ERR_JOB_FAILED_TO_MAP, "/no/such/file"),
+        (none().with(&keys::HOSTFILE, missing), Status::ERR_JOB_FAILED_TO_MAP, missing),
         (none().with(&keys::ADD_HOST, "n7"), Status::ERR_JOB_ALLOC_FAILED, "n7"),
     ] {
         let error = rig.refused(app(&rig), directives).await;
         assert_eq!(error.status(), status, "{error}");
         assert!(error.to_string().contains(words), "{error}");
     }
-    assert_eq!(fs::read_dir(rig.out.path()).unwrap().count(), 0, "something was started");
+    assert_eq!(fs::read_dir(rig.out()).unwrap().count(), 0, "something was started");
 }
 
 #[tokio::test]
 async fn spn_03_the_environment_is_changed_in_order_those_of_the_application_last() {
-    let mut rig = Rig::start(&["n0"]).await;
+    let mut rig = Spawner::start(&["n0"]).await;
     let script =
         "echo $A/$B/$C/$D/${E-unset} > $OUT; case $PATH in /opt/a:/opt/b:?*:/opt/c) ;; *) exit 1;; esac";
-    let app = |rig: &Rig| rig.script(script, 1).env("B", "own").env("D", "x:y").env("E", "own");
+    let app = |rig: &Spawner| rig.script(script, 1).env("B", "own").env("D", "x:y").env("E", "own");
     let spawn = rig
         .client
         .spawn([app(&rig).directive(&keys::APPEND_ENVAR, envar("A", "app", '+')), app(&rig)])
@@ -221,7 +120,7 @@ async fn spn_03_the_environment_is_changed_in_order_those_of_the_application_las
         .unset_envar("E")
         .notify_completion();
     let job = within(async { spawn.await }).await.unwrap();
-    assert_eq!(term_status(&next(&mut rig.ends).await), Status::SUCCESS);
+    assert_eq!(term_status(&rig.next_end().await), Status::SUCCESS);
     assert_eq!(rig.written(&job, 0), "job+app/own/added/y:x/unset\n");
     assert_eq!(rig.written(&job, 1), "job/own/added/y:x/unset\n");
     let error = rig.refused(vec![app(&rig)], none().with(&keys::SET_ENVAR, envar("=", "x", ':'))).await;
@@ -235,20 +134,21 @@ fn envar(name: &str, value: &str, separator: char) -> pmix_client::types::Envar 
 
 #[tokio::test]
 async fn spn_06_the_status_says_what_could_not_be_started() {
-    let rig = Rig::start(&["n0"]).await;
-    let file = rig.out.path().join("no-program");
+    let rig = Spawner::start(&["n0"]).await;
+    let file = rig.out().join("no-program");
     fs::write(&file, "words").unwrap();
     let program = |name: &str| vec![rig.script("touch $OUT", 1), App::new(name, 1)];
     let plain = file.to_str().unwrap().to_owned();
-    let wrong = rig.out.path().join("wrong");
+    let missing = rig.out().join("missing").to_str().unwrap().to_owned();
+    let wrong = rig.out().join("wrong");
     executable(&wrong, "\0\0\0\0");
     for (apps, status) in [
-        (program("/no/such/program"), Status::ERR_JOB_EXE_NOT_FOUND),
+        (program(&missing), Status::ERR_JOB_EXE_NOT_FOUND),
         (program("no-such-program"), Status::ERR_JOB_EXE_NOT_FOUND),
         (program(""), Status::ERR_JOB_NO_EXE_SPECIFIED),
         (program(&plain), Status::ERR_JOB_APP_NOT_EXECUTABLE),
         (program(wrong.to_str().unwrap()), Status::ERR_JOB_APP_NOT_EXECUTABLE),
-        (vec![App::new("sh", 1).cwd("/no/such/dir")], Status::ERR_JOB_WDIR_NOT_FOUND),
+        (vec![App::new("sh", 1).cwd(&missing)], Status::ERR_JOB_WDIR_NOT_FOUND),
         (vec![App::new("sh", 1).cwd(plain)], Status::ERR_JOB_WDIR_NOT_FOUND),
         (vec![App::new("sh", 0)], Status::ERR_BAD_PARAM),
     ] {
@@ -261,29 +161,29 @@ async fn spn_06_the_status_says_what_could_not_be_started() {
 
 #[tokio::test]
 async fn spn_06_a_job_ends_when_its_time_is_over() {
-    let mut rig = Rig::start(&["n0"]).await;
+    let mut rig = Spawner::start(&["n0"]).await;
     let script = rig.script("exec sleep 600", 2);
     let spawn = rig.client.spawn([script]).job_timeout(Duration::from_secs(1)).notify_completion();
     within(async { spawn.await }).await.unwrap();
-    assert_eq!(term_status(&next(&mut rig.ends).await), Status::ERR_TIMEOUT);
+    assert_eq!(term_status(&rig.next_end().await), Status::ERR_TIMEOUT);
     let (_, end) = rig.run(vec![rig.script("exit 0", 1)], none().with(&keys::JOB_TIMEOUT, 600)).await;
     assert_eq!(term_status(&end), Status::SUCCESS);
 }
 
 #[tokio::test]
 async fn spn_06_a_job_that_writes_without_end_ends_when_its_time_is_over() {
-    let mut rig = Rig::start(&["n0"]).await;
+    let mut rig = Spawner::start(&["n0"]).await;
     let spawn = rig.client.spawn([rig.script("exec yes", 1)]).job_timeout(Duration::from_secs(1));
     let job = within(async { spawn.notify_completion().forward_output().await }).await.unwrap();
     let mut output = within(async { rig.client.pull_output([ProcId::wildcard(job)]).await }).await.unwrap();
     let reader = tokio::spawn(async move { while output.recv().await.is_some() {} });
-    assert_eq!(term_status(&next(&mut rig.ends).await), Status::ERR_TIMEOUT);
+    assert_eq!(term_status(&rig.next_end().await), Status::ERR_TIMEOUT);
     reader.abort();
 }
 
 #[tokio::test]
 async fn spn_05_the_end_of_a_job_is_told_with_the_first_to_fail() {
-    let mut rig = Rig::start(&["n0", "n1"]).await;
+    let mut rig = Spawner::start(&["n0", "n1"]).await;
     let script = rig.script("[ $PMIX_RANK = 0 ] || exit 7", 1);
     let (job, end) = rig.run(vec![script.clone(), script], none()).await;
     assert_eq!(end.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
@@ -304,7 +204,7 @@ async fn spn_05_the_end_of_a_job_is_told_with_the_first_to_fail() {
 
 #[tokio::test]
 async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
-    let rig = Rig::start(&["n0"]).await;
+    let rig = Spawner::start(&["n0"]).await;
     let codes = [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE, Status::EVENT_JOB_END];
     let mut events = within(async { rig.client.events(codes).await }).await.unwrap();
     let spawn = async |script: &str, silent: bool| {
@@ -317,7 +217,7 @@ async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
     {
         let job = spawn(script, silent).await;
         for code in told {
-            let event = next(&mut events).await;
+            let event = next_event(&mut events).await;
             assert_eq!(event.code, *code, "{script} {silent}");
             assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
             assert!(event.info.contains(&keys::EVENT_TIMESTAMP));
@@ -327,27 +227,27 @@ async fn spn_05_start_launch_and_end_are_told_unless_the_end_is_silent() {
     let quiet = rig.client.spawn([rig.script("exit 0", 1)]);
     within(async { quiet.await }).await.unwrap();
     let job = spawn("exit 0", false).await;
-    let event = next(&mut events).await;
+    let event = next_event(&mut events).await;
     assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some(job.as_str()));
 }
 
 #[tokio::test]
 async fn spn_04_reg_22b_parent_and_child_know_each_others_data() {
-    let mut rig = Rig::start(&["n0", "n1"]).await;
-    let out = rig.out.path().join("told");
+    let mut rig = Spawner::start(&["n0", "n1"]).await;
+    let out = rig.out().join("told");
     let script = format!("exec {} parent > {}.$PMIX_RANK", rank_program().display(), out.display());
     let child = App::new("sh", 2).args(["-c", &script]);
     let spawn = rig.client.spawn([child]).notify_completion();
     let job = within(async { spawn.await }).await.unwrap();
     let size = within(async { rig.client.job(&job).get(keys::JOB_SIZE).optional().await }).await;
     assert_eq!(size.unwrap(), 2, "it is answered locally");
-    assert_eq!(term_status(&next(&mut rig.ends).await), Status::SUCCESS);
+    assert_eq!(term_status(&rig.next_end().await), Status::SUCCESS);
     for rank in 0..2 {
         let told = fs::read_to_string(format!("{}.{rank}", out.display())).unwrap();
         assert!(told.contains("spawned true by parent0:0, one of 1"), "{told}");
     }
     let spawned = within(async { rig.client.get(rig.client.proc_id(), keys::SPAWNED).await }).await;
-    assert!(!spawned.unwrap_or(false), "nobody has started the parent");
+    assert!(!spawned.unwrap_or(false), "the parent was not spawned");
 }
 
 /// The log of the host is that of `pmixrun` here.
@@ -371,7 +271,7 @@ async fn spn_05_what_becomes_of_a_job_is_logged_if_its_spawn_asks_for_that() {
         let apps = vec![App::new("sh", 1).args(["-c", script]), App::new("sh", 1).args(["-c", script])];
         let spawn = client.spawn(apps).notify_completion().directives(directives);
         jobs.push(within(async { spawn.await }).await.unwrap());
-        next(&mut ends).await;
+        next_event(&mut ends).await;
     }
     run.signal(Signal::TERM);
     let (_, _, err) = run.end().await;

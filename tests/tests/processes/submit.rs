@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use pmix_client::types::{App, Directives, Event, Info, IofChannels, keys};
 use pmix_client::{ProcId, Status};
-use pmix_tests::{Running, pmixrun, program, run, within};
+use pmix_test_wait::{until, until_async, within};
+use pmix_tests::{Running, outside_allocations, plain_environment, pmix, pmixrun, program, run};
 use pmix_tool::{JobEnd, JobNews, SubmittedJob, Submitter, Tool};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -47,9 +48,7 @@ impl Rig {
 
     /// `pmix` with these arguments.
     fn pmix(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", self.dir.path()).env_remove("RUST_LOG");
-        command
+        pmix(self.dir.path(), args)
     }
 
     async fn end(self) {
@@ -89,7 +88,7 @@ async fn to_the_end(job: &mut SubmittedJob) -> (String, String, JobEnd) {
 }
 
 /// Reads up to a line of the job.
-async fn until(job: &mut SubmittedJob, words: &str) {
+async fn read_to(job: &mut SubmittedJob, words: &str) {
     let mut out = Vec::new();
     while !String::from_utf8_lossy(&out).contains(words) {
         match next(job).await {
@@ -123,7 +122,7 @@ async fn spn_05_each_of_many_jobs_that_end_at_once_has_its_own_end() {
     let rig = Rig::start().await;
     let (submitter, other) = (rig.submitter().await, rig.submitter().await);
     let jobs = (0..120).map(async |number: i32| {
-        // a tool hears of the ends of another tool's jobs, too
+        // a tool is told of the ends of another tool's jobs, too
         let submitter = if number % 2 == 0 { &submitter } else { &other };
         let apps = script(&format!("exit {}", number % 100), 1);
         let mut job = submit(submitter, apps, IofChannels::NONE).await;
@@ -141,7 +140,7 @@ async fn jct_02a_jct_02b_jct_02c_a_submitted_job_is_signalled_and_ended() {
     let waits = "trap 'exit 5' USR1; echo ready; while :; do sleep 0.02; done";
     let started = async || {
         let mut job = submit(&submitter, script(waits, 1), IofChannels::STDOUT).await;
-        until(&mut job, "ready\n").await;
+        read_to(&mut job, "ready\n").await;
         job
     };
     let mut job = started().await;
@@ -197,7 +196,7 @@ async fn evt_09_the_end_of_a_job_is_not_believed_unless_the_host_tells_it() {
     let submitter = within(tool.submitter()).await.unwrap();
     let waits = "trap 'exit 5' USR1; echo ready; while :; do sleep 0.02; done";
     let mut job = submit(&submitter, script(waits, 1), IofChannels::STDOUT).await;
-    until(&mut job, "ready\n").await;
+    read_to(&mut job, "ready\n").await;
     let liar = rig.tool().await;
     let lie = Event::new(Status::EVENT_JOB_END, ProcId::none())
         .with_info(Info::new(&keys::NSPACE.text(), job.nspace().as_str()))
@@ -222,10 +221,9 @@ async fn spn_06_what_cannot_be_submitted_says_why_and_leaves_nothing() {
         within(submitter.submit(script("sleep 1000", 1), Directives::new(), stdin)).await.unwrap_err();
     assert!(error.is_not_supported(), "{error}");
     let tool = rig.tool().await;
-    within(async {
-        while tool.namespaces().await.unwrap().len() > 1 {
-            tokio::task::yield_now().await;
-        }
+    until_async("no job is left but that of pmixrun", async || {
+        let jobs = tool.namespaces().await.unwrap();
+        if jobs.len() == 1 { Ok(()) } else { Err(jobs) }
     })
     .await;
     rig.end().await;
@@ -286,9 +284,7 @@ async fn pmix_submit_says_why_a_job_is_not_started() {
     }
     rig.end().await;
     let nowhere = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program("pmix-tool", "pmix"));
-    command.args(["submit", "true"]).env("PMIX_SERVER_TMPDIR", nowhere.path());
-    let (code, _, err) = run(command);
+    let (code, _, err) = run(pmix(nowhere.path(), &["submit", "true"]));
     assert!(code == Some(1) && err.contains("no PMIx server"), "{err}");
 }
 
@@ -336,16 +332,17 @@ async fn a_job_that_is_separate_from_its_tool_outlives_it_and_another_does_not()
     let submit = async |directives: Directives| {
         let submitter = rig.submitter().await;
         let job = within(submitter.submit(sleeps(), directives, IofChannels::NONE)).await.unwrap();
-        // both go without a word: the connection ends
+        // both are dropped without finalize: the connection ends
         job.nspace().clone()
     };
     let separate = submit(Directives::new().require(&keys::SPAWN_CHILD_SEP, true)).await;
     let tool = rig.tool().await;
     for _ in 0..2 {
         let other = submit(Directives::new()).await;
-        while within(tool.namespaces()).await.unwrap().contains(&other) {
-            tokio::task::yield_now().await;
-        }
+        until_async("the job ends with its tool", async || {
+            !tool.namespaces().await.unwrap().contains(&other)
+        })
+        .await;
     }
     let table = within(tool.proc_table(&separate)).await.unwrap();
     assert!(table.iter().all(|row| row.state.is_alive()) && table.len() == 1, "{table:?}");
@@ -457,12 +454,7 @@ async fn an_interrupt_ends_the_jobs_of_a_stage_and_starts_no_more() {
     let commands = file(rig.dir.path(), &(0..6).map(line).collect::<String>());
     let stage = Running::start(rig.pmix(&["submit", "--stage", &commands, "--jobs", "2"]));
     let begun = || fs::read_dir(&marks).unwrap().count();
-    within(async {
-        while begun() < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until("two jobs have begun", || begun() == 2).await;
     stage.signal(Signal::INT);
     let (status, out, _) = stage.end().await;
     let reports = reports(&out);
@@ -479,19 +471,15 @@ async fn a_third_signal_ends_a_stage_whose_server_hangs() {
     let line = format!("sh -c 'mkfifo {0}; exec cat {0}'\n", mark.display());
     let commands = file(rig.dir.path(), &line.repeat(2));
     let mut stage = Running::start(rig.pmix(&["submit", "--stage", &commands, "--jobs", "1"]));
-    within(async {
-        while !mark.exists() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    rig.run.signal(Signal::STOP);
-    within(async {
-        // those that come at once are one
-        while stage.is_running() {
+    until("the job has begun", || mark.exists()).await;
+    rig.run.stop().await;
+    // signals that come at once are one
+    until("the stage ends", || {
+        let is_running = stage.is_running();
+        if is_running {
             stage.signal(Signal::INT);
-            tokio::task::yield_now().await;
         }
+        !is_running
     })
     .await;
     let (status, out, err) = stage.end().await;
@@ -513,8 +501,10 @@ async fn a_stage_ends_when_its_server_is_gone() {
 
 /// The head of a DVM that takes jobs.
 async fn head(dir: &Path) -> Running {
-    let mut command = Command::new(program("pmix-rm", "pmixd"));
-    command.args(["--head", "--report-uri", "-"]).env("PMIX_SERVER_TMPDIR", dir).env_remove("RUST_LOG");
+    let mut command = Command::new(program("pmixd"));
+    plain_environment(&mut command);
+    outside_allocations(&mut command);
+    command.args(["--head", "--report-uri", "-"]).env("PMIX_SERVER_TMPDIR", dir);
     let mut head = Running::start(command);
     head.line_with("unix:").await;
     head
@@ -524,11 +514,7 @@ async fn head(dir: &Path) -> Running {
 async fn pmix_dvm_stop_ends_the_jobs_of_a_head_and_the_head() {
     let dir = tempfile::tempdir().unwrap();
     let head = head(dir.path()).await;
-    let pmix = |args: &[&str]| {
-        let mut command = Command::new(program("pmix-tool", "pmix"));
-        command.args(args).env("PMIX_SERVER_TMPDIR", dir.path()).env_remove("RUST_LOG");
-        command
-    };
+    let pmix = |args: &[&str]| pmix(dir.path(), args);
     let mut job = Running::start(pmix(&["submit", "sh", "-c", "echo ready; exec sleep 1000"]));
     job.line_with("ready").await;
     let stopped = within(tokio::task::spawn_blocking({
@@ -562,12 +548,7 @@ async fn pmix_submit_says_how_much_output_is_missing() {
     let mut child = command.stdout(writer).stderr(errors_writer).spawn().unwrap();
     // it has the other ends
     drop(command);
-    within(async {
-        while !mark.exists() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until("all is written", || mark.exists()).await;
     let read = tokio::task::spawn_blocking(move || {
         let (mut out, mut err) = (Vec::new(), String::new());
         reader.read_to_end(&mut out).unwrap();

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use pmix_tests::{Running, example, within};
+use pmix_test_wait::within;
+use pmix_tests::{Running, example};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -91,7 +92,7 @@ async fn strangers_at_its_port_learn_nothing_and_keep_no_node_out() {
     let connect = || async { within(TcpStream::connect(address)).await.unwrap() };
     drop(connect().await);
 
-    // more than may be at their greeting at once, and none says a word
+    // more than may be at their greeting at once, and none says anything
     let mut silent = Vec::new();
     for _ in 0..300 {
         silent.push(connect().await);
@@ -141,7 +142,7 @@ async fn strangers_at_its_port_learn_nothing_and_keep_no_node_out() {
     assert!(status.success() && err.is_empty(), "{status} {err}");
 }
 
-/// The port of a node that has ended can be anybody's.
+/// When a node has ended, any process can listen at its port.
 #[tokio::test]
 async fn a_node_does_not_take_strangers_for_another() {
     let dir = tempfile::tempdir().unwrap();

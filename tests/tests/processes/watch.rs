@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use pmix_tests::{DEADLINE, Running, pmixrun, program};
+use pmix_test_wait::until;
+use pmix_tests::{Running, pmix, pmixrun, program};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn started(dir: &Path, ranks: u32) -> Running {
         mknodat(CWD, dir.join(format!("rank.{rank}")), FileType::Fifo, Mode::from(0o600), 0).unwrap();
     }
     // built first: that may take longer than the job may
-    program("pmix-tool", "pmix");
+    program("pmix");
     let args = ["-n", &ranks.to_string(), "sh", "-c", WAIT, dir.to_str().unwrap()];
     let mut run = Running::start(pmixrun(dir, &args));
     for _ in 0..ranks {
@@ -32,9 +32,7 @@ fn release(dir: &Path, rank: u32) {
 }
 
 fn watch(dir: &Path) -> Command {
-    let mut command = Command::new(program("pmix-tool", "pmix"));
-    command.args(["ps", "--watch", "--json"]).env("PMIX_SERVER_TMPDIR", dir).env_remove("RUST_LOG");
-    command
+    pmix(dir, &["ps", "--watch", "--json"])
 }
 
 /// The next line of the report.
@@ -79,12 +77,12 @@ async fn a_watch_that_nobody_reads_slows_no_job() {
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut unread = watch.stdout.take().unwrap();
     let size = rustix::pipe::fcntl_setpipe_size(&unread, 4096).unwrap();
-    let began = Instant::now();
     // the table of so many ranks is larger, so that it is stuck in the middle of it
-    while rustix::io::ioctl_fionread(&unread).unwrap() < size as u64 {
-        assert!(began.elapsed() < DEADLINE && watch.try_wait().unwrap().is_none());
-        tokio::task::yield_now().await;
-    }
+    until("the pipe is full", || {
+        assert!(watch.try_wait().unwrap().is_none());
+        rustix::io::ioctl_fionread(&unread).unwrap() == size as u64
+    })
+    .await;
     (0..RANKS).for_each(|rank| release(dir.path(), rank));
     let (status, _, err) = run.end().await;
     assert_eq!(status.code(), Some(0), "{err}");

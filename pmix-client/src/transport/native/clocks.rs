@@ -53,21 +53,23 @@ impl Clocks {
 
 #[cfg(test)]
 mod tests {
+    use pmix_test_wait::PausedClock;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn clocks_strike_in_order_unless_they_are_stopped() {
         let mut clocks = Clocks::default();
-        let start = Instant::now();
+        let clock = PausedClock::start();
         for (id, seconds) in [(1, 5), (2, 3), (3, 3), (4, 1)] {
             clocks.start(id, Duration::from_secs(seconds));
         }
         clocks.start(5, Duration::MAX);
         clocks.stop(4);
         clocks.strike().await;
-        assert_eq!((start.elapsed().as_secs(), clocks.take_over()), (3, vec![2, 3]));
+        assert_eq!((clock.passed().as_secs(), clocks.take_over()), (3, vec![2, 3]));
         clocks.strike().await;
-        assert_eq!((start.elapsed().as_secs(), clocks.take_over()), (5, vec![1]));
+        assert_eq!((clock.passed().as_secs(), clocks.take_over()), (5, vec![1]));
         assert!(clocks.in_order.is_empty() && clocks.of.is_empty());
     }
 }

@@ -1,34 +1,33 @@
-//! Servers that are gone, or go, at each moment of a conversation: each end is told within a second, by an error of its type.
+//! Servers that are gone, or go, at each moment of a conversation: each end is told at once, while no time passes, by an error
+//! of its type.
 
-use std::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use pmix_native::Version;
 use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing};
 use pmix_native::msg::{Body, Context, NspaceData, Reply as Answer, Request as Ask};
+use pmix_test_wait::{StillClock, within};
 use pmix_types::message::{Reply, Request};
 use pmix_types::{KeyVal, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::{Client, ClientBuilder, Error};
 
-fn at(listener: &TcpListener) -> ClientBuilder {
+/// A time that timers are sure to tell apart.
+const MOMENT: Duration = Duration::from_millis(5);
+
+fn at(address: SocketAddr) -> ClientBuilder {
     let proc = ProcId::new("job".parse().unwrap(), pmix_types::Rank::from_raw(0));
-    let address = listener.local_addr().unwrap();
     Client::builder().uri(format!("srv.0;tcp4://{address}")).proc(proc)
 }
 
-async fn listener() -> TcpListener {
-    TcpListener::bind("127.0.0.1:0").await.unwrap()
-}
-
-/// What comes of it, which must be soon.
-async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    let began = Instant::now();
-    let output = tokio::time::timeout(Duration::from_secs(5), future).await.expect("it waits");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    output
+async fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
 }
 
 /// A server that is played by the test, after the handshake.
@@ -86,13 +85,13 @@ impl Server {
 
 /// A client and the server that has let it in.
 async fn admitted() -> (Client, Server) {
-    let listener = listener().await;
+    let (listener, address) = listener().await;
     let server = async {
         let mut server = Server::accept(&listener).await;
         server.admit().await;
         server
     };
-    let (client, server) = tokio::join!(at(&listener).init(), server);
+    let (client, server) = tokio::join!(at(address).init(), server);
     (client.unwrap(), server)
 }
 
@@ -103,23 +102,26 @@ fn transport(error: &Error, problem: &str) {
 
 #[tokio::test]
 async fn ini_02_a_server_that_is_gone_refuses_the_connection() {
-    let listener = listener().await;
-    let builder = at(&listener);
-    drop(listener);
-    transport(&soon(builder.init()).await.unwrap_err(), "nothing listens there");
+    let _clock = StillClock::start();
+    // no other program can listen there meanwhile
+    let reserved = TcpSocket::new_v4().unwrap();
+    reserved.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let builder = at(reserved.local_addr().unwrap());
+    transport(&within(builder.init()).await.unwrap_err(), "nothing listens there");
 }
 
 #[tokio::test]
 async fn ini_02_a_server_that_closes_the_connection_in_the_handshake_is_told_of() {
+    let _clock = StillClock::start();
     for words in 0..3 {
-        let listener = listener().await;
+        let (listener, address) = listener().await;
         let serve = async {
             let mut server = Server::accept(&listener).await;
             // nothing, half an answer, or all of it but no job
             let answer = ClientAnswer { index: 1 }.encode();
             server.socket.write_all(&answer[..answer.len() * words / 2]).await.unwrap();
         };
-        let (client, ()) = soon(async { tokio::join!(at(&listener).init(), serve) }).await;
+        let (client, ()) = within(async { tokio::join!(at(address).init(), serve) }).await;
         transport(&client.unwrap_err(), "closed the connection");
     }
 }
@@ -127,6 +129,7 @@ async fn ini_02_a_server_that_closes_the_connection_in_the_handshake_is_told_of(
 /// Half open: the server has ended and says no more, or has closed its side and reads on.
 #[tokio::test]
 async fn evt_21_a_connection_that_ends_on_one_side_fails_what_waits_and_what_comes() {
+    let _clock = StillClock::start();
     for is_half_open in [false, true] {
         let (client, mut server) = admitted().await;
         let waiting = {
@@ -139,39 +142,49 @@ async fn evt_21_a_connection_that_ends_on_one_side_fails_what_waits_and_what_com
         server.socket.write_all(&bytes[..bytes.len() - 1]).await.unwrap();
         server.socket.shutdown().await.unwrap();
         let kept = is_half_open.then_some(server);
-        let error = soon(waiting).await.unwrap().unwrap_err();
+        let error = within(waiting).await.unwrap().unwrap_err();
         assert!(error.is_lost_connection(), "{error}");
-        assert!(soon(client.fence_all()).await.unwrap_err().is_lost_connection());
+        assert!(within(client.fence_all()).await.unwrap_err().is_lost_connection());
         drop(kept);
     }
 }
 
 #[tokio::test]
 async fn gen_12_a_server_that_says_nothing_is_given_up_at_the_limit() {
-    let listener = listener().await;
-    let began = Instant::now();
+    let clock = StillClock::start();
+    let (listener, address) = listener().await;
     let limit = Duration::from_millis(300);
-    let error = soon(at(&listener).timeout(limit).init()).await.unwrap_err();
-    assert!(error.is_timeout() && began.elapsed() >= limit, "{error}");
+    let init = tokio::spawn(at(address).timeout(limit).init());
+    let _server = within(Server::accept(&listener)).await;
+    clock.pass(limit - MOMENT).await;
+    assert!(!init.is_finished());
+    clock.pass(MOMENT).await;
+    let error = within(init).await.unwrap().unwrap_err();
+    assert!(error.is_timeout(), "{error}");
 }
 
 /// Its clock does not run in the server.
 #[tokio::test]
 async fn gen_12_what_comes_too_late_is_dropped() {
+    let clock = StillClock::start();
     let (client, mut server) = admitted().await;
     let everybody = client.proc_id().clone();
-    let late = client.connect([everybody]).timeout(Duration::from_secs(1)).into_future();
-    let (error, (first, _)) = tokio::join!(late, server.asked());
-    assert!(error.unwrap_err().is_timeout());
+    let limit = Duration::from_secs(1);
+    let late = tokio::spawn(client.connect([everybody]).timeout(limit).into_future());
+    let (first, _) = within(server.asked()).await;
+    clock.pass(limit - MOMENT).await;
+    assert!(!late.is_finished());
+    clock.pass(MOMENT).await;
+    assert!(within(late).await.unwrap().unwrap_err().is_timeout());
     let next = client.request(Request::DeregisterEvents(7));
     server.answer(first, Status::SUCCESS).await;
-    assert_eq!(soon(next).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert_eq!(within(next).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let fence = async { client.fence_all().await.map(|()| Reply::Done) };
     let serve = async {
         let (tag, _) = server.asked().await;
         assert_ne!(tag, first);
         server.answer(tag, Status::SUCCESS).await;
     };
-    let (done, ()) = soon(async { tokio::join!(fence, serve) }).await;
+    let (done, ()) = within(async { tokio::join!(fence, serve) }).await;
     assert!(matches!(done, Ok(Reply::Done)));
 }

@@ -67,7 +67,7 @@ impl World {
     pub(super) fn new(capabilities: Capabilities, local: u32, remote: u32) -> Self {
         let config = Config { capabilities, ..config([]) };
         let model = Model {
-            now: Instant::now(),
+            now: pmix_test_wait::moment(),
             local,
             size: local + remote,
             puts: Vec::new(),

@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((said.is_success, said.first.as_str(), said.last.as_str()), (false, "a", "b"));
     }
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = pmix_test_wait::LIMIT;
 
     #[test]
     fn a_fifo_or_a_huge_file_is_not_read() {

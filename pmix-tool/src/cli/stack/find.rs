@@ -120,6 +120,8 @@ fn is_same_host(a: &str, b: &str) -> bool {
 pub(super) fn refusal(pid: i32, error: &io::Error) -> NoStack {
     match error.raw_os_error() {
         Some(libc::ESRCH | libc::ENOENT) => NoStack::gone(pid),
+        // one that nobody has waited for yet may be looked at by root alone
+        _ if error.kind() == io::ErrorKind::PermissionDenied && has_ended(pid) => NoStack::gone(pid),
         _ if error.kind() == io::ErrorKind::PermissionDenied => {
             NoStack::new(Outcome::NotPermitted, why_not(pid))
         }
@@ -176,6 +178,11 @@ pub(super) fn executable(pid: i32) -> PathBuf {
 /// Whether a signal has stopped a process; false for one that is gone.
 pub(super) fn is_stopped(pid: i32) -> bool {
     Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.state == 'T')
+}
+
+/// Whether a process has ended.
+fn has_ended(pid: i32) -> bool {
+    Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| ['Z', 'X'].contains(&stat.state))
 }
 
 /// Whether a process is an interpreter of Python.

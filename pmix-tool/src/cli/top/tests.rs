@@ -51,7 +51,7 @@ fn model() -> Model {
     failed.exit_code = 3;
     let post = [row("n0.4711.post-processing-of-results", 0, ProcState::RUNNING), failed];
     jobs.insert("n0.4711.post-processing-of-results".parse().unwrap(), post);
-    let began = Instant::now();
+    let began = pmix_test_wait::moment();
     let server = Server {
         name: "n0.4711".into(),
         uri: "uri".into(),
@@ -139,7 +139,7 @@ fn a_rank_that_is_stopped_is_paused_until_it_has_ended() {
         one.stopped = Some(true);
         one
     };
-    model.servers[0].usage = Some(Arc::new(Usage::at(Instant::now(), [stopped(0), stopped(1)])));
+    model.servers[0].usage = Some(Arc::new(Usage::at(pmix_test_wait::moment(), [stopped(0), stopped(1)])));
     assert!(picture(&model, (80, 24)).contains("6 ranks, 4 running"));
     press(&mut model, &[KeyCode::Enter]);
     let ranks = picture(&model, (80, 24));
@@ -236,7 +236,7 @@ fn a_problem_of_a_server_is_shown_until_that_one_answers() {
 
 #[test]
 fn an_answer_that_is_told_twice_is_not_compared_with_itself() {
-    let began = Instant::now();
+    let began = pmix_test_wait::moment();
     let (first, second) = (usage(began, 1), usage(began, 2));
     let mut server = Server::default();
     for answer in [&first, &first, &second, &second] {

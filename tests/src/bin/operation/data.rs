@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pmix_client::types::{DataArray, Info, KeyNameError, Value};
-use pmix_client::{Client, Scope, Status, keys};
+use pmix_client::{Client, Error, Scope, Status, keys};
 
-use crate::{Done, Pair, refused, same};
+use crate::{Done, Pair, patience, refused, same};
 
 /// As it is.
 pub(crate) async fn init(pair: Pair) -> Done {
@@ -82,12 +82,17 @@ pub(crate) async fn fence_limit(pair: Pair) -> Done {
     if pair.leads() {
         let both = [pair.me.clone(), pair.peer.clone()];
         let limited = pair.client.fence(both).timeout(Duration::from_secs(1));
-        let began = Instant::now();
-        refused(limited.await, Status::ERR_TIMEOUT)?;
-        // later than that, it was this library that gave up
-        same(began.elapsed() < Duration::from_secs(4), true)?;
+        refused(told_by_the_server(limited.await)?, Status::ERR_TIMEOUT)?;
     }
     Ok(pair.client.fence_all().await?)
+}
+
+/// An answer, if it is not this library that has given up waiting for it.
+fn told_by_the_server<T>(answer: Result<T, Error>) -> Result<Result<T, Error>, String> {
+    match answer {
+        Err(error) if error.to_string().contains("did not answer within the limit") => Err(error.to_string()),
+        answer => Ok(answer),
+    }
 }
 
 /// The leader commits only when it knows that the other one is about to ask.
@@ -98,7 +103,7 @@ pub(crate) async fn direct(pair: Pair) -> Done {
         put(&pair).await?;
         return Ok(pair.client.fence_all().await?);
     }
-    let get = pair.client.get(&pair.peer, "operation.text").timeout(Duration::from_secs(5));
+    let get = pair.client.get(&pair.peer, "operation.text").timeout(patience());
     let text: String = get.await?;
     same(text, text_of(pair.peer.rank))?;
     Ok(pair.client.fence_all().await?)
@@ -137,16 +142,11 @@ pub(crate) async fn absent(pair: Pair) -> Done {
 
 pub(crate) async fn get_limit(pair: Pair) -> Done {
     let get = pair.client.get::<Value>(&pair.peer, "operation.absent").timeout(Duration::from_secs(1));
-    let began = Instant::now();
-    let answer = get.await;
-    // a server may know that it never comes
-    let limited = match answer {
+    match told_by_the_server(get.await)? {
+        // a server may know that it never comes
         Err(error) if error.is_not_found() => Ok(()),
         answer => refused(answer, Status::ERR_TIMEOUT),
-    };
-    limited?;
-    // later than that, it was this library that gave up
-    same(began.elapsed() < Duration::from_secs(4), true)
+    }
 }
 
 /// One value of each kind that the wire has, and of arrays of them.

@@ -1,7 +1,5 @@
 //! Events, and the loss of a peer.
 
-use std::time::Duration;
-
 use pmix_client::types::{DataRange, Event};
 use pmix_client::{
     EventStream, HandlerCall, HandlerOutcome, NotifyBuilder, Procs, Rank, Scope, Status, keys,
@@ -9,18 +7,15 @@ use pmix_client::{
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
-use crate::{Done, Pair, same};
+use crate::{Done, Pair, patience, same};
 
 /// An event of our own. Codes of the Standard end at -3000, so no server takes it for one of its own.
 const CODE: Status = Status::from_raw(-3483);
 const NOTE: &str = "ding";
 
-/// How long to wait for an event.
-const PATIENCE: Duration = Duration::from_secs(4);
-
 /// The next event, which comes soon or not at all.
 pub(crate) async fn next(events: &mut EventStream) -> Result<Event, Box<dyn std::error::Error>> {
-    let event = tokio::time::timeout(PATIENCE, events.recv()).await.map_err(|_| "no event")?;
+    let event = tokio::time::timeout(patience(), events.recv()).await.map_err(|_| "no event")?;
     Ok(event.ok_or("no event")??)
 }
 
@@ -86,13 +81,13 @@ pub(crate) async fn handler(pair: Pair) -> Done {
         pair.client.notify(Event::new(CODE, pair.me.clone()).with_range(DataRange::LOCAL)).await?;
     }
     // that of the own process is called, too
-    let heard = tokio::time::timeout(PATIENCE, hears.recv()).await.map_err(|_| "no event")?;
+    let heard = tokio::time::timeout(patience(), hears.recv()).await.map_err(|_| "no event")?;
     same(heard, Some(CODE))?;
     registration.deregister().await?;
     Ok(pair.client.fence_all().await?)
 }
 
-/// Rank 0 of a job whose other ranks are C programs: `tests/native/pmix_beside.c` says what all of them do.
+/// Rank 0 of a job whose other ranks are C programs: `tests/peers/c/pmix_beside.c` says what all of them do.
 pub(crate) async fn beside(pair: Pair) -> Done {
     let event = Event::new(CODE, pair.me.clone()).with_range(DataRange::LOCAL);
     let notify = pair.client.notify(event);

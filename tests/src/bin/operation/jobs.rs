@@ -1,12 +1,11 @@
 //! Published data, spawned jobs and what connects them, abort.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use pmix_client::types::{App, Persistence};
 use pmix_client::{Client, Nspace, ProcId, Rank, Status, keys};
 
-use crate::{Done, LIMIT, Pair, refused, same, tell};
+use crate::{Done, Pair, limit, patience, refused, same, tell};
 
 fn key_of(proc: &ProcId) -> String {
     format!("operation.{proc}")
@@ -35,7 +34,7 @@ pub(crate) async fn lookup_waits(pair: Pair) -> Done {
         return publish(pair).await;
     }
     let theirs = key_of(&pair.peer);
-    let lookup = pair.client.lookup([&theirs]).wait_all().timeout(Duration::from_secs(5));
+    let lookup = pair.client.lookup([&theirs]).wait_all().timeout(patience());
     let (found, fenced) = tokio::join!(async { lookup.await }, async { pair.client.fence_all().await });
     fenced?;
     same(found?.get::<String>(&theirs)?.as_deref(), Some("text"))
@@ -54,7 +53,7 @@ pub(crate) async fn unpublish(pair: Pair) -> Done {
 async fn start(pair: &Pair, act: &str) -> Result<Nspace, Box<dyn std::error::Error>> {
     let program = std::env::current_exe()?.display().to_string();
     let child = App::new(program, 1)
-        .args(["child", act, &pair.me.to_string()])
+        .args(["--patience", &limit().as_secs().to_string(), "child", act, &pair.me.to_string()])
         .env("OPERATION_TEXT", "of the parent");
     Ok(pair.client.spawn([child]).await?)
 }
@@ -62,7 +61,7 @@ async fn start(pair: &Pair, act: &str) -> Result<Nspace, Box<dyn std::error::Err
 /// What a spawned process says.
 async fn word_of(pair: &Pair, child: &Nspace) -> Result<String, Box<dyn std::error::Error>> {
     let theirs = key_of(&ProcId::new(child.clone(), Rank::new(0)?));
-    let word = pair.client.lookup([&theirs]).wait_all().timeout(Duration::from_secs(6)).await?;
+    let word = pair.client.lookup([&theirs]).wait_all().timeout(patience()).await?;
     Ok(word.get(&theirs)?.ok_or("it says nothing")?)
 }
 
@@ -123,7 +122,7 @@ const NOBODY: &str = "nobody";
 
 /// A spawned process; `parent` is who has started it, as its arguments say.
 pub(crate) async fn child(act: &str, parent: &str) -> ExitCode {
-    match tokio::time::timeout(LIMIT, obey(act, parent)).await {
+    match tokio::time::timeout(limit(), obey(act, parent)).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             tell(None, &format!("CHILD {error}"));

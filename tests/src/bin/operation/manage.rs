@@ -8,7 +8,7 @@ use pmix_client::types::{
 use pmix_client::{Procs, Status, keys};
 use tokio::signal::unix::{SignalKind, signal as signals};
 
-use crate::{Done, Pair, events, same};
+use crate::{Done, Pair, events, patience, same};
 
 const GROUP: &str = "operation-group";
 
@@ -32,11 +32,11 @@ pub(crate) async fn invite(pair: Pair) -> Done {
     let mut invitations = pair.client.events([Status::GROUP_INVITED]).await?;
     pair.client.fence_all().await?;
     let group = if pair.leads() {
-        pair.client.group_invite(GROUP, both(&pair)).timeout(Duration::from_secs(5)).await?
+        pair.client.group_invite(GROUP, both(&pair)).timeout(patience()).await?
     } else {
         let invitation = events::next(&mut invitations).await?;
         let id = invitation.info.get(keys::GROUP_ID)?.ok_or("an invitation to nothing")?;
-        pair.client.group_join(id, &invitation.source).timeout(Duration::from_secs(5)).await?
+        pair.client.group_join(id, &invitation.source).timeout(patience()).await?
     };
     same(group.members.len(), 2)
 }
@@ -106,7 +106,7 @@ pub(crate) async fn signal(pair: Pair) -> Done {
             .signal(SignalKind::user_defined1().as_raw_value())
             .await?;
     } else {
-        let signalled = tokio::time::timeout(Duration::from_secs(4), signals.recv()).await;
+        let signalled = tokio::time::timeout(patience(), signals.recv()).await;
         pair.client.fence_all().await?;
         signalled.map_err(|_| "no signal")?;
         return Ok(());

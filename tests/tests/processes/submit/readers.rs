@@ -2,13 +2,10 @@
 
 use std::process::Stdio;
 
-use pmix_tests::within;
+use pmix_test_wait::{until, within};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Rig;
-
-/// A pipe holds 64 KiB.
-const FULL: u64 = 60 << 10;
 
 #[tokio::test]
 async fn a_signal_ends_pmix_submit_whose_reader_pauses() {
@@ -16,11 +13,14 @@ async fn a_signal_ends_pmix_submit_whose_reader_pauses() {
     for options in [&["--grace", "1"][..], &["--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         let mut command = rig.pmix(&[&["submit"], options, &["yes"]].concat());
+        rustix::pipe::fcntl_setpipe_size(&reader, 4096).unwrap();
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-        within(async {
-            while rustix::io::ioctl_fionread(&reader).unwrap() < FULL {
-                tokio::task::yield_now().await;
-            }
+        let (mut last, mut looks) = (0, 0);
+        until("the pipe takes no more", || {
+            let count = rustix::io::ioctl_fionread(&reader).unwrap();
+            looks = if count > 0 && count == last { looks + 1 } else { 0 };
+            last = count;
+            looks == 20
         })
         .await;
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();

@@ -1,14 +1,14 @@
 //! Real processes: what they notice of a look at them.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, io};
 
 use nix::sys::ptrace;
+use pmix_test_wait::{LIMIT as LONG, block_until, until, until_async};
 use pmix_tool::types::{Pid, ProcState};
 use pmix_tool::{ProcId, ProcInfo};
 use procfs::process::{MMapPath, Process};
@@ -17,7 +17,7 @@ use rustix::process::{Signal, kill_process};
 use crate::cli::stack::backend::{Backends, Debugger, Kind, LIMIT, With};
 use crate::cli::stack::find::{self, Outcome};
 use crate::cli::stack::image::image;
-use crate::cli::stack::snapshot::{Piece, snapshot};
+use crate::cli::stack::snapshot::{Piece, Snapshot, snapshot};
 
 /// Killed at the end, in whatever state it is.
 struct Sleeper(Child);
@@ -48,11 +48,7 @@ impl Sleeper {
     }
 
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let started = Instant::now();
-        while !is_so(self) {
-            assert!(started.elapsed() < Duration::from_secs(20), "it never came that {what}");
-            thread::yield_now();
-        }
+        block_until(what, || is_so(self));
     }
 }
 
@@ -61,6 +57,21 @@ impl Drop for Sleeper {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// No process is held longer to be copied, unless the machine has much else to do.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// A copy of a process that was held for a moment only.
+fn copied(pid: i32, all: bool) -> Snapshot {
+    block_until("a copy in a moment", || {
+        let copy = snapshot(pid, all).map_err(|error| error.to_string())?;
+        match copy.stopped() {
+            long if long >= MOMENT => Err(format!("it was held for {long:?}")),
+            _ if copy.threads[0].stack.bytes.is_empty() => Err("its stack is not in it".to_owned()),
+            _ => Ok(copy),
+        }
+    })
 }
 
 /// A debugger, or a line on standard error.
@@ -78,10 +89,9 @@ fn installed(with: With) -> Option<Backends> {
 #[test]
 fn who_sleeps_goes_on_sleeping_and_who_is_stopped_stays_stopped() {
     let sleeper = Sleeper::sleep();
-    let copy = snapshot(sleeper.pid(), false).unwrap();
+    let copy = copied(sleeper.pid(), false);
     assert_eq!((copy.threads.len(), copy.threads[0].tid), (1, sleeper.pid()));
-    assert!(!copy.threads[0].stack.bytes.is_empty() && !copy.pieces.is_empty());
-    assert!(copy.stopped() < Duration::from_millis(100), "{:?}", copy.stopped());
+    assert!(!copy.pieces.is_empty());
     sleeper.until("it sleeps again", |sleeper| sleeper.stat('S'));
     assert!(!find::is_stopped(sleeper.pid()));
 
@@ -89,7 +99,7 @@ fn who_sleeps_goes_on_sleeping_and_who_is_stopped_stays_stopped() {
     sleeper.until("it is stopped", |sleeper| sleeper.stat('T'));
     for _ in 0..20 {
         assert!(find::is_stopped(sleeper.pid()));
-        snapshot(sleeper.pid(), true).unwrap();
+        copied(sleeper.pid(), true);
         sleeper.until("it is stopped again", |sleeper| sleeper.stat('T'));
     }
     sleeper.signal(Signal::CONT);
@@ -106,7 +116,7 @@ fn no_signal_is_lost() {
     let (sender, lines) = mpsc::channel();
     let reader =
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    let line = || lines.recv_timeout(Duration::from_secs(20)).unwrap();
+    let line = || lines.recv_timeout(LONG).unwrap();
     assert_eq!(line(), "ready");
     let pid = shell.pid();
     let (end, ended) = mpsc::channel::<()>();
@@ -135,7 +145,7 @@ fn word(image: &[u8], at: usize) -> u64 {
 #[test]
 fn a_core_file_has_a_segment_for_all_that_is_mapped_of_files_and_for_the_stack() {
     let sleeper = Sleeper::sleep();
-    let copy = snapshot(sleeper.pid(), false).unwrap();
+    let copy = copied(sleeper.pid(), false);
     let image = image(&copy);
     assert_eq!(&image[..6], b"\x7fELF\x02\x01");
     let count = u16::from_ne_bytes(image[56..58].try_into().unwrap());
@@ -163,7 +173,7 @@ fn a_core_file_has_a_segment_for_all_that_is_mapped_of_files_and_for_the_stack()
 #[test]
 fn copies_that_overlap_are_cut() {
     let sleeper = Sleeper::sleep();
-    let mut copy = snapshot(sleeper.pid(), false).unwrap();
+    let mut copy = copied(sleeper.pid(), false);
     let (inner, outer) = (0x1000_0000, 0x1000_1000);
     copy.pieces = [outer, inner].map(|address| Piece { address, bytes: vec![7; 0x3000] }).into();
     copy.maps.clear();
@@ -206,14 +216,15 @@ fn what_cannot_be_traced_is_told() {
 async fn shows_where_it_sleeps(with: With) {
     let Some(backends) = installed(with) else { return };
     let sleeper = Sleeper::sleep();
-    let copy = backends.copy(sleeper.pid()).await;
-    let looked = backends.look(sleeper.pid(), copy).await.unwrap();
+    let copy = copied(sleeper.pid(), false);
+    let stopped = copy.stopped();
+    let looked = backends.look(sleeper.pid(), Some(Ok(copy))).await.unwrap();
     let (tid, frames) = &looked.threads[0];
     assert_eq!((*tid, looked.note), (sleeper.pid(), None));
     assert!(looked.is_whole, "{frames:?}");
     assert!(frames.iter().any(|frame| frame.function.contains("nanosleep")), "{frames:?}");
     assert!(frames.iter().any(|frame| frame.is_program && frame.function.contains("sleep")), "{frames:?}");
-    assert!(looked.stopped < Duration::from_millis(100));
+    assert_eq!(looked.stopped, stopped, "it runs while the debugger reads");
 }
 
 #[tokio::test]
@@ -232,19 +243,28 @@ async fn a_debugger_that_hangs_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("eu-stack");
     let mark = dir.path().join("pid");
-    fs::write(&program, format!("#!/bin/sh\necho $$ > {}\nexec sleep 1000\n", mark.display())).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // not by this process: one that another test starts meanwhile could have the file open for writing, too
+    let write = "printf '#!/bin/sh\\necho $$ > %s\\nexec sleep 1000\\n' \"$1\" > \"$0\"; chmod 755 \"$0\"";
+    let written = Command::new("sh").args(["-c", write]).args([&program, &mark]).status();
+    assert!(written.unwrap().success());
     let sleeper = Sleeper::sleep();
     let native = Some(Debugger { kind: Kind::EuStack, program });
-    let backends = Backends { native, py_spy: None, all_threads: false, limit: Duration::from_secs(2) };
-    let copy = backends.copy(sleeper.pid()).await;
-    let failed = backends.look(sleeper.pid(), copy).await.unwrap_err();
+    let limit = Duration::from_secs(3600);
+    let backends = Backends { native, py_spy: None, all_threads: false, limit };
+    let mut looks = Box::pin(backends.look(sleeper.pid(), Some(Ok(copied(sleeper.pid(), false)))));
+    let hung: i32 = tokio::select! {
+        early = &mut looks => panic!("{early:?}"),
+        pid = until("the debugger runs", || fs::read_to_string(&mark).ok()?.trim().parse().ok()) => pid,
+    };
+    assert!(sleeper.stat('S'));
+    tokio::time::pause();
+    tokio::time::advance(limit).await;
+    tokio::time::resume();
+    let failed = looks.await.unwrap_err();
     assert_eq!(
         (failed.outcome, failed.message.as_str()),
-        (Outcome::Failed, "eu-stack did not end within 2 s")
+        (Outcome::Failed, "eu-stack did not end within 3600 s")
     );
-    assert!(sleeper.stat('S'));
-    let hung: i32 = fs::read_to_string(mark).unwrap().trim().parse().unwrap();
     let is_dead = || Process::new(hung).and_then(|process| process.stat()).is_none_or_zombie();
     sleeper.until("the debugger is dead", |_| is_dead());
 }
@@ -264,8 +284,8 @@ async fn a_debugger_that_fails_is_quoted() {
     let native = Some(Debugger { kind: Kind::EuStack, program: "/bin/false".into() });
     let mut backends = Backends { native, py_spy: None, all_threads: false, limit: LIMIT };
     let sleeper = Sleeper::sleep();
-    let copy = backends.copy(sleeper.pid()).await;
-    let failed = backends.look(sleeper.pid(), copy).await.unwrap_err();
+    let copy = until_async("a copy", async || backends.copy(sleeper.pid()).await.unwrap()).await;
+    let failed = backends.look(sleeper.pid(), Some(Ok(copy))).await.unwrap_err();
     assert_eq!(failed.message, "eu-stack failed with exit status: 1: says nothing");
 
     (backends.native, backends.py_spy) = (None, Some("/bin/false".into()));

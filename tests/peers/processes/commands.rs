@@ -1,0 +1,69 @@
+//! Commands of `pmix` in shells and terminals, and their manual pages.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use pmix_tests::{Running, on_path, plain_environment, pmixrun, program, run};
+use rustix::process::Signal;
+
+#[test]
+fn a_shell_completes_commands_and_options() {
+    let Some(bash) = on_path("bash", "apt-get install bash") else { return };
+    let pmix = program("pmix");
+    for (words, expected) in [("pmix look", "lookup"), ("pmix lookup --wa", "--wait")] {
+        let last = words.split(' ').count() - 1;
+        let mut bash = Command::new(&bash);
+        bash.args(["-c", "eval \"$($0 completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; _pmix pmix \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\""]);
+        bash.arg(&pmix).arg(words).arg(last.to_string());
+        assert_eq!(run(bash), (Some(0), format!("{expected}\n"), String::new()));
+    }
+    let mut command = Command::new(pmix);
+    command.args(["completions", "sushi"]);
+    assert_eq!(run(command).0, Some(2));
+}
+
+#[test]
+fn groff_finds_nothing_wrong_in_the_manual_pages() {
+    let Some(groff) = on_path("groff", "apt-get install groff-base") else { return };
+    let pages = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program("pmix"));
+    command.arg("man").arg(pages.path());
+    assert_eq!(run(command), (Some(0), String::new(), String::new()));
+    for launcher in ["pmixrun", "pmixd"] {
+        let mut command = Command::new(program(launcher));
+        command.arg("--man").stdout(fs::File::create(pages.path().join(format!("{launcher}.1"))).unwrap());
+        assert!(command.status().unwrap().success(), "{launcher}");
+    }
+    let mut count = 0;
+    for page in fs::read_dir(&pages).unwrap() {
+        let page = page.unwrap().path();
+        let mut command = Command::new(&groff);
+        command.args(["-man", "-ww", "-Tutf8"]).arg(&page);
+        let (code, out, err) = run(command);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{}", page.display());
+        assert!(out.contains("SYNOPSIS") || out.contains("S\u{8}SY"), "{out}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[tokio::test]
+async fn states_are_coloured_on_a_terminal_unless_its_user_wants_none() {
+    let Some(script) = on_path("script", "apt-get install bsdutils") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = Running::start(pmixrun(dir.path(), &["sh", "-c", "echo started; exec sleep 1000"]));
+    job.line_with("started").await;
+    let green = "\u{1b}[32mRUNNING\u{1b}[0m";
+    for (variable, is_coloured) in [("OTHER=1", true), ("NO_COLOR=1", false), ("CLICOLOR=0", false)] {
+        let words = format!("env TERM=xterm {variable} {} ps", program("pmix").display());
+        let mut command = Command::new(&script);
+        plain_environment(&mut command);
+        command.args(["-qec", &words, "/dev/null"]).stdin(Stdio::null()).env("SHELL", "/bin/sh");
+        command.env("PMIX_SERVER_TMPDIR", dir.path()).env("PMIX_SYSTEM_TMPDIR", dir.path());
+        let (code, out, err) = run(command);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        assert_eq!(out.contains(green), is_coloured, "{variable}: {out}");
+    }
+    job.signal(Signal::TERM);
+    job.end().await;
+}
