@@ -59,6 +59,9 @@ pub fn executable(file: &Path, text: &str) {
     assert!(writer.wait().unwrap().success(), "{} cannot be written", file.display());
 }
 
+/// How often to look at most for processes that are left.
+const LOOKS: usize = 1000;
+
 /// When it is dropped, kills the processes whose environment names this directory: those of a server that is part of the test
 /// itself outlast the test otherwise.
 #[derive(Debug)]
@@ -73,9 +76,13 @@ impl EndsProcesses {
 
 impl Drop for EndsProcesses {
     fn drop(&mut self) {
-        // one that has ended has no environment
-        for (pid, _) in processes_of(&self.0) {
-            if let Some(pid) = Pid::from_raw(pid) {
+        // what one has started at the last moment is seen the next time; one that has ended has no environment
+        for _ in 0..LOOKS {
+            let left = processes_of(&self.0);
+            if left.is_empty() {
+                break;
+            }
+            for pid in left.into_iter().filter_map(|(pid, _)| Pid::from_raw(pid)) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }

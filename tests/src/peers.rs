@@ -96,7 +96,7 @@ impl Peer {
         let found = match self {
             Self::Libpmix => pkg_config(&["--modversion"]).concat(),
             _ => {
-                let said = self.mpirun().and_then(|mpirun| said(Command::new(mpirun), "--version"));
+                let said = Self::OpenMpi5.mpirun().and_then(|mpirun| said(Command::new(mpirun), "--version"));
                 release_in(&said.unwrap_or_default()).to_owned()
             }
         };
