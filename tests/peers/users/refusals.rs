@@ -54,14 +54,6 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
         {
             assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
         }
-        for attack in ["get by group", "fence by group", "connect by group", "construct by group"] {
-            let line = out.lines().find(|line| line.starts_with(&format!("{attack}: "))).unwrap();
-            assert!(line.contains("Status::ERR_NO_PERMISSIONS") && !line.contains(&**name), "{line}");
-        }
-        let destruct = out.lines().find(|line| line.starts_with("destruct of group: ")).unwrap();
-        // it names itself
-        let others = destruct.replace(&format!("alice-and-{name}"), "");
-        assert!(!destruct.contains("SUCCESS") && !others.contains(&**name), "{destruct}");
         // as of jobs that there are not
         for question in ["table", "waits", "looks", "peers"] {
             assert!(
@@ -74,6 +66,19 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
         assert!(out.contains("\nwaits of: \n"), "{out}");
         assert!(!out.contains("the secret"), "{out}");
         assert_eq!(out.matches("notify: SUCCESS").count(), 3, "it is told to its own: {out}");
+
+        let outsider = format!("outside-{name}");
+        let (status, out, err) =
+            rig.process(&rig.alice, &outsider, &["attack-group", name]).await.end().await;
+        assert!(status.success(), "{out}{err}");
+        for attack in ["get", "fence", "connect", "construct"] {
+            let line = out.lines().find(|line| line.starts_with(&format!("{attack}: "))).unwrap();
+            assert!(line.contains("Status::ERR_NO_PERMISSIONS") && !line.contains(&**name), "{line}");
+        }
+        let destruct = out.lines().find(|line| line.starts_with("destruct: ")).unwrap();
+        // it names itself
+        let others = destruct.replace(&outsider, "");
+        assert!(!destruct.contains("SUCCESS") && !others.contains(&**name), "{destruct}");
 
         let table = rig.host.process_table(job.nspace());
         assert_eq!(table[0].state, ProcState::CONNECTED, "it lives");

@@ -23,10 +23,6 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     let mut abort = Abort::new(9, "an attack");
     abort.procs = vec![all.clone()];
     let key = |key: &str| key.try_into().ok();
-    // by its group, whose id does not say who is in it
-    let theirs = Nspace::new(group_of(&victim)).unwrap_or_else(|_| group.clone());
-    let (its, members) = (ProcId::new(theirs.clone(), Rank::from_raw(0)), ProcId::wildcard(theirs.clone()));
-    let beside = || vec![me.clone(), members.clone()];
     for (name, request) in [
         ("abort", Request::Abort(abort)),
         ("kill", Request::JobControl(kill)),
@@ -41,12 +37,7 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
         ("fence", Request::Fence(Fence::new(Some(both())))),
         ("connect", Request::Connect(Connect::new(both()))),
         ("construct", Request::GroupConstruct(GroupConstruct::new(group.clone(), both()))),
-        ("invite", Request::GroupInvite(GroupInvite::new(group.clone(), both()))),
-        ("get by group", Request::Get(Get::new(its, key("secret")))),
-        ("fence by group", Request::Fence(Fence::new(Some(beside())))),
-        ("connect by group", Request::Connect(Connect::new(beside()))),
-        ("construct by group", Request::GroupConstruct(GroupConstruct::new(group, beside()))),
-        ("destruct of group", Request::GroupDestruct(GroupDestruct::new(theirs))),
+        ("invite", Request::GroupInvite(GroupInvite::new(group, both()))),
     ] {
         tell(name, client.request(request).await);
     }
@@ -59,6 +50,26 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
         waits.iter().flat_map(Wait::nspaces).map(Nspace::as_str).collect::<Vec<_>>().join(",")
     );
     slander(client, victim).await;
+    Ok(())
+}
+
+/// Tries by the name of their group, which does not say who is in it, what processes of another user may not have done to them.
+/// The server must know the group: requests that name no group wait for one.
+pub(crate) async fn attack_group(client: &Client, victim: &Nspace) -> Result<(), Error> {
+    let me = client.proc_id().clone();
+    let theirs: Nspace = group_of(victim).try_into()?;
+    let one = ProcId::new(theirs.clone(), Rank::from_raw(0));
+    let beside = || vec![me.clone(), ProcId::wildcard(theirs.clone())];
+    let group: Nspace = format!("group of {me}").try_into()?;
+    for (name, request) in [
+        ("get", Request::Get(Get::new(one, "secret".try_into().ok()))),
+        ("fence", Request::Fence(Fence::new(Some(beside())))),
+        ("connect", Request::Connect(Connect::new(beside()))),
+        ("construct", Request::GroupConstruct(GroupConstruct::new(group, beside()))),
+        ("destruct", Request::GroupDestruct(GroupDestruct::new(theirs.clone()))),
+    ] {
+        tell(name, client.request(request).await);
+    }
     Ok(())
 }
 
