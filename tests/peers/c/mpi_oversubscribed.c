@@ -3,7 +3,7 @@
 #include <stdio.h>
 int main(int argc, char **argv)
 {
-    int provided, number, count, yields;
+    int provided, number, count, yields = 0; /* Open MPI 5 sets a byte of it */
     MPI_T_cvar_handle handle;
     MPI_Init(&argc, &argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);

@@ -67,7 +67,7 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
         assert!(!out.contains("the secret"), "{out}");
         assert_eq!(out.matches("notify: SUCCESS").count(), 3, "it is told to its own: {out}");
 
-        let outsider = format!("outside-{name}");
+        let outsider = format!("alice-and-the-group-of-{name}");
         let (status, out, err) =
             rig.process(&rig.alice, &outsider, &["attack-group", name]).await.end().await;
         assert!(status.success(), "{out}{err}");
