@@ -1,10 +1,11 @@
 //! More connections than a server has descriptors for, or can accept at once.
 
 use std::process::Command;
+use std::time::Duration;
 
 use pmix_native::conn::Peer as Who;
 use pmix_native::{Dialect, Encoding};
-use pmix_test_wait::is_alone;
+use pmix_test_wait::{is_alone, until_async};
 use pmix_tests::{NativeSession, OtherUser, Running, TestServer, stranger_program, within};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::net::{TcpStream, UnixStream};
@@ -14,6 +15,9 @@ const FEW_FILES: [&str; 2] = ["prlimit", "--nofile=64:64"];
 const CROWD: &str = "90";
 /// Lines that a crowd may cost, as the door promises for one user and ten seconds, and some that servers always write.
 const FEW_LINES: usize = 60;
+
+/// How long to wait for the system before coming anew.
+const KNOCK: Duration = Duration::from_millis(200);
 
 /// Lines that a crowd may cost in the time that a log is about.
 fn few_lines(log: &str) -> usize {
@@ -49,7 +53,12 @@ async fn works(server: &TestServer) {
 /// Our own user is let in, on either wire.
 async fn lets_its_owner_in(server: &TestServer) {
     drop(server.client(0).await.unwrap());
-    let stream = within(TcpStream::connect(server.native)).await.unwrap();
+    // while too many wait, the system drops who comes, and asks again for him more and more rarely
+    let stream = until_async("there is room for one more", async || {
+        tokio::time::timeout(KNOCK, TcpStream::connect(server.native)).await
+    })
+    .await
+    .unwrap();
     let who = Who::Client(TestServer::proc(1));
     drop(within(NativeSession::open_on(stream, who, Encoding::plain(Dialect::V41), "4.2.2")).await);
 }
@@ -93,7 +102,8 @@ async fn a_server_without_descriptors_waits_and_goes_on_when_there_are_some() {
     crowd.end().await;
     works(&server).await;
     let log = server.end().await;
-    assert!(log.lines().count() <= few_lines(&log), "{log}");
+    // of the owner and of the loopback address
+    assert!(log.lines().count() <= 2 * few_lines(&log), "{log}");
 }
 
 /// Garbage, silence, half a greeting and false claims, as fast as two processes can, before, while and after our own user is let
