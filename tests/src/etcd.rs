@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::peers::{on_path, skipped};
+use crate::programs::stop;
 
 /// How often it is started until it is given up.
 const TRIES: u32 = 5;
@@ -127,24 +128,26 @@ impl TestEtcd {
     }
 
     /// It answers no request until [`go_on`](Self::go_on).
-    pub fn hold(&self) {
-        self.signal(0, Signal::STOP);
+    pub async fn hold(&self) {
+        self.hold_from(0).await;
     }
 
     /// Only its first member runs on, which has no majority.
-    pub fn hold_others(&self) {
-        self.signal(1, Signal::STOP);
+    pub async fn hold_others(&self) {
+        self.hold_from(1).await;
+    }
+
+    async fn hold_from(&self, first: usize) {
+        for daemon in &self.daemons[first..] {
+            stop(i32::try_from(daemon.id()).unwrap()).await;
+        }
     }
 
     /// It answers again.
     pub fn go_on(&self) {
-        self.signal(0, Signal::CONT);
-    }
-
-    fn signal(&self, first: usize, signal: Signal) {
-        for daemon in &self.daemons[first..] {
+        for daemon in &self.daemons {
             let pid = i32::try_from(daemon.id()).unwrap();
-            kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+            kill_process(Pid::from_raw(pid).unwrap(), Signal::CONT).unwrap();
         }
     }
 }

@@ -293,7 +293,7 @@ async fn run_job(check: &Check, args: &Args, launcher: &[OsString], own: &PathBu
     Ok(if has_verdict { Ended::With(Verdict::Failed(reason)) } else { Ended::Silent(reason) })
 }
 
-/// Returns the first verdict that is not a pass, or a pass if there are only passes, and the exit status of the launcher. If it
+/// Returns the verdict of all ranks, as [`together`], and the exit status of the launcher. If it
 /// does not end in time, which happens after some violations, it is asked to end.
 async fn watch(
     job: &mut Child,
@@ -312,17 +312,30 @@ async fn watch(
                 Err(_) => break,
             }
         }
-        if matches!(found, None | Some(Verdict::Passed)) {
-            // output of others need not be UTF-8
-            found = verdict_in(&String::from_utf8_lossy(&line)).or(found);
-            if matches!(found, Some(Verdict::Failed(_))) {
+        // output of others need not be UTF-8
+        if let Some(verdict) = verdict_in(&String::from_utf8_lossy(&line)) {
+            if matches!(verdict, Verdict::Failed(_)) {
                 deadline = deadline.min(Instant::now() + patience);
             }
+            found = Some(match found {
+                Some(found) => together(found, verdict),
+                None => verdict,
+            });
         }
         line.clear();
     }
     dismiss(job, output, patience).await;
     Ok((found, None))
+}
+
+/// The verdict of two ranks. One that skips the check leaves it, and others may fail because of that: launchers do not keep the
+/// order in which ranks say so.
+fn together(one: Verdict, other: Verdict) -> Verdict {
+    match (one, other) {
+        (skipped @ Verdict::Skipped(_), _) | (_, skipped @ Verdict::Skipped(_)) => skipped,
+        (failed @ Verdict::Failed(_), _) | (_, failed @ Verdict::Failed(_)) => failed,
+        (passed, _) => passed,
+    }
 }
 
 /// Asks a launcher to end, so that it can clean up. Otherwise it is killed when `job` is dropped.

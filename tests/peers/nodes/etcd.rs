@@ -120,7 +120,7 @@ async fn while_etcd_is_silent_for_a_minute_only_what_is_to_last_is_refused_and_j
         fences.line_with("begun").await;
     }
     publish(&tool, "before").await.unwrap();
-    etcd.hold();
+    etcd.hold().await;
     let refused = within(tool.publish().data("meanwhile", 1_u32).persistence(Persistence::INDEF)).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.status(), Status::ERR_UNREACH);

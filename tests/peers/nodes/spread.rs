@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use pmix_test_wait::until;
-use pmix_tests::{Hosts, Running, program, run};
+use pmix_tests::{Hosts, Running, program, run, stop};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::hosts::{nothing_is_left_on, pmixrun_on};
@@ -75,7 +75,7 @@ async fn an_interrupted_start_also_ends_what_another_host_is_starting() {
     // its sshd does not answer
     for (pid, line) in hosts.processes_on(2) {
         if line.contains("sshd") {
-            kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+            stop(pid).await;
         }
     }
     let args = ["--host", "n0,n1,n2", "--tree-degree", "1", "--grace", "100000", "true"];

@@ -243,7 +243,7 @@ async fn a_head_that_reaches_a_minority_of_etcd_alone_declares_no_node_lost_and_
     let dvm = head_with(&etcd, &["--grace", "1", "--head-grace", "2"]).await;
     let mut job = Running::start(dvm.submit(&["-H", "b", "sh", "-c", "echo begun; exec sleep 600"]));
     job.line_with("begun").await;
-    etcd.hold_others();
+    etcd.hold_others().await;
     kill_daemon(&dvm, "b");
     let said = dvm.ended_with(1, |_, _| ()).await;
     assert!(said.contains("ending what runs on this side: node b: "), "{said}");
@@ -255,7 +255,7 @@ async fn a_head_that_reaches_a_minority_of_etcd_alone_declares_no_node_lost_and_
 async fn a_node_that_is_added_while_its_loss_is_not_confirmed_is_there() {
     let Some(etcd) = TestEtcd::plain() else { return };
     let dvm = head_here(&etcd).await;
-    etcd.hold();
+    etcd.hold().await;
     kill_daemon(&dvm, "b");
     // the head has noticed when it cannot ask there
     until("the head has noticed", || {

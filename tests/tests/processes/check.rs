@@ -161,6 +161,19 @@ fn what_a_launcher_prints_need_not_be_text() {
     assert_eq!(code, Some(0), "{text}{errors}");
 }
 
+/// Other ranks fail because one skips the check and leaves it; what they say may come first.
+#[test]
+fn a_check_that_one_rank_skips_is_skipped() {
+    let verdicts = [Verdict::Failed("alone".to_owned()), Verdict::Skipped("cannot die".to_owned())];
+    let [failed, skipped] = verdicts.map(|verdict| serde_json::to_string(&verdict).unwrap());
+    for (first, second) in [(&failed, &skipped), (&skipped, &failed)] {
+        let script = format!("echo 'pmix-check-verdict {first}'; echo 'pmix-check-verdict {second}'");
+        let (code, text, errors) = check(&["--only", "fence_waits_for_all"], &["sh", "-c", &script, "sh"]);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        assert!(text.ends_with("\n0 passed, 0 failed, 1 skipped\n"), "{text}");
+    }
+}
+
 #[test]
 fn a_launcher_that_starts_nothing_is_told_from_one_that_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
