@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use pmix_test_wait::default_signals;
 use rustix::fs::Access;
 
 use crate::commands::plain_environment;
@@ -260,6 +261,7 @@ pub fn pmixrun(dir: &Path, args: &[&str]) -> Command {
 
 /// Runs to the end; exit code, standard output and error.
 pub fn run(mut command: Command) -> (Option<i32>, String, String) {
+    default_signals();
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Once;
 
 use pmix_client::ProcId;
-use pmix_test_wait::until;
+use pmix_test_wait::{default_signals, until};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -169,6 +169,7 @@ impl Running {
 
     /// Starts a command with this input.
     pub fn start_with(command: std::process::Command, stdin: Stdio) -> Self {
+        default_signals();
         let mut command = Command::from(command);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 use pmix_rm::{Guardian, LocalLauncher};
+use pmix_test_wait::default_signals;
 use pmix_types::{App, Nspace, Rank};
 use rustix::process::{Pid, Resource, Signal, getpgid, getrlimit, kill_process};
 use tempfile::TempDir;
@@ -27,6 +28,7 @@ impl Site {
     }
 
     pub(crate) fn pmixrun(&self, args: &[&str]) -> Command {
+        default_signals();
         let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
         for (name, _) in std::env::vars_os() {
             if MEANT.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {

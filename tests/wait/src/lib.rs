@@ -16,6 +16,7 @@
 #![allow(clippy::disallowed_methods, reason = "this is the one place that sleeps and reads the clock")]
 
 mod alone;
+mod signals;
 mod still;
 
 use std::fmt::{Debug, Display};
@@ -26,6 +27,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use alone::{is_alone, is_alone_with};
+pub use signals::default_signals;
 pub use still::StillClock;
 
 /// The time after which a wait gives up.

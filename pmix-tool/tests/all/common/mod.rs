@@ -8,6 +8,7 @@ use pmix_server::host::{QueryRequest, QueryResults, ToolConnected};
 use pmix_server::{
     Capabilities, HostError, HostModule, HostResult, Server, Upcall, UpcallContext, async_trait,
 };
+use pmix_test_wait::default_signals;
 use pmix_tool::types::job::JobSpec;
 use pmix_tool::types::{DataArray, Info, Pid, ProcState, Rank, Value};
 use pmix_tool::{Nspace, ProcId, ProcInfo, Status, keys};
@@ -110,6 +111,7 @@ const MEANT: [&str; 5] = ["PMIX", "PRTE_", "RUST_LOG", "CLICOLOR", "NO_COLOR"];
 
 /// The command `pmix` for servers below `root`.
 pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
+    default_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pmix"));
     for (name, _) in std::env::vars_os() {
         if MEANT.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {

@@ -1,0 +1,58 @@
+use std::fs;
+use std::sync::Once;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Has programs that this process starts from now on begin with default reactions to HUP, INT, QUIT and TERM. Below `nohup`, or in
+/// the background of a script, this process ignores some of them, and programs that it starts would do the same.
+///
+/// # Panics
+/// If the system has no room for a handler.
+pub fn default_signals() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let ignored = ignored();
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        let _in_runtime = runtime.enter();
+        let kinds =
+            [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
+        for kind in kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 1) {
+            // the handler stays; unlike what is ignored, what is handled is reset in programs that are started
+            drop(signal(kind).unwrap());
+        }
+    });
+}
+
+/// A bit for each signal that this process ignores, the lowest for signal 1.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+
+    use super::*;
+
+    const IGNORES: &str = "PMIX_TEST_IGNORES_HUP";
+
+    #[test]
+    fn programs_begin_with_default_signals_whatever_this_process_ignores() {
+        if env::var_os(IGNORES).is_some() {
+            default_signals();
+            let said = Command::new("sh").args(["-c", "kill -HUP $$; echo lives"]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&said.stdout), "");
+            return;
+        }
+        let own = "signals::tests::programs_begin_with_default_signals_whatever_this_process_ignores";
+        let mut below = Command::new("sh");
+        below.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(env::current_exe().unwrap());
+        let said = below.args(["--exact", own]).env(IGNORES, "1").output().unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+        assert!(String::from_utf8_lossy(&said.stdout).contains("1 passed"));
+    }
+}
