@@ -1,5 +1,6 @@
 use std::fs;
 use std::sync::Once;
+use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,17 +12,19 @@ use tokio::signal::unix::{SignalKind, signal};
 /// If the system has no room for a handler.
 pub fn default_signals() {
     static DONE: Once = Once::new();
-    DONE.call_once(|| {
-        let ignored = ignored();
-        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
-        let _in_runtime = runtime.enter();
-        let kinds =
-            [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
-        for kind in kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 1) {
-            // the handler stays; unlike what is ignored, what is handled is reset in programs that are started
-            drop(signal(kind).unwrap());
-        }
-    });
+    // in a thread of its own, as the caller may be in a runtime
+    DONE.call_once(|| thread::spawn(handle_ignored).join().unwrap());
+}
+
+/// Handles what is ignored: unlike that, what is handled is reset in programs that are started. The handlers stay.
+fn handle_ignored() {
+    let ignored = ignored();
+    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    let _in_runtime = runtime.enter();
+    let kinds = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
+    for kind in kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 1) {
+        drop(signal(kind).unwrap());
+    }
 }
 
 /// A bit for each signal that this process ignores, the lowest for signal 1.
