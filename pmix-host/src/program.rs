@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::user::lock;
 
-/// Longest time that such a program may usually take.
+/// Longest time that such a program may take; tests set another.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Programs of a service that run at a time; others wait.
 const MAX_PROGRAMS: usize = 4;

@@ -59,6 +59,13 @@ pub struct NativeSession {
     pushes: Vec<Push>,
 }
 
+/// A message as it is sent.
+fn framed(tag: u32, payload: Bytes) -> BytesMut {
+    let mut sent = BytesMut::new();
+    Framing::default().encode(&Frame { index: 0, tag, payload }, &mut sent).unwrap();
+    sent
+}
+
 impl NativeSession {
     /// Connects as a client or tool, with a library of this release.
     pub async fn open(node: &TestNode, peer: Who, encoding: Encoding, version: &str) -> Self {
@@ -123,9 +130,11 @@ impl NativeSession {
         }
     }
 
-    /// Asks for something that is never answered.
+    /// Asks for something that is never answered, of a server that may have hung up.
     pub async fn tell(&mut self, request: &Request) {
-        self.say(request.encode(&self.context).unwrap()).await;
+        self.last_tag += 1;
+        let request = framed(self.last_tag, request.encode(&self.context).unwrap());
+        let _ = self.stream.write_all(&request).await;
     }
 
     /// The answer to what was asked next, whatever else is said: none of it is kept. `None` at the end.
@@ -162,10 +171,7 @@ impl NativeSession {
 
     /// Sends a message under a tag of its own.
     pub async fn send(&mut self, tag: u32, payload: Bytes) {
-        let mut sent = BytesMut::new();
-        let frame = Frame { index: 0, tag, payload };
-        Framing::default().encode(&frame, &mut sent).unwrap();
-        self.stream.write_all(&sent).await.unwrap();
+        self.stream.write_all(&framed(tag, payload)).await.unwrap();
     }
 
     /// The next message, whatever it is.

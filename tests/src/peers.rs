@@ -103,7 +103,9 @@ impl Peer {
         };
         // Debian's is a candidate of its release
         let is_it = found.split("rc").next() == Some(release);
-        if !is_it && !found.is_empty() {
+        if found.is_empty() {
+            skipped(self.how_to_get());
+        } else if !is_it {
             skipped(&format!("{self:?} {release}: {found} is installed"));
         }
         is_it

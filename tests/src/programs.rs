@@ -14,19 +14,19 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::{TestNode, within};
 
-/// The program whose behaviour its arguments say; cargo builds it with the tests.
+/// The program whose behaviour its arguments say.
 pub fn rank_program() -> PathBuf {
-    built("pmix-test-rank")
+    program("pmix-test-rank")
 }
 
-/// The program that does one operation; cargo builds it with the tests.
+/// The program that does one operation.
 pub fn operation_program() -> PathBuf {
-    built("pmix-test-operation")
+    program("pmix-test-operation")
 }
 
-/// The program that stays in a phase until something goes wrong; cargo builds it with the tests.
+/// The program that stays in a phase until something goes wrong.
 pub fn phase_program() -> PathBuf {
-    built("pmix-test-phase")
+    program("pmix-test-phase")
 }
 
 /// One of our programs, such as `pmixrun`.

@@ -163,7 +163,6 @@ fn ranks_of_open_mpi_5_wait_for_a_debugger_that_knows_only_mpir() {
     assert_eq!((code, table(&out).len()), (Some(0), 3), "{out}{err}");
 }
 
-/// `.ci/run` looks for them in a release.
 #[test]
 fn all_symbols_are_there() {
     let Some(nm) = on_path("nm", "apt-get install binutils") else { return };

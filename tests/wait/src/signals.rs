@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "without a thread and a handler no test can go on")]
+
 use std::fs;
 use std::sync::Once;
 use std::thread;

@@ -15,7 +15,7 @@ const EXACT: Duration = Duration::from_millis(1);
 ///
 /// As long as it is there, no timer of the test's runtime fires by itself: what happens is not the work of one. A paused
 /// clock alone is not enough where the system takes part: tokio lets its time pass as soon as all tasks wait, although the
-/// system may still be busy with what they wait for. It does not while a thread of the runtime is busy. [`until`](crate::until)
+/// system may still be busy with what they wait for. It does not advance it while a blocking task runs. [`until`](crate::until)
 /// would look only once: use the methods.
 #[derive(Debug)]
 pub struct StillClock {
