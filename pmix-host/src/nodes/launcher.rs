@@ -208,10 +208,14 @@ impl NodesLauncher {
             !job.left.values().all(BTreeSet::is_empty)
         });
         for (reports, procs) in lost {
+            let exit = ProcExit::Signal(Signal::KILL.as_raw());
+            let mut ends = procs.into_iter().map(move |proc| LaunchReport::Ended { proc, exit });
+            // at once, while there is room: a process that fails because of the loss is not to be the first
+            let left = ends.find_map(|end| reports.try_send(end).err());
+            let Some(mpsc::error::TrySendError::Full(end)) = left else { continue };
             tokio::spawn(async move {
-                for proc in procs {
-                    let exit = ProcExit::Signal(Signal::KILL.as_raw());
-                    let _ = reports.send(LaunchReport::Ended { proc, exit }).await;
+                for end in std::iter::once(end).chain(ends) {
+                    let _ = reports.send(end).await;
                 }
             });
         }
