@@ -145,6 +145,11 @@ impl Hosts {
         // with the last process of its network it goes by itself, but later
         drop(self.switch_command(&["del", &port(host)]).output());
         self.hosts[host] = self.new_host(&unshare, host);
+        // they would go on asking at its former hardware address, and then say that there is no route
+        let ip = on_path("ip", "apt-get install iproute2").unwrap();
+        for other in 0..self.hosts.len() {
+            drop(self.command(other, &ip).args(["neigh", "flush", "all"]).output());
+        }
         if self.has_ssh {
             let server = on_path("sshd", "apt-get install openssh-server").unwrap();
             self.serve_ssh(host, &server);
