@@ -60,7 +60,9 @@ impl SystemFile {
         for _ in 0..ATTEMPTS {
             match fs::hard_link(file.path(), &path) {
                 Ok(()) => return Ok(Self { path, id, _file: file.into_file() }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take_over(&path)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    take_over(&path, LOCK_PATIENCE)?
+                }
                 Err(error) => return Err(SessionDirError::io(&path, "cannot write it")(error)),
             }
         }
@@ -87,11 +89,11 @@ fn id_of(file: &File) -> io::Result<(u64, u64)> {
 }
 
 /// Removes the file of a dead server.
-fn take_over(path: &Path) -> Result<(), SessionDirError> {
+fn take_over(path: &Path, patience: Duration) -> Result<(), SessionDirError> {
     let Ok(before) = fs::symlink_metadata(path) else { return Ok(()) };
     // Servers take over a file one at a time, else the one that comes second moves away the file of the first, and a third
     // finds the place free. The open file also keeps its number from being given to another.
-    let _held = hold(path, &before, LOCK_PATIENCE);
+    let _held = hold(path, &before, patience);
     let is_same = |found: fs::Metadata| (found.dev(), found.ino()) == (before.dev(), before.ino());
     if !fs::symlink_metadata(path).is_ok_and(is_same) {
         return Ok(());
@@ -353,15 +355,16 @@ mod tests {
             stranger
         };
         let (stranger, found) = (lock(), fs::symlink_metadata(&path).unwrap());
-        let held = thread::scope(|scope| {
-            let waiting = scope.spawn(|| hold(&path, &found, Duration::from_secs(3600)));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| take_over(&path, Duration::from_secs(3600)));
             block_until("the file is open twice", || times_open(&found) == 2);
+            assert!(path.exists() && !waiting.is_finished(), "it did not wait for the lock");
             drop(stranger);
-            waiting.join().unwrap()
+            waiting.join().unwrap().unwrap();
         });
-        assert!(held.is_some(), "it did not wait for the lock");
-        drop(held);
+        assert!(!path.exists());
 
+        fs::write(&path, record(&root.path().join("gone"))).unwrap();
         let _stranger = lock();
         let own = create(root.path(), "own").unwrap();
         assert_eq!(fs::read_to_string(&own.path).unwrap(), "own");

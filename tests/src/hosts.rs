@@ -121,6 +121,10 @@ impl Hosts {
     /// Takes a host that was cut off back.
     pub fn mend(&self, host: usize) {
         self.on_switch(&["set", &port(host), "master", "br0"]);
+        // a question for an address that is about to be given up would fail a connection that begins now: "No route to host"
+        for host in 0..self.hosts.len() {
+            must(self.command(host, "ip").args(["neigh", "flush", "all"]));
+        }
     }
 
     /// Ends all processes of a host at once. Their connections are closed, unless it has been cut off before.
@@ -145,11 +149,6 @@ impl Hosts {
         // with the last process of its network it goes by itself, but later
         drop(self.switch_command(&["del", &port(host)]).output());
         self.hosts[host] = self.new_host(&unshare, host);
-        // they would go on asking at its former hardware address, and then say that there is no route
-        let ip = on_path("ip", "apt-get install iproute2").unwrap();
-        for other in 0..self.hosts.len() {
-            drop(self.command(other, &ip).args(["neigh", "flush", "all"]).output());
-        }
         if self.has_ssh {
             let server = on_path("sshd", "apt-get install openssh-server").unwrap();
             self.serve_ssh(host, &server);

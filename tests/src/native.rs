@@ -130,7 +130,7 @@ impl NativeSession {
         }
     }
 
-    /// Asks for something that is never answered, of a server that may have hung up.
+    /// Sends a request without waiting for its answer; the server may have closed the connection.
     pub async fn tell(&mut self, request: &Request) {
         self.last_tag += 1;
         let request = framed(self.last_tag, request.encode(&self.context).unwrap());

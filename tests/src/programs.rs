@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Once;
 
 use pmix_client::ProcId;
-use pmix_test_wait::{default_signals, until};
+use pmix_test_wait::{default_signals, is_stopped, until};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -54,15 +54,6 @@ pub fn example(name: &str) -> PathBuf {
 pub async fn stop(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
     until("all of its threads are stopped", || is_stopped(pid)).await;
-}
-
-/// Whether all threads of a process are stopped.
-fn is_stopped(pid: i32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    threads.flatten().all(|thread| {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
-    })
 }
 
 /// The packages whose programs tests start. This one is among them because the others are to have the features that it asks

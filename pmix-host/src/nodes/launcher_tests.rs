@@ -120,6 +120,26 @@ async fn what_no_node_says_is_unknown_and_more_than_it_was_asked_for_is_refused(
     assert!(refused.to_string().contains("node n2 has bound 3 of its 2 processes"), "{refused}");
 }
 
+/// A process that fails because of the loss is reported later.
+#[tokio::test]
+async fn processes_of_a_lost_node_have_ended_before_anything_else_is_reported() {
+    let takes = |_: &Order| Ok(Told::default());
+    let t = three([takes, takes]);
+    let mut job = LaunchJob::new(nspace(), vec![App::new("a", 3)]);
+    for rank in (0..3).map(Rank::from_raw) {
+        job.procs.push(LaunchProc::new(rank, "n1".to_owned(), 0, Vec::new()));
+    }
+    let (sender, mut reports) = mpsc::channel(2);
+    t.launcher.launch(job, sender).await.unwrap();
+    t.launcher.node_lost("n1", "it was cut off");
+    // at once, as far as there is room, and the rest when there is
+    let ended = [reports.try_recv().ok(), reports.try_recv().ok(), reports.recv().await];
+    for (rank, report) in (0..3).map(Rank::from_raw).zip(ended) {
+        let Some(LaunchReport::Ended { proc, exit }) = report else { panic!("{rank}: {report:?}") };
+        assert_eq!((proc.rank, exit), (rank, ProcExit::Signal(Signal::KILL.as_raw())));
+    }
+}
+
 /// While one node delays the end of the undoing, another may still complete its part.
 #[tokio::test]
 async fn a_job_that_does_not_start_is_unknown_before_its_processes_are_killed() {

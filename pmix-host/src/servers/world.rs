@@ -106,7 +106,7 @@ impl World {
             Engine::new(config)
         };
         let mut world = Self {
-            now: Instant::now(),
+            now: pmix_test_wait::moment(),
             random: seed,
             next: 0,
             engines: (0..NODES).map(engine).collect(),

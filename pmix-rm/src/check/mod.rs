@@ -312,7 +312,7 @@ async fn watch(
                 Err(_) => break,
             }
         }
-        // output of others need not be UTF-8
+        // the ranks' output may contain bytes that are not UTF-8
         if let Some(verdict) = verdict_in(&String::from_utf8_lossy(&line)) {
             if matches!(verdict, Verdict::Failed(_)) {
                 deadline = deadline.min(Instant::now() + patience);

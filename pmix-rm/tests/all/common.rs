@@ -163,15 +163,6 @@ pub(crate) fn runs(pid: Pid) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z") && !rest.starts_with(" X"))
 }
 
-/// Whether all threads of a process are stopped.
-pub(crate) fn is_stopped(pid: Pid) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())).unwrap();
-    threads.flatten().all(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    })
-}
-
 /// Name of the program a process runs.
 pub(crate) fn program(pid: Pid) -> String {
     let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid())).unwrap_or_default();

@@ -11,14 +11,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_rm::LocalLauncher;
-use pmix_test_wait::{block_until, until};
+use pmix_test_wait::{block_until, is_stopped, until};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::sync::mpsc;
 
-use crate::common::{
-    Running, Site, children_of, exit_of, group_of, is_stopped, launch, launcher, pid_from, runs,
-};
+use crate::common::{Running, Site, children_of, exit_of, group_of, launch, launcher, pid_from, runs};
 
 /// A rank that says its pid and that of a daemon it has made, which has neither its group nor its parent nor anything
 /// open, and that makes another when it reads a line.
@@ -197,12 +195,11 @@ fn the_next_start_clears_what_a_killed_launcher_left() {
     assert_eq!((pids[0], group_of(pids[1])), (guardian, guardian), "it starts ranks, in its group");
     // with both killed nobody clears up; a launcher that is stopped cannot put another in the place of its guardian
     run.signal(Signal::STOP);
-    let launcher = Pid::from_child(&run.child);
-    block_until("the launcher is stopped", || is_stopped(launcher));
+    let launcher = run.child.id();
+    block_until("the launcher is stopped", || is_stopped(launcher.cast_signed()));
     kill_process(guardian, Signal::KILL).unwrap();
     block_until("the guardian ends", || !runs(guardian));
     run.signal(Signal::KILL);
-    let launcher = run.child.id();
     run.finish();
     kill_process(pids[1], Signal::KILL).unwrap();
     block_until("the rank ends", || !runs(pids[1]));

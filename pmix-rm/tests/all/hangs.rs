@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_rm::{Guardian, LocalLauncher};
 use pmix_server::Server;
-use pmix_test_wait::{until, until_async, within};
+use pmix_test_wait::{is_stopped, until, until_async, within};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Resource, Signal, geteuid, getrlimit, kill_process};
 use rustix::thread::gettid;
@@ -174,7 +174,7 @@ async fn a_process_that_its_user_stops_before_it_is_a_program_does_not_hold_up_t
         let stop = format!("kill -STOP {}", child.as_raw_pid());
         // in vain if it has been given up
         let _ = Command::new("sh").args(["-c", &stop]).uid(USER).gid(USER).status().unwrap();
-        let is_stopped = || is_stopped(&child.as_raw_pid().to_string());
+        let is_stopped = || is_stopped(child.as_raw_pid());
         until("it stops", || is_stopped() || stopped.is_finished()).await;
         // nothing but that is in its way now
         held.release();
@@ -213,10 +213,6 @@ fn state_of(process: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-fn is_stopped(pid: &str) -> bool {
-    state_of(pid) == Some('T')
-}
-
 #[tokio::test]
 async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hold_up_the_launcher() {
     let home = tempfile::tempdir().unwrap();
@@ -229,7 +225,8 @@ async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hol
         let pid = pid_from(&mut first).await;
         kill_process(guardian.group(), Signal::KILL).unwrap();
         let heir = || std::fs::read_to_string(&lives).unwrap().lines().nth(1).map(str::to_owned);
-        let heir = until("another guardian that stops", || heir().filter(|pid| is_stopped(pid))).await;
+        let heir = || heir()?.parse::<i32>().ok().filter(|&pid| is_stopped(pid));
+        let heir = until("another guardian that stops", heir).await;
 
         // all that the launcher may say meanwhile, in a thread as it could hang
         let (said, has_said) = tokio::sync::oneshot::channel();
@@ -242,7 +239,7 @@ async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hol
         let rank = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
         launcher.signal(&[rank], Signal::KILL.as_raw()).await.unwrap();
         until("the rank ends", || !runs(pid)).await;
-        is_stopped(&heir).then_some((guardian, launcher, heir))
+        is_stopped(heir).then_some((guardian, launcher, heir))
     };
     let (guardian, launcher, heir) = in_time(attempt).await;
 
@@ -252,7 +249,7 @@ async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hol
     let (reports, _received) = mpsc::channel(8);
     let error = within(launcher.launch(job, reports)).await.unwrap_err();
     assert!(error.to_string().contains("the guardian is gone"), "{error}");
-    let heir = Pid::from_raw(heir.parse().unwrap()).unwrap();
+    let heir = Pid::from_raw(heir).unwrap();
     until("the one that hangs is killed", || !runs(heir)).await;
     guardian.finish().unwrap();
 }

@@ -41,7 +41,7 @@ const CANCELLED: &str = "all ranks are killed";
 
 const OK: &str = "ok";
 const DEFECT: &str = "our defect";
-/// Whatever the server answers, which is another thing on another machine.
+/// The server answers differently on different machines: any answer passes.
 const VARIES: &str = "varies";
 
 /// How long an operation may take, with its launch, in seconds. One that the table has an answer to may take as long as any

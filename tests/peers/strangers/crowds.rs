@@ -16,7 +16,7 @@ const CROWD: &str = "90";
 /// Lines that a crowd may cost, as the door promises for one user and ten seconds, and some that servers always write.
 const FEW_LINES: usize = 60;
 
-/// How long to wait for the system before coming anew.
+/// How long to wait before a new attempt to connect.
 const KNOCK: Duration = Duration::from_millis(200);
 
 /// Lines that a crowd may cost in the time that a log is about.
@@ -53,7 +53,7 @@ async fn works(server: &TestServer) {
 /// Our own user is let in, on either wire.
 async fn lets_its_owner_in(server: &TestServer) {
     drop(server.client(0).await.unwrap());
-    // while too many wait, the system drops who comes, and asks again for him more and more rarely
+    // while the queue is full, the kernel drops a connection attempt and repeats it at growing intervals
     let stream = until_async("there is room for one more", async || {
         tokio::time::timeout(KNOCK, TcpStream::connect(server.native)).await
     })

@@ -61,7 +61,7 @@ enum Act {
     LookUp(String),
     /// `attack NAMESPACE`: tries on another user's job what can be done to one, finalize.
     Attack(Nspace),
-    /// `attack-group NAMESPACE`: the same by the name of the group that its `keep-secret` has made, finalize.
+    /// `attack-group NAMESPACE`: tries the same by the name of the group that the `keep-secret` of that job has made, finalize.
     AttackGroup(Nspace),
     /// `slander NAMESPACE`: says that a process of another user's job is lost, finalize.
     Slander(Nspace),

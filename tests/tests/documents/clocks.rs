@@ -1,12 +1,12 @@
 //! No test depends on the time that anything takes: only `tests/wait` reads a clock or gives up its turn.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{root, rust_files};
 
 /// What reads a clock, or waits for other tasks without saying for what.
-const WORDS: [&str; 4] = ["Instant::now", "SystemTime::now", ".elapsed()", "yield_now"];
+const WORDS: [&str; 5] = ["Instant::now", "SystemTime::now", ".elapsed()", "clock_gettime", "yield_now"];
 
 /// Programs that tests start, how tests wait, and the two files that list such words.
 const OTHERS: [&str; 4] =
@@ -20,6 +20,28 @@ fn is_test(path: &Path) -> bool {
     is_named || is_below("tests") && !is_below("benches")
 }
 
+/// Whether a line begins what only tests have, whatever else it needs.
+fn is_for_tests(code: &str) -> bool {
+    let words = code.strip_prefix("#[cfg(").unwrap_or_default();
+    let mut words = words.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '"');
+    words.any(|word| word == "test") && !code.contains("not(test)") && !code.contains("any(")
+}
+
+/// The modules in files of their own that a source has for tests alone.
+fn test_files<'a>(path: &'a Path, text: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+    let stem = path.file_stem().unwrap();
+    let is_root = ["mod", "lib", "main"].iter().any(|name| *name == stem);
+    let dir = if is_root { path.with_file_name("") } else { path.with_extension("") };
+    let mut is_next = false;
+    let names = text.lines().map(str::trim_start).filter_map(move |code| {
+        let name = code.split_once("mod ").and_then(|(_, name)| name.strip_suffix(';'));
+        let found = name.filter(|_| is_next);
+        is_next = is_for_tests(code) || is_next && code.starts_with("#[");
+        found
+    });
+    names.flat_map(move |name| [dir.join(format!("{name}.rs")), dir.join(name)])
+}
+
 /// The lines of test code with their numbers: all of them, or those of modules that only tests have.
 fn lines(text: &str, is_test: bool) -> Vec<(usize, &str)> {
     let mut end = None;
@@ -31,7 +53,7 @@ fn lines(text: &str, is_test: bool) -> Vec<(usize, &str)> {
         if end.is_none() && is_next && code.starts_with("mod ") && code.ends_with('{') {
             end = Some(format!("{indent}}}"));
         }
-        is_next = code.starts_with("#[cfg(test)]") || is_next && code.starts_with("#[");
+        is_next = is_for_tests(code) || is_next && code.starts_with("#[");
         if (is_test || end.is_some()) && !code.starts_with("//") {
             found.push((number, line));
         }
@@ -44,15 +66,19 @@ fn lines(text: &str, is_test: bool) -> Vec<(usize, &str)> {
 
 #[test]
 fn no_test_reads_a_clock() {
+    let sources: Vec<_> = rust_files(root())
+        .into_iter()
+        .map(|file| (file.strip_prefix(root()).unwrap().to_owned(), fs::read_to_string(&file).unwrap()))
+        .collect();
+    let for_tests: Vec<_> = sources.iter().flat_map(|(path, text)| test_files(path, text)).collect();
     let mut found = Vec::new();
     let mut count = 0;
-    for file in rust_files(root()) {
-        let path = file.strip_prefix(root()).unwrap();
+    for (path, text) in &sources {
         if OTHERS.iter().any(|other| path.starts_with(other)) {
             continue;
         }
-        let text = fs::read_to_string(&file).unwrap();
-        for (number, line) in lines(&text, is_test(path)) {
+        let is_test = is_test(path) || for_tests.iter().any(|dir| path.starts_with(dir));
+        for (number, line) in lines(text, is_test) {
             count += 1;
             let words = WORDS.iter().filter(|word| line.contains(*word));
             found.extend(words.map(|word| format!("{}:{number}: {word}", path.display())));
@@ -64,9 +90,14 @@ fn no_test_reads_a_clock() {
 
 #[test]
 fn the_tests_in_a_source_are_found() {
-    let text = "one\n#[cfg(test)]\nmod other;\n\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    // two\n    mod a {\n    }\n}\nthree\n";
+    let text = "one\n#[cfg(test)]\nmod other;\n\n#[cfg(all(test, feature = \"a\"))]\n#[allow(x)]\nmod tests {\n    // two\n    mod a {\n    }\n}\nthree\n";
     assert_eq!(lines(text, false).into_iter().map(|(number, _)| number).collect::<Vec<_>>(), [7, 9, 10, 11]);
     assert_eq!(lines(text, true).len(), 11);
+    for (path, file) in [("a/src/lib.rs", "a/src/other.rs"), ("a/src/b.rs", "a/src/b/other.rs")] {
+        let found: Vec<_> = test_files(Path::new(path), text).collect();
+        assert_eq!(found, [PathBuf::from(file), Path::new(file).with_extension("")]);
+    }
+    assert!(!is_for_tests("#[cfg(not(test))]") && !is_for_tests("#[cfg(feature = \"test\")]"));
     for path in ["a/src/tests.rs", "a/src/b_tests.rs", "a/tests/b.rs", "tests/src/c.rs", "tests/peers/d/e.rs"]
     {
         assert!(is_test(Path::new(path)), "{path}");

@@ -12,6 +12,7 @@ mod limits;
 mod readme;
 mod rules;
 mod security;
+mod wires;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use alone::{is_alone, is_alone_with};
-pub use signals::default_signals;
+pub use signals::{default_signals, is_stopped};
 pub use still::StillClock;
 
 /// The time after which a wait gives up.

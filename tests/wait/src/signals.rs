@@ -7,18 +7,20 @@ use std::thread;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Has programs that this process starts from now on begin with default reactions to HUP, INT, QUIT and TERM. Below `nohup`, or in
-/// the background of a script, this process ignores some of them, and programs that it starts would do the same.
+/// Makes the programs that this process starts later react to HUP, INT, QUIT and TERM as usual.
+///
+/// Below `nohup` and in the background of a script this process ignores some of these signals, and its programs would inherit that.
 ///
 /// # Panics
-/// If the system has no room for a handler.
+/// If the system refuses a handler.
 pub fn default_signals() {
     static DONE: Once = Once::new();
     // in a thread of its own, as the caller may be in a runtime
     DONE.call_once(|| thread::spawn(handle_ignored).join().unwrap());
 }
 
-/// Handles what is ignored: unlike that, what is handled is reset in programs that are started. The handlers stay.
+/// Installs handlers for the signals that are ignored, for good: exec resets a handled signal to its default, but keeps an ignored
+/// one ignored.
 fn handle_ignored() {
     let ignored = ignored();
     let runtime = Builder::new_current_thread().enable_io().build().unwrap();
@@ -27,6 +29,17 @@ fn handle_ignored() {
     for kind in kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 1) {
         drop(signal(kind).unwrap());
     }
+}
+
+/// Whether all threads of a process are stopped: after a stop signal they stop one after the other. `false` if there is no such
+/// process.
+pub fn is_stopped(pid: i32) -> bool {
+    let Ok(mut threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.all(|thread| {
+        let stat =
+            thread.and_then(|thread| fs::read_to_string(thread.path().join("stat"))).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }
 
 /// A bit for each signal that this process ignores, the lowest for signal 1.

@@ -53,8 +53,8 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     Ok(())
 }
 
-/// Tries by the name of their group, which does not say who is in it, what processes of another user may not have done to them.
-/// The server must know the group: requests that name no group wait for one.
+/// Tries forbidden requests on processes of another user by the name of their group, which does not tell who its members are. The
+/// server must know the group: a request that names an unknown one waits for it.
 pub(crate) async fn attack_group(client: &Client, victim: &Nspace) -> Result<(), Error> {
     let me = client.proc_id().clone();
     let theirs: Nspace = group_of(victim).try_into()?;
