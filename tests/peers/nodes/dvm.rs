@@ -145,14 +145,15 @@ async fn in_an_allocation_of_slurm_a_dvm_has_all_of_its_nodes() {
     program("pmix");
     let mut command = hosts.in_allocation(&["-N", "3", "--ntasks-per-node", "2"], "sh");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    // the first two jobs are there at the same time, else both may have the same half of the slots
+    // its first two jobs run at the same time, else both may have the same half of the slots
     let came = hosts.shared().join("came");
     std::fs::create_dir(&came).unwrap();
     let tell = "touch $0/$PMIX_NAMESPACE.$PMIX_RANK; until [ $(ls $0 | wc -l) -ge 6 ]; do sleep 0.1; done; echo $PMIX_HOSTNAME";
-    command.env("PATH", path).arg(&script).args(["sh", "-c", tell]).arg(&came);
+    // if one of them does not start, the other would wait for ever
+    command.env("PATH", path).arg(&script).args(["timeout", "300", "sh", "-c", tell]).arg(&came);
     let (code, out, err) = run(command);
     assert_eq!(code, Some(0), "{out}{err}");
-    // each half of the slots, and then all
+    // both halves of the slots, and then all
     let count = |node: &str| out.lines().filter(|line| line.ends_with(node)).count();
     assert_eq!(["n0", "n1", "n2"].map(count), [4, 4, 4], "{out}{err}");
     nothing_is_left_on(&hosts, 0..3, &"after the batch script");
