@@ -101,11 +101,14 @@ impl Collectives {
     pub(crate) fn enter(&mut self, asked: &Asked, entry: Entry, lower: &mut Lower<'_>, cx: &mut Context) {
         let entered = self.check(asked, entry, lower, cx).and_then(|mut checked| {
             let refused = checked.refused.take();
-            Ok((self.join(asked, checked, lower, cx)?, refused))
+            let (signature, place) = self.join(asked, checked, lower, cx)?;
+            Ok((signature, place, refused))
         });
         match entered {
-            Ok((signature, None)) => self.drive(&signature, lower, cx),
-            Ok((signature, Some(failure))) => self.fail(&signature, &failure, lower, cx),
+            // most entries change nothing, and rounds and sets need not be compared to see that
+            Ok((signature, place, None)) if self.only_awaits(&signature, place, lower, cx) => {}
+            Ok((signature, _, None)) => self.drive(&signature, lower, cx),
+            Ok((signature, _, Some(failure))) => self.fail(&signature, &failure, lower, cx),
             Err(failure) => cx.reply(asked.to, Err(failure)),
         }
     }
@@ -203,14 +206,15 @@ impl Collectives {
         }
     }
 
-    /// Enters the first round that the caller can still join, or opens a new one.
+    /// Enters the first round that the caller can still join, or opens a new one. Returns its place among those of these
+    /// participants.
     fn join(
         &mut self,
         asked: &Asked,
         checked: Checked,
         lower: &mut Lower<'_>,
         cx: &mut Context,
-    ) -> Result<Signature, Failure> {
+    ) -> Result<(Signature, usize), Failure> {
         let caller = &asked.by.proc;
         let Checked { signature, terms, directives, collect, has, trace, all_clones, .. } = checked;
         let Checked { until, order, invited, leaders, .. } = checked;
@@ -278,7 +282,14 @@ impl Collectives {
             let entered = Entered { connects, terms, already, asks_others };
             lower.sets.tell_of_entry((&id, caller), &entered, lower.events, cx);
         }
-        Ok(signature)
+        Ok((signature, place))
+    }
+
+    /// Whether a round is undecided, known here alone, and awaits participants of this node for sure.
+    fn only_awaits(&self, signature: &Signature, place: usize, lower: &Lower<'_>, cx: &Context) -> bool {
+        self.rounds.queue(signature).get(place).is_some_and(|round| {
+            round.is_here_alone() && !round.complete && are_awaited(signature, &round.entered, lower, cx)
+        })
     }
 
     /// Continues all collectives of a namespace, after something has changed for its processes.
@@ -292,14 +303,6 @@ impl Collectives {
 
     /// Does all that can be done now for the rounds of one signature.
     fn drive(&mut self, signature: &Signature, lower: &mut Lower<'_>, cx: &mut Context) {
-        // most entries change nothing, and sets need not be compared to see that
-        if let [round] = self.rounds.queue(signature)
-            && round.is_here_alone()
-            && !round.complete
-            && are_awaited(signature, &round.entered, lower, cx)
-        {
-            return;
-        }
         let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
         let mut host_is_free = true;
         let has_ended = self.rounds.retain(signature, |round| {
@@ -310,8 +313,14 @@ impl Collectives {
         });
         if has_ended {
             // all members may have ended while the host was at it
-            if matches!(signature.operation, Operation::Connect(_) | Operation::Construct(_)) {
-                self.drop_abandoned(lower, cx);
+            match (&signature.operation, signature.set_id()) {
+                (Operation::Connect(_), Some(id)) if !self.rounds.is_open(signature) => {
+                    lower.sets.drop_if_abandoned(&id, known_local(&cx.jobs));
+                }
+                (Operation::Construct(id), _) => {
+                    lower.groups.drop_if_abandoned(id, known_local(&cx.jobs));
+                }
+                _ => {}
             }
             self.absences.end(signature, cx);
         }

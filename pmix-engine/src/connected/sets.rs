@@ -97,6 +97,14 @@ impl ConnectedSet {
     fn has_lost(&self, proc: &ProcId) -> bool {
         is_in(&self.ended, proc) || is_in(&self.left, proc)
     }
+
+    /// Whether one of these processes, its members, is among the ranks that `here` gives of a namespace, and still a member.
+    fn has_member_of(&self, members: &Members, here: impl Fn(&Nspace) -> RankSet) -> bool {
+        members.iter().any(|(nspace, named)| {
+            let is_left = |rank| named.contains(rank) && !self.has_lost(&ProcId::new(nspace.clone(), rank));
+            here(nspace).iter().any(is_left)
+        })
+    }
 }
 
 impl ConnectedSets {
@@ -179,15 +187,14 @@ impl ConnectedSets {
     /// Drops the sets that have no member here any more; `here` gives the local ranks of a namespace. Those that are
     /// connecting again stay until that is done: their members are told what they are called (CON-15).
     pub(crate) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet, connecting: &BTreeSet<SetId>) {
-        self.retain(|id, set| {
-            let (_, members) = id;
-            connecting.contains(id)
-                || members.iter().any(|(nspace, named)| {
-                    here(nspace)
-                        .iter()
-                        .any(|rank| named.contains(rank) && !set.has_lost(&ProcId::new(nspace.clone(), rank)))
-                })
-        });
+        self.retain(|id, set| connecting.contains(id) || set.has_member_of(&id.1, &here));
+    }
+
+    /// As [`Self::drop_abandoned`], of one set that is not connecting.
+    pub(crate) fn drop_if_abandoned(&mut self, id: &SetId, here: impl Fn(&Nspace) -> RankSet) {
+        if self.all.get(id).is_some_and(|set| !set.has_member_of(&id.1, &here)) {
+            self.remove(id);
+        }
     }
 
     fn retain(&mut self, keep: impl Fn(&SetId, &ConnectedSet) -> bool) {

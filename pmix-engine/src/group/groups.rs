@@ -71,6 +71,15 @@ impl Group {
         self.numbering.among(here).any(|proc| !is_in(&self.left, &proc) && !is_in(&self.ended, &proc))
     }
 
+    /// Whether this node has a living member, or dead ones of which members on other nodes must hear when they end it
+    /// (GRP-09).
+    fn concerns(&self, here: impl Fn(&Nspace) -> RankSet) -> bool {
+        self.has_living(&here) || {
+            let has_dead = self.numbering.among(&here).any(|proc| !is_in(&self.left, &proc));
+            has_dead && self.members().any(|proc| !here(&proc.nspace).contains(proc.rank))
+        }
+    }
+
     pub(crate) fn has(&self, proc: &ProcId) -> bool {
         self.numbering.rank_of(proc).is_some() && !is_in(&self.left, proc)
     }
@@ -150,13 +159,14 @@ impl Groups {
 
     /// Drops the groups that do not concern this node any more; `here` gives the local ranks of a namespace.
     pub(crate) fn drop_abandoned(&mut self, here: impl Fn(&Nspace) -> RankSet) {
-        self.all.retain(|_, group| {
-            group.has_living(&here) || {
-                // members on other nodes must hear of those that have died here when they end it (GRP-09)
-                let has_dead = group.numbering.among(&here).any(|proc| !is_in(&group.left, &proc));
-                has_dead && group.members().any(|proc| !here(&proc.nspace).contains(proc.rank))
-            }
-        });
+        self.all.retain(|_, group| group.concerns(&here));
+    }
+
+    /// As [`Self::drop_abandoned`], of one group.
+    pub(crate) fn drop_if_abandoned(&mut self, id: &Nspace, here: impl Fn(&Nspace) -> RankSet) {
+        if self.get(id).is_some_and(|group| !group.concerns(&here)) {
+            self.remove(id);
+        }
     }
 
     /// Other nodes have ended a group without the members of this one, for which it is not kept if all of them have died.
