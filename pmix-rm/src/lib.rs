@@ -99,7 +99,7 @@ use std::future::Future;
 use std::io;
 use std::process::ExitCode;
 
-pub use guardian::{Guardian, run as run_guardian};
+pub use guardian::{Guardian, JobSession, run as run_guardian};
 pub use launcher::LocalLauncher;
 use pmix_tool::log::to_stderr;
 

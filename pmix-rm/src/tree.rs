@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 /// All live descendants of `roots`, each after its parent, without the roots.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
@@ -17,6 +17,13 @@ pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
             next.push(child);
         }
     }
+    found
+}
+
+/// The live descendants of leaders of process groups that are in none of these groups, each after its parent.
+pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Pid> {
+    let mut found = descendants(leaders);
+    found.retain(|&pid| !getpgid(Some(pid)).is_ok_and(|group| leaders.contains(&group)));
     found
 }
 

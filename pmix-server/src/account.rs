@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::unistd::{Gid, Uid, User, getgrouplist};
+use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use pmix_types::Status;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
@@ -27,6 +27,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The places of each user with operations in progress. Threads belong to the whole process, and so does this table.
 static PLACES: Shares<u32> = Shares::new(MAX_OF_USER);
+
+const NONE: CapabilitySets = CapabilitySets {
+    effective: CapabilitySet::empty(),
+    permitted: CapabilitySet::empty(),
+    inheritable: CapabilitySet::empty(),
+};
 
 /// The default search path for programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -187,6 +193,22 @@ impl Account {
         self.clone().start(Self::lend_groups, work).await
     }
 
+    /// Makes this process, which must have a single thread, one of the user, with all groups of the user and none of the
+    /// permissions that it had. There is no way back. Other processes of the user may signal it, but they can neither trace it nor
+    /// read its environment until it runs another program.
+    ///
+    /// # Errors
+    /// This process may not become other users. It may have lost some of its permissions.
+    pub fn assume(&self) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let groups: Vec<_> = self.groups.iter().copied().map(Gid::from_raw).collect();
+        setgroups(&groups)?;
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+        // the system drops them only when root changes its id, not when a service with capabilities does
+        Ok(set_capabilities(None, NONE)?)
+    }
+
     async fn start<T: Send + 'static>(
         self,
         prepare: fn(&Self) -> io::Result<()>,
@@ -264,9 +286,7 @@ impl Account {
         set_thread_res_gid(None, gid, None)?;
         set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid), None)?;
         // the system drops capabilities only when root changes its id, not when a service with capabilities does
-        let empty = CapabilitySet::empty();
-        let none = CapabilitySets { effective: empty, permitted: empty, inheritable: empty };
-        Ok(set_capabilities(None, none)?)
+        Ok(set_capabilities(None, NONE)?)
     }
 
     /// Gives the thread the user's groups, for the processes that it starts. These would drop the groups when they become

@@ -41,6 +41,11 @@ impl OtherUser {
         Self::with_uid(unknown_users()[1])
     }
 
+    /// A fourth, for one test alone, which may kill all that this user runs.
+    pub fn fourth() -> Option<Self> {
+        Self::with_uid(unknown_users()[2])
+    }
+
     /// The user `nobody` of the databases: the libraries of MPI need one that has a name.
     pub fn nobody() -> Option<Self> {
         if Account::look_up(NOBODY, NOBODY).ok()?.name().is_none() {
@@ -123,15 +128,15 @@ pub fn stranger_program() -> PathBuf {
     program("pmix-test-stranger")
 }
 
-/// Two user ids that no database knows, and that no process had when this one first looked.
-fn unknown_users() -> [u32; 2] {
-    static FOUND: OnceLock<[u32; 2]> = OnceLock::new();
+/// Three user ids that no database knows, and that no process had when this one first looked.
+fn unknown_users() -> [u32; 3] {
+    static FOUND: OnceLock<[u32; 3]> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let owner = |process: fs::DirEntry| process.metadata().ok().map(|process| process.uid());
         let running: Vec<_> = fs::read_dir("/proc").unwrap().flatten().filter_map(owner).collect();
         let is_unknown =
             |uid: &u32| Account::look_up(*uid, *uid).is_ok_and(|account| account.name().is_none());
         let mut free = (FIRST..NOBODY).filter(|uid| !running.contains(uid)).filter(is_unknown);
-        [free.next().unwrap(), free.next().unwrap()]
+        [(); 3].map(|()| free.next().unwrap())
     })
 }

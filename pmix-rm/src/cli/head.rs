@@ -12,6 +12,7 @@ use super::etcd::{EtcdArgs, EtcdPlace};
 use super::options::{NodeArgs, Serving};
 use super::setup::Setup;
 use super::{Talk, read_as};
+use crate::JobSession;
 
 /// What `pmixd` is to be.
 #[derive(Debug)]
@@ -139,7 +140,7 @@ fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<
         given;
     let setup = Setup::new(nodes, serving, grace, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
-    let setup = Setup { multi_user, ..setup };
+    let setup = Setup { multi_user, session: JobSession::Own, ..setup };
     let etcd = etcd.place().map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
     Ok(HeadPlan { setup, etcd, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
 }

@@ -9,6 +9,7 @@ use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving};
 use super::spelling::Typed;
+use crate::JobSession;
 use crate::metrics::MetricsPlace;
 use crate::nodes::{Allocation, By, Host, HostList};
 use crate::traces::{NotTraced, Traces};
@@ -37,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) untraced: Option<String>,
     /// Whether other users may have jobs run, as themselves.
     pub(crate) multi_user: bool,
+    /// Of the jobs on this host.
+    pub(crate) session: JobSession,
     /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
 }
@@ -128,6 +131,8 @@ impl Setup {
             traces,
             untraced,
             multi_user: false,
+            // they may use the terminal of pmixrun
+            session: JobSession::Launchers,
             grace,
         })
     }

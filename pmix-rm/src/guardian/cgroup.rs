@@ -1,7 +1,7 @@
 //! A cgroup for each job, where cgroup v2 is delegated to this user: processes cannot leave it, and one write kills all of
 //! them, however fast they fork.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,21 @@ use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
+/// The file of a cgroup that kills its processes.
+const KILL: &str = "cgroup.kill";
+
 /// Time for killed processes to leave a cgroup.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// How many cgroups are kept for later jobs. To make and remove one takes as long as to start a process.
-const SPARE: usize = 64;
-
-/// The cgroups of a guardian's jobs; empty if they cannot be created.
+/// The cgroups of a guardian's jobs; none if it cannot create them.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     /// The cgroup of the guardian itself.
     home: Option<PathBuf>,
     /// Prefix of the names of the launcher's cgroups, including those created by earlier guardians.
     family: String,
-    /// The cgroups created by this guardian, by job.
-    jobs: BTreeMap<String, PathBuf>,
-    /// The cgroup that the guardian is in while it starts processes.
-    visited: Option<PathBuf>,
-    /// Jobs that have ended, but left something in their cgroups.
-    left: BTreeSet<String>,
-    /// Cgroups without processes, for the next jobs.
-    spare: Vec<PathBuf>,
-    /// The cgroup that the launcher removes if the guardian is still in it at a regular end.
-    launchers: Option<PathBuf>,
+    /// Those of leaders that have not ended.
+    leaders: BTreeMap<i32, PathBuf>,
     made: u32,
 }
 
@@ -47,123 +39,28 @@ impl Cgroups {
         Self { home, family: format!("pmix-{mark}-"), ..Self::default() }
     }
 
-    /// Names a cgroup for the first job. The launcher removes it if the guardian is still in it at a regular end.
-    pub(super) fn prepare(&mut self) -> Option<&Path> {
-        let home = self.home.clone()?;
-        let dir = self.new_dir(&home);
-        self.spare.push(dir.clone());
-        Some(self.launchers.insert(dir))
-    }
-
-    /// Enters the prepared cgroup before the first process is ordered: the kernel takes some ten milliseconds to move a process,
-    /// in which the launcher has other work to do.
-    pub(super) fn enter_prepared(&mut self) {
-        if let Some(dir) = self.launchers.clone() {
-            self.enter(&dir);
-        }
-    }
-
-    /// Enters the cgroup of a job, so that its processes start in it.
-    pub(super) fn visit(&mut self, job: &str) {
-        let Some(home) = self.home.clone() else { return };
-        let dir = match self.jobs.get(job) {
-            Some(dir) => dir.clone(),
-            None => self.take_spare().unwrap_or_else(|| self.new_dir(&home)),
-        };
-        if self.visited.as_ref() == Some(&dir) || self.enter(&dir) {
-            self.jobs.insert(job.to_owned(), dir);
-        }
-    }
-
-    /// The one that the guardian is in, if it is free: moving costs more than anything else here.
-    fn take_spare(&mut self) -> Option<PathBuf> {
-        let here = self.spare.iter().position(|dir| self.visited.as_ref() == Some(dir));
-        here.map(|here| self.spare.swap_remove(here)).or_else(|| self.spare.pop())
-    }
-
-    fn new_dir(&mut self, home: &Path) -> PathBuf {
+    /// Names a cgroup for the next job, whose leader creates and enters it.
+    pub(super) fn next(&mut self) -> Option<PathBuf> {
+        let home = self.home.as_ref()?;
         self.made += 1;
-        home.join(format!("{}{}.{}", self.family, getpid().as_raw_pid(), self.made))
+        Some(home.join(format!("{}{}.{}", self.family, getpid().as_raw_pid(), self.made)))
     }
 
-    /// Enters a cgroup, which is created unless it is there. Without success there will be no other attempt.
-    fn enter(&mut self, dir: &Path) -> bool {
-        let entered = match go(dir) {
-            // others remove what is empty and whose launcher they do not see
-            Err(error)
-                if [Some(Errno::NOENT), Some(Errno::NODEV)].contains(&Errno::from_io_error(&error)) =>
-            {
-                fs::create_dir(dir)
-                    // a cgroup is of no use without it
-                    .and_then(|()| fs::metadata(dir.join("cgroup.kill")))
-                    .and_then(|_| go(dir))
-            }
-            entered => entered,
-        };
-        match entered {
-            Ok(()) => self.visited = Some(dir.to_owned()),
-            Err(error) => {
-                tracing::debug!(%error, dir = %dir.display(), "cannot create cgroups for jobs");
-                let _ = fs::remove_dir(dir);
-                self.leave();
-                self.home = None;
-            }
-        }
-        self.home.is_some()
+    /// Takes note of the cgroup of a leader, to remove it when the leader has ended.
+    pub(super) fn note(&mut self, leader: Pid, dir: PathBuf) {
+        self.leaders.insert(leader.as_raw_pid(), dir);
     }
 
-    /// Returns to the guardian's own cgroup.
-    pub(super) fn leave(&mut self) {
-        if let (Some(_), Some(home)) = (self.visited.take(), &self.home)
-            && let Err(error) = go(home)
-        {
-            tracing::warn!(%error, "the guardian cannot leave the cgroup of a job");
+    /// If this was a leader, it has ended as the last process of its job, unless it was killed.
+    pub(super) fn leader_ended(&mut self, pid: Pid) {
+        if let Some(dir) = self.leaders.remove(&pid.as_raw_pid()) {
+            // one that still has processes is removed at the end
+            let _ = fs::remove_dir(dir);
         }
     }
 
-    /// Kills all processes of a job.
-    pub(super) fn kill(&mut self, job: &str) {
-        self.leave();
-        if let Some(dir) = self.jobs.get(job) {
-            kill(dir);
-        }
-    }
-
-    /// Keeps the cgroup of a job for a later one, or removes it. While it still has processes, it stays, so that it can be killed; it
-    /// is looked at again when another job ends.
-    pub(super) fn ended(&mut self, job: &str) {
-        self.left.insert(job.to_owned());
-        let mut left = std::mem::take(&mut self.left);
-        left.retain(|job| {
-            self.give_back(job);
-            self.jobs.contains_key(job)
-        });
-        self.left = left;
-    }
-
-    fn give_back(&mut self, job: &str) {
-        let Some(dir) = self.jobs.get(job) else { return };
-        if self.spare.len() < SPARE && is_alone(dir) {
-            self.spare.extend(self.jobs.remove(job));
-            return;
-        }
-        if self.visited.as_ref() == Some(dir) {
-            self.leave();
-        }
-        let is_busy =
-            |dir: &PathBuf| fs::remove_dir(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
-        if !self.jobs.get(job).is_some_and(is_busy) {
-            self.jobs.remove(job);
-        }
-    }
-
-    /// Kills all processes of all jobs, including those of earlier guardians. Unless the guardian is alone in the cgroup that the
-    /// launcher removes, it returns to its own.
-    pub(super) fn kill_all(&mut self, is_dismissed: bool) {
-        let stays = |dir: &PathBuf| self.launchers.as_ref() == Some(dir) && is_alone(dir);
-        if !(is_dismissed && self.visited.as_ref().is_some_and(stays)) {
-            self.leave();
-        }
+    /// Kills all processes of all jobs, including those of earlier guardians.
+    pub(super) fn kill_all(&self) {
         for dir in self.all() {
             kill(&dir);
         }
@@ -182,26 +79,27 @@ impl Cgroups {
         }
     }
 
-    /// But for the one that the guardian is in.
     fn all(&self) -> Vec<PathBuf> {
         let entries = self.home.iter().flat_map(fs::read_dir).flatten().flatten();
         entries
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.family))
             .map(|entry| entry.path())
-            .filter(|dir| self.visited.as_ref() != Some(dir))
             .collect()
     }
 }
 
-/// Whether no process but the guardian is in a cgroup, and no cgroup below it.
-fn is_alone(dir: &Path) -> bool {
-    let own = getpid().as_raw_pid().to_string();
-    let is_dir = |entry: io::Result<fs::DirEntry>| {
-        entry.and_then(|entry| entry.file_type()).is_ok_and(|file_type| file_type.is_dir())
-    };
-    let has_none_below = fs::read_dir(dir).is_ok_and(|mut entries| !entries.any(is_dir));
-    has_none_below
-        && fs::read_to_string(dir.join("cgroup.procs")).is_ok_and(|procs| procs.lines().all(|pid| pid == own))
+/// Creates a cgroup, and moves this process there.
+///
+/// # Errors
+/// It is not delegated to this user, or the kernel cannot kill all processes of a cgroup. There is none then.
+pub(super) fn enter_new(dir: &Path) -> io::Result<()> {
+    fs::create_dir(dir)?;
+    // a cgroup is of no use without it
+    let entered = fs::metadata(dir.join(KILL)).and_then(|_| go(dir));
+    if entered.is_err() {
+        let _ = fs::remove_dir(dir);
+    }
+    entered
 }
 
 /// Moves this process to where it is. Before its first move the kernel waits some ten milliseconds until all processors have
@@ -231,10 +129,15 @@ fn go(dir: &Path) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), "0")
 }
 
-fn kill(dir: &Path) {
-    if let Err(error) = fs::write(dir.join("cgroup.kill"), "1") {
+/// Kills all processes in a cgroup. Returns false if there is no such cgroup.
+pub(super) fn kill(dir: &Path) -> bool {
+    let killed = fs::write(dir.join(KILL), "1");
+    if let Err(error) = &killed
+        && error.kind() != io::ErrorKind::NotFound
+    {
         tracing::warn!(%error, dir = %dir.display(), "cannot kill the processes of a cgroup");
     }
+    killed.is_ok()
 }
 
 /// The directory of this process's cgroup (version 2).
@@ -252,87 +155,4 @@ fn home() -> Option<PathBuf> {
         procs.is_ok_and(|procs| procs.lines().any(|pid| pid == own))
     };
     homes.find(is_ours)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_with_something_left_in_its_cgroup_can_still_be_killed() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("job");
-        // a file in a directory keeps it as a process keeps a cgroup
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join("cgroup.kill"), "").unwrap();
-        let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
-        let mut cgroups = Cgroups { jobs, ..Cgroups::default() };
-        cgroups.ended("job");
-        cgroups.kill("job");
-        assert_eq!(fs::read_to_string(dir.join("cgroup.kill")).unwrap(), "1");
-        fs::remove_file(dir.join("cgroup.kill")).unwrap();
-        cgroups.ended("job");
-        assert!(!dir.exists() && cgroups.jobs.is_empty());
-    }
-
-    #[test]
-    fn cgroups_of_ended_jobs_are_given_to_later_ones_and_never_to_two() {
-        let home = tempfile::tempdir().unwrap();
-        let dirs = ["a", "b"].map(|name| home.path().join(name));
-        for dir in &dirs {
-            fs::create_dir(dir).unwrap();
-            fs::write(dir.join("cgroup.procs"), "").unwrap();
-        }
-        let [first, second] = &dirs;
-        let jobs = BTreeMap::from([("1".to_owned(), first.clone()), ("2".to_owned(), second.clone())]);
-        let at_home = Some(home.path().to_owned());
-        let mut cgroups = Cgroups { home: at_home, jobs, visited: Some(first.clone()), ..Cgroups::default() };
-        cgroups.ended("1");
-        cgroups.ended("2");
-        for job in ["3", "4"] {
-            cgroups.visit(job);
-        }
-        assert_eq!(cgroups.jobs.get("3"), Some(first), "the guardian is in it");
-        assert_eq!(cgroups.jobs.get("4"), Some(second));
-        assert_eq!(cgroups.visited.as_ref(), Some(second));
-        assert!(cgroups.spare.is_empty());
-    }
-
-    #[test]
-    fn what_a_job_has_left_in_its_cgroup_is_looked_at_again_when_the_next_job_ends() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("job");
-        fs::create_dir_all(dir.join("of a process that still ends")).unwrap();
-        let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
-        let mut cgroups = Cgroups { jobs, ..Cgroups::default() };
-        cgroups.ended("job");
-        assert!(cgroups.jobs.contains_key("job"), "it can still be killed");
-        fs::remove_dir(dir.join("of a process that still ends")).unwrap();
-        cgroups.ended("without a cgroup");
-        assert!(!dir.exists() && cgroups.jobs.is_empty() && cgroups.left.is_empty());
-    }
-
-    #[test]
-    fn the_cgroup_that_the_guardian_is_in_is_kept_for_the_next_job_unless_something_else_is_in_it() {
-        let own = getpid().as_raw_pid();
-        for (procs, is_kept) in [(format!("{own}\n"), true), (format!("{own}\n{}\n", own + 1), false)] {
-            let home = tempfile::tempdir().unwrap();
-            let dir = home.path().join("job");
-            fs::create_dir(&dir).unwrap();
-            fs::write(dir.join("cgroup.procs"), &procs).unwrap();
-            let jobs = BTreeMap::from([("job".to_owned(), dir.clone())]);
-            let at_home = home.path().to_owned();
-            let mut cgroups =
-                Cgroups { home: Some(at_home), jobs, visited: Some(dir.clone()), ..Cgroups::default() };
-            cgroups.ended("job");
-            assert_eq!(cgroups.spare.first(), is_kept.then_some(&dir));
-            // a file instead of a cgroup: what it says shows that the guardian has moved
-            assert_eq!(home.path().join("cgroup.procs").exists(), !is_kept);
-            if is_kept {
-                cgroups.visit("next");
-                assert_eq!(cgroups.jobs.get("next"), Some(&dir));
-                assert_eq!(fs::read_to_string(dir.join("cgroup.procs")).unwrap(), procs, "it stays");
-            }
-        }
-    }
 }

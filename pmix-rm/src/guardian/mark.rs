@@ -27,6 +27,11 @@ impl Mark {
         marks.rsplit(':').next().map(|mark| Self(mark.to_owned()))
     }
 
+    /// The variable for processes of the same launcher as this one.
+    pub(super) fn of_this_process() -> Option<(OsString, OsString)> {
+        Some((VARIABLE.into(), std::env::var_os(VARIABLE)?))
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

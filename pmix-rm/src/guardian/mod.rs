@@ -1,41 +1,49 @@
 //! The guardian: a process that survives a killed launcher, and ends the launcher's processes.
 //!
-//! A launcher starts the guardian before the first process of a job, and starts all processes through it. They are children
-//! of the guardian and in the process group that it leads. It is also their subreaper, so it becomes the parent of orphans
-//! among their descendants, even in another group or session. Where cgroup v2 is delegated, each job has its own cgroup.
+//! A launcher starts the guardian before the first process of a job. For each job the guardian starts a *leader*, ahead of time,
+//! which starts the processes of the job: they are its children, and each leads a process group. A leader has a cgroup where cgroup
+//! v2 is delegated. Unless the jobs belong to the launcher's own session ([`JobSession`]), it also leads a session, and the leader of
+//! another user's job becomes a process of that user, with a session keyring of its own. So jobs cannot reach each other by
+//! `kill 0`, by `SIGCONT` or by keys. Guardian and leaders are subreapers, so orphans of a job become children of its leader.
 //!
-//! Launcher and guardian communicate over a socket pair ([`wire`]). When the launcher ends in any way, the guardian reads
-//! the end of the stream. It kills all its descendants, removes the directories that it protects, and kills its group
-//! including itself. When the guardian is killed, the launcher starts another one in the same group. The processes cannot
-//! become children of the new guardian, which finds them by their group, their cgroups, and a [`mark`] in their environment.
-//! They continue to run, and the launcher learns their exit status if it is the next subreaper, as `pmixrun` is.
+//! Launcher, guardian and leaders communicate over socket pairs ([`wire`]). When the launcher ends in any way, each leader reads the
+//! end of its stream and kills its job; the guardian does too, kills all its descendants, and removes the directories that it
+//! protects. If a leader is killed, the guardian becomes the parent of its processes, which continue to run, and reports their
+//! ends. When the guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The new guardian
+//! finds processes without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit status if it
+//! is the next subreaper, as `pmixrun` is.
 
 mod cgroup;
+mod leader;
+mod leading;
 mod mark;
 mod process;
 mod start;
 mod starting;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, oneshot};
 
 use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
+use leading::Leader;
 use mark::Mark;
 use starting::{Started, Starting};
 use wire::{Order, Report, Room, receive, send};
@@ -45,21 +53,34 @@ pub use process::run;
 /// Time limit for a guardian to become ready, to receive its dismissal, and to end after it.
 const TIME_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// The launcher's handle of its guardian. When it is dropped, the guardian acts as if the launcher had died.
-#[derive(Debug)]
-pub struct Guardian {
-    group: Pid,
-    mark: Mark,
-    shared: Arc<Shared>,
-    /// Held while an order is sent, so that orders are sent by number.
-    turn: Mutex<()>,
+/// Time limit for the start of a process of another user, who can block it (by a lease on the program, or by a stop signal).
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Reports that are kept of processes that are not known yet.
+const MAX_EARLY: usize = 1024;
+
+/// The session of a job's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobSession {
+    /// Each job has its own: its processes have no terminal, and processes of other jobs cannot continue them when they are stopped.
+    Own,
+    /// Jobs belong to the session of the launcher, so that their processes can open its terminal.
+    Launchers,
 }
 
-/// State shared by the launcher and the thread that watches the guardian.
+/// The launcher's handle of its guardian. When it is dropped, guardian and leaders act as if the launcher had died.
+#[derive(Debug)]
+pub struct Guardian {
+    mark: Mark,
+    shared: Arc<Shared>,
+}
+
+/// State shared by the launcher, the thread that watches the guardian, and the tasks that read from leaders.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified, for threads and for tasks, when a killed guardian has been replaced or will not be.
+    /// Notified, for threads and for tasks, when a killed guardian has been replaced or will not be, and when there is a leader for
+    /// another job.
     settled: Condvar,
     notify: Notify,
 }
@@ -76,52 +97,73 @@ struct State {
     failure: Option<io::Error>,
     /// The launcher has dismissed it.
     is_dismissed: bool,
+    /// How many guardians there were before.
+    generation: u64,
+    /// The guardian of this generation may still report ends.
+    reports: bool,
     /// Directories to remove.
     dirs: Vec<PathBuf>,
-    /// Cgroups to remove after it has been dismissed.
-    cgroups: Vec<PathBuf>,
-    /// Callers that wait for the start of a process, by the number of the order.
-    asked: HashMap<u64, oneshot::Sender<io::Result<Child>>>,
-    /// Number of the last order to start a process.
-    number: u64,
-    /// Its children, with senders for their exit statuses.
-    children: HashMap<i32, oneshot::Sender<i32>>,
+    /// For the next job: its leader, or why there is none.
+    spare: Option<io::Result<Leader>>,
+    /// Leaders of jobs that have not ended.
+    jobs: HashMap<String, Arc<Leader>>,
+    /// All leaders of jobs, also of those that have ended and left something behind.
+    leaders: HashMap<LeaderId, Arc<Leader>>,
+    /// The processes of all jobs that have not ended.
+    children: HashMap<i32, Waiting>,
+    /// What the guardian has reported last of processes that were not among them: the report of their start may be still on its way.
+    early: VecDeque<(i32, i32)>,
+}
+
+/// The process id of a leader, and the generation of its guardian, which reports the ends of its processes if it cannot.
+type LeaderId = (Pid, u64);
+
+/// Waits for the exit status of a process.
+#[derive(Debug)]
+struct Waiting {
+    leader: LeaderId,
+    /// The leader was killed.
+    is_alone: bool,
+    told: oneshot::Sender<i32>,
 }
 
 impl Guardian {
-    /// Starts a guardian with a command that calls [`run`], and waits up to ten seconds until it is ready. The same command
-    /// starts a replacement if the guardian is killed.
+    /// Starts a guardian with a command that calls [`run`], and waits up to ten seconds until it is ready. The same command, in this
+    /// process or as the guardian runs it (`/proc/self/exe` with the same arguments), starts leaders, and a replacement if the
+    /// guardian is killed.
     ///
     /// # Errors
     /// The command could not be started, or it did not call [`run`] in time.
-    pub fn start(command: Command) -> io::Result<Self> {
-        let guardian = Self::begin(command)?;
+    pub fn start(command: Command, session: JobSession) -> io::Result<Self> {
+        let guardian = Self::begin(command, session)?;
         guardian.ready()?;
         Ok(guardian)
     }
 
     /// The same without waiting. It can be told of directories, and asked for processes, before it is [`ready`](Self::ready).
-    pub(crate) fn begin(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn begin(mut command: Command, session: JobSession) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
-        let starting = Starting::new(&mut command, None)?;
-        let group = Pid::from_child(&starting.process);
+        let starting = Starting::new(&mut command, session, false)?;
         let state = State {
             process: None,
             link: None,
             is_starting: true,
             failure: None,
             is_dismissed: false,
+            generation: 0,
+            reports: true,
             dirs: Vec::new(),
-            cgroups: Vec::new(),
-            asked: HashMap::new(),
-            number: 0,
+            spare: None,
+            jobs: HashMap::new(),
+            leaders: HashMap::new(),
             children: HashMap::new(),
+            early: VecDeque::new(),
         };
         let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
         let shared = Arc::new(shared);
-        let guardian = Self { group, mark, shared: Arc::clone(&shared), turn: Mutex::new(()) };
-        let watch = move || shared.watch(starting, &mut command, group);
+        let guardian = Self { mark, shared: Arc::clone(&shared) };
+        let watch = move || shared.watch(starting, &mut command, session);
         thread::Builder::new().name("guardian".into()).spawn(watch)?;
         Ok(guardian)
     }
@@ -131,20 +173,10 @@ impl Guardian {
         self.shared.settle_blocking().failure.take().map_or(Ok(()), Err)
     }
 
-    /// The process group that it leads. Processes in it end with the launcher.
-    pub const fn group(&self) -> Pid {
-        self.group
-    }
-
     /// Has the kernel make ready for a guardian that will soon be started, which takes a while.
     pub(crate) fn is_coming() {
         // without the thread the guardian takes its time
         let _ = thread::Builder::new().name("cgroup".into()).spawn(cgroup::stay);
-    }
-
-    /// Whether it survives this signal to its group.
-    pub(crate) fn ignores(signal: Signal) -> bool {
-        signal == Signal::CONT || process::IGNORED.contains(&signal.as_raw())
     }
 
     /// Makes it remove the directory of a server if the launcher ends without [`finish`](Self::finish).
@@ -167,16 +199,21 @@ impl Guardian {
         Ok(())
     }
 
+    /// The process id of the current guardian process; `None` while it is being replaced, and when it is gone.
+    pub fn pid(&self) -> Option<Pid> {
+        self.shared.lock().process.as_ref().map(Pid::from_child)
+    }
+
     /// The environment variable that marks its processes.
     pub(crate) fn mark(&self) -> (OsString, OsString) {
         (mark::VARIABLE.into(), self.mark.value())
     }
 
-    /// Makes it start a process of a job with these standard streams, and a socket for PMI-1 to inherit. Call [`started`](Self::started) after the last one.
-    /// Waits while the guardian is being replaced.
+    /// Starts a process of a job with these standard streams, and a socket for PMI-1 to inherit. Waits for the leader of the job,
+    /// which the first of its processes needs, and while the guardian is being replaced.
     ///
     /// # Errors
-    /// As [`Command::spawn`]; or the guardian is gone.
+    /// As [`Command::spawn`]; or the guardian or the leader is gone; or another user has blocked the start for ten seconds.
     ///
     /// # Cancel safety
     /// A process that is started after this was dropped is killed.
@@ -197,50 +234,34 @@ impl Guardian {
             .chain(streams_of_it)
             .chain(pmi1.as_ref().map(AsFd::as_fd))
             .collect();
-        let (asked, answer) = oneshot::channel();
-        self.shared.settle().await;
-        self.ask(job, &descriptors, asked)?;
+        let leader = self.shared.leader(job).await?;
+        let answer = leader.ask(&descriptors)?;
         // only the process has its end of the socket now
         drop((streams, pmi1));
-        answer.await.unwrap_or_else(|_| Err(io::Error::other("the guardian was killed in the meantime")))
-    }
-
-    fn ask(
-        &self,
-        job: &str,
-        descriptors: &[BorrowedFd<'_>],
-        asked: oneshot::Sender<io::Result<Child>>,
-    ) -> io::Result<()> {
-        let _turn = lock(&self.turn);
-        let (link, number) = {
-            let mut state = self.shared.lock();
-            let link = state.link()?;
-            state.number += 1;
-            let number = state.number;
-            state.asked.insert(number, asked);
-            (link, number)
-        };
-        // not locked: sending may have to wait for the thread that locks the state
-        let sent = send(link, &Order::Start { number, job: job.to_owned() }, descriptors);
-        if sent.is_err() {
-            self.shared.lock().asked.remove(&number);
+        let answer = async { answer.await.unwrap_or_else(|_| Err(leading::killed())) };
+        if recipe.user.is_none() {
+            return answer.await;
         }
-        sent
+        tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| {
+            leader.kill();
+            Err(leading::late(START_LIMIT))
+        })
     }
 
-    /// Tells it that all processes of a job have been started.
-    pub(crate) fn started(&self) {
-        self.tell(&Order::Started);
-    }
-
-    /// Makes it kill all processes of a job that has a cgroup.
+    /// Kills all processes of a job, also those that have left their process group.
     pub(crate) fn kill(&self, job: &str) {
-        self.tell(&Order::Kill { job: job.to_owned() });
+        let leader = self.shared.lock().jobs.get(job).cloned();
+        if let Some(leader) = leader {
+            leader.kill();
+        }
     }
 
-    /// Tells it that a job has ended.
+    /// A job has ended, on this node: its leader ends with the last of its descendants.
     pub(crate) fn ended(&self, job: &str) {
-        self.tell(&Order::Ended { job: job.to_owned() });
+        let leader = self.shared.lock().jobs.remove(job);
+        if let Some(leader) = leader {
+            leader.dismiss();
+        }
     }
 
     /// Dismisses the guardian: it kills the rest of its processes, removes no directories, and ends. Blocks until it has
@@ -249,12 +270,13 @@ impl Guardian {
     /// # Errors
     /// Waiting for the process failed.
     pub fn finish(&self) -> io::Result<()> {
-        let (process, link, cgroups) = {
+        let (process, link) = {
             let mut state = self.shared.settle_blocking();
             state.is_dismissed = true;
-            (state.process.take(), state.link.take(), std::mem::take(&mut state.cgroups))
+            (state.process.take(), state.link.take())
         };
         let Some(mut process) = process else { return Ok(()) };
+        let group = Pid::from_child(&process);
         let told = link.map(|link| {
             let takes_orders = is_ready(PollFd::new(&*link, PollFlags::OUT))?;
             takes_orders.then(|| send(&*link, &Order::Finish, &[])).ok_or(io::ErrorKind::TimedOut)?
@@ -262,57 +284,31 @@ impl Guardian {
         if told.is_none_or(|told| told.is_err()) {
             tracing::warn!("the guardian ended before the launcher");
             // nobody has waited for it yet, so the id still belongs to its group
-            let _ = kill_process_group(self.group, Signal::KILL);
+            let _ = kill_process_group(group, Signal::KILL);
         }
-        let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+        let pidfd = pidfd_open(group, PidfdFlags::empty())?;
         if !is_ready(PollFd::new(&pidfd, PollFlags::IN))? {
             tracing::warn!(pid = process.id(), "the guardian does not end; killing its process group");
-            let _ = kill_process_group(self.group, Signal::KILL);
+            let _ = kill_process_group(group, Signal::KILL);
         }
         process.wait()?;
-        for cgroup in cgroups {
-            if let Err(error) = fs::remove_dir(&cgroup)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::debug!(%error, cgroup = %cgroup.display(), "cannot remove the last cgroup of the guardian");
-            }
-        }
+        self.shared.release();
         Ok(())
-    }
-
-    /// Sends an order that only matters to a live guardian.
-    fn tell(&self, order: &Order) {
-        let link = self.shared.lock().link();
-        if let Ok(link) = link {
-            notify(&link, order);
-        }
     }
 }
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_dismissed = true;
-        if let Some(link) = state.link.take() {
+        let link = {
+            let mut state = self.shared.lock();
+            state.is_dismissed = true;
+            state.link.take()
+        };
+        if let Some(link) = link {
             // it may still report exit statuses
             let _ = shutdown(&*link, Shutdown::Write);
         }
-    }
-}
-
-/// What a report of the guardian is to somebody who waits.
-enum News {
-    Answer(oneshot::Sender<io::Result<Child>>, Box<io::Result<Child>>),
-    End(oneshot::Sender<i32>, i32),
-}
-
-impl News {
-    /// A process that was started for a caller that has given up is dropped, which kills it.
-    fn tell(self) {
-        match self {
-            Self::Answer(asked, answer) => drop(asked.send(*answer)),
-            Self::End(waiting, status) => drop(waiting.send(status)),
-        }
+        self.shared.release();
     }
 }
 
@@ -321,27 +317,34 @@ impl State {
         self.link.clone().ok_or_else(|| io::Error::other("the guardian is gone"))
     }
 
-    /// Takes note of a report of the guardian; returns whom to tell what.
-    fn note(&mut self, report: Report, descriptors: Vec<OwnedFd>) -> Option<News> {
+    /// Takes note of a report of the guardian; returns who waits for the exit status in it.
+    fn note(&mut self, report: Report, descriptors: Vec<OwnedFd>) -> Option<(oneshot::Sender<i32>, i32)> {
         match report {
-            Report::Ready { .. } => None,
-            Report::Started { number, pid } => {
-                let asked = self.asked.remove(&number)?;
-                let (Some(id), Some(pidfd)) = (Pid::from_raw(pid), descriptors.into_iter().next()) else {
-                    let error = "the launcher reached its limit of open files (ulimit -n)";
-                    return Some(News::Answer(asked, Box::new(Err(io::Error::other(error)))));
-                };
-                let (ended, end) = oneshot::channel();
-                self.children.insert(pid, ended);
-                Some(News::Answer(asked, Box::new(Ok(Child::told(Handle::new(id, pidfd), end)))))
+            Report::Ready => {}
+            Report::Leader { pid, cgroup } => {
+                let leader = Leader::new(pid, descriptors, cgroup, self.generation);
+                self.spare = Some(leader);
             }
-            Report::Failed { number, errno, reason } => {
-                let error = errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error);
-                Some(News::Answer(self.asked.remove(&number)?, Box::new(Err(error))))
+            Report::NoLeader { errno, reason } => {
+                self.spare = Some(Err(from_report(errno, reason)));
             }
-            Report::Ended { pid, status } => Some(News::End(self.children.remove(&pid)?, status)),
+            Report::Ended { pid, status } => {
+                if let Some(waiting) = self.children.remove(&pid) {
+                    return Some((waiting.told, status));
+                }
+                self.early.push_back((pid, status));
+                if self.early.len() > MAX_EARLY {
+                    self.early.pop_front();
+                }
+            }
         }
+        None
     }
+}
+
+/// The error of a process at the other end.
+fn from_report(errno: Option<i32>, reason: String) -> io::Error {
+    errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error)
 }
 
 impl Shared {
@@ -349,25 +352,60 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Waits until no replacement is being started, which has a time limit. Cancel-safe.
-    async fn settle(&self) {
-        loop {
-            let settled = self.notify.notified();
-            if !self.lock().is_starting {
-                return;
-            }
-            settled.await;
-        }
-    }
-
-    /// The same for threads; returns the locked state.
+    /// The same as [`State::is_starting`] for threads; returns the locked state.
     fn settle_blocking(&self) -> MutexGuard<'_, State> {
         let settled = self.settled.wait_while(self.lock(), |state| state.is_starting);
         settled.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The leader of a job; for a new job the one that is there for it, as soon as there is one. Cancel-safe.
+    async fn leader(self: &Arc<Self>, job: &str) -> io::Result<Arc<Leader>> {
+        loop {
+            let changed = self.notify.notified();
+            if let Some(leader) = self.leader_now(job)? {
+                return Ok(leader);
+            }
+            changed.await;
+        }
+    }
+
+    fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<Arc<Leader>>> {
+        let mut state = self.lock();
+        if let Some(leader) = state.jobs.get(job) {
+            return Ok(Some(Arc::clone(leader)));
+        }
+        if state.is_starting {
+            return Ok(None);
+        }
+        let link = state.link()?;
+        let Some(spare) = state.spare.take() else { return Ok(None) };
+        let leader = spare.map(Arc::new);
+        if let Ok(leader) = &leader {
+            state.jobs.insert(job.to_owned(), Arc::clone(leader));
+            state.leaders.insert(leader.id(), Arc::clone(leader));
+        }
+        drop(state);
+        notify(&link, &Order::Lead);
+        let leader = leader?;
+        if let Err(error) = Leader::listen(&leader, Arc::clone(self)) {
+            let mut state = self.lock();
+            state.jobs.remove(job);
+            state.leaders.remove(&leader.id());
+            return Err(error);
+        }
+        Ok(Some(leader))
+    }
+
+    /// Closes the links to all leaders, which makes them end their jobs.
+    fn release(&self) {
+        let mut state = self.lock();
+        state.leaders.values().for_each(|leader| leader.close());
+        state.jobs.clear();
+        state.spare = None;
+    }
+
     /// Handles the reports of the guardian and its replacements until the last one is gone.
-    fn watch(&self, first: Starting, command: &mut Command, group: Pid) {
+    fn watch(&self, first: Starting, command: &mut Command, session: JobSession) {
         let mut link = match first.ready() {
             Ok(started) => Some(self.is_there(started)),
             Err(error) => {
@@ -378,26 +416,32 @@ impl Shared {
         };
         let mut room = Room::new();
         loop {
-            self.settled.notify_all();
-            self.notify.notify_waiters();
+            self.tell_all();
             let Some(open) = link else { return };
             while let Ok(Some((report, descriptors))) = receive(&*open, &mut room, RecvFlags::empty()) {
-                let news = self.lock().note(report, descriptors);
+                let ended = self.lock().note(report, descriptors);
                 // not locked: whoever is woken needs the state at once
-                let _ = news.map(News::tell);
+                match ended {
+                    Some((told, status)) => drop(told.send(status)),
+                    None => self.tell_all(),
+                }
             }
             drop(open);
-            link = self.replace(command, group);
+            link = self.replace(command, session);
         }
+    }
+
+    fn tell_all(&self) {
+        self.settled.notify_all();
+        self.notify.notify_waiters();
     }
 
     /// Keeps a guardian that is ready, and returns the connection to it.
     fn is_there(&self, started: Started) -> Arc<OwnedFd> {
-        let Started { process, link, cgroup } = started;
+        let Started { process, link } = started;
         let link = Arc::new(link);
         let mut state = self.lock();
-        state.is_starting = false;
-        state.cgroups.extend(cgroup);
+        (state.is_starting, state.reports) = (false, true);
         for dir in &state.dirs {
             notify(&link, &Order::Protect(dir.clone().into_os_string()));
         }
@@ -412,11 +456,11 @@ impl Shared {
     }
 
     /// Replaces a killed guardian and returns the connection to the new one; `None` if there is none.
-    fn replace(&self, command: &mut Command, group: Pid) -> Option<Arc<OwnedFd>> {
-        let (asked, children, mut dead) = {
+    fn replace(&self, command: &mut Command, session: JobSession) -> Option<Arc<OwnedFd>> {
+        let (unknown, mut dead) = {
             let mut state = self.lock();
-            // it reports no more exit statuses: its children have another parent now
-            let (asked, children) = (std::mem::take(&mut state.asked), std::mem::take(&mut state.children));
+            state.reports = false;
+            let unknown = state.take_children(|waiting| waiting.is_alone);
             let mut dead = state.process.take()?;
             let is_wanted = state.link.take().is_some();
             if !is_wanted {
@@ -425,14 +469,18 @@ impl Shared {
                 return None;
             }
             state.is_starting = true;
-            (asked, children, dead)
+            // the leader that is there for the next job would not be its child
+            state.spare = None;
+            state.generation += 1;
+            state.early.clear();
+            (unknown, dead)
         };
+        // nobody reports their ends any more
+        drop(unknown);
         // it may have closed only its connection
         let _ = dead.kill();
-        // the group exists until it has been waited for, so the replacement can join it
-        let started = Starting::new(command, Some(group)).and_then(Starting::ready);
+        let started = Starting::new(command, session, true).and_then(Starting::ready);
         let _ = dead.wait();
-        drop((asked, children));
         match started {
             Ok(started) => {
                 let link = self.is_there(started);
@@ -441,8 +489,8 @@ impl Shared {
             }
             Err(error) => {
                 self.lock().is_starting = false;
-                tracing::error!(%error, "the guardian was killed and could not be replaced: if this process is \
-                    killed too, the processes it started survive");
+                tracing::error!(%error, "the guardian was killed and could not be replaced: no other job can be \
+                    started, and if this process is killed too, its directories remain");
                 None
             }
         }
@@ -477,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_no_guardian_is_an_error() {
-        let error = Guardian::start(Command::new("/bin/true")).unwrap_err();
+        let error = Guardian::start(Command::new("/bin/true"), JobSession::Own).unwrap_err();
         assert!(error.to_string().contains("before it was ready"), "{error}");
     }
 }

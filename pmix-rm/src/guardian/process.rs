@@ -1,68 +1,76 @@
 //! The main loop of the guardian process.
 
+use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, SocketType, sockopt::socket_type};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair, sockopt::socket_type};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpgrp, getpid, getrlimit,
-    kill_current_process_group, set_child_subreaper, setrlimit, wait, waitpid,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_current_process_group,
+    pidfd_open, set_child_subreaper, setrlimit, wait,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::Instant;
 
+use super::JobSession;
 use super::cgroup::Cgroups;
+use super::leader::lead;
 use super::mark::Mark;
-use super::start::{Outcome, Starts, children_of};
-use super::wire::{Order, Report, Room, receive, send};
+use super::wire::{Order, Report, Role, Room, receive, send};
 use crate::{orphans, tree};
 
 /// Time limit for removing directories at the end.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
 
-/// How long the guardian stays in the cgroup of a job after the start of its processes: moving takes the kernel some ten
-/// milliseconds, in which the ends of processes of short jobs would have to wait for their report.
-const STAY: Duration = Duration::from_millis(100);
-
-/// How often to look for ended children while processes of other users are being started.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// The main function of a guardian process. It ends by killing its process group, so this returns only if the process was
-/// not started by [`Guardian::start`](super::Guardian::start), or on failure.
+/// The main function of a guardian process, and of the leaders that it starts. It ends by killing its process group, so this
+/// returns only if the process was not started by [`Guardian::start`](super::Guardian::start), on failure, or from a leader.
 pub fn run() -> ExitCode {
-    let launcher = io::stdin();
-    let is_socket = matches!(socket_type(&launcher), Ok(SocketType::SEQPACKET));
-    let (true, Some(mark), Ok(launcher)) =
-        (is_socket, Mark::of_environment(), launcher.as_fd().try_clone_to_owned())
+    let link = io::stdin();
+    let is_socket = matches!(socket_type(&link), Ok(SocketType::SEQPACKET));
+    let (true, Some(mark), Ok(link)) = (is_socket, Mark::of_environment(), link.as_fd().try_clone_to_owned())
     else {
         tracing::error!("the guardian must be started by a launcher");
         return ExitCode::FAILURE;
     };
-    let mut watch = Watch {
-        launcher,
-        dirs: Vec::new(),
-        cgroups: Cgroups::of(mark.as_str()),
-        starts: Starts::new(),
-        leaves_at: None,
-        is_dismissed: false,
+    let (files, session, is_replacement) = match receive(&link, &mut Room::new(), RecvFlags::empty()) {
+        Ok(Some((Role::Guardian { files, session, is_replacement }, _))) => (files, session, is_replacement),
+        Ok(Some((Role::Leader { cgroup, session }, _))) => return lead(link, cgroup, session),
+        Ok(None) => return ExitCode::FAILURE,
+        Err(error) => {
+            tracing::error!(%error, "the guardian is not told what to do");
+            return ExitCode::FAILURE;
+        }
     };
+    if let Some(limit) = files {
+        lower_file_limit(limit);
+    }
+    let cgroups = Cgroups::of(mark.as_str());
+    let mut watch = Watch { launcher: link, session, dirs: Vec::new(), cgroups };
     if let Err(error) = watch.serve() {
         tracing::error!(%error, "the guardian failed");
     }
-    watch.end(&mark);
+    // the processes of its predecessor do not descend from a replacement
+    watch.end(is_replacement.then_some(&mark));
     match kill_current_process_group(Signal::KILL) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// Signals meant for a job that would also end its guardian.
+/// For all processes that descend from this one.
+fn lower_file_limit(limit: u64) {
+    let lowered = Rlimit { current: Some(limit), ..getrlimit(Resource::Nofile) };
+    if let Err(error) = setrlimit(Resource::Nofile, lowered) {
+        tracing::warn!(%error, limit, "cannot set the limit of open files for processes");
+    }
+}
+
+/// Signals meant for a job or its launcher that would also end guardian and leaders.
 pub(super) const IGNORED: [i32; 10] = [
     Signal::HUP.as_raw(),
     Signal::INT.as_raw(),
@@ -79,14 +87,10 @@ pub(super) const IGNORED: [i32; 10] = [
 /// The state of the guardian.
 struct Watch {
     launcher: OwnedFd,
+    session: JobSession,
     /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
     cgroups: Cgroups,
-    starts: Starts,
-    /// When it leaves the cgroup of a job whose processes have all been started.
-    leaves_at: Option<Instant>,
-    /// The launcher has ended regularly, or is about to.
-    is_dismissed: bool,
 }
 
 impl Watch {
@@ -96,43 +100,27 @@ impl Watch {
         set_child_subreaper(Some(getpid()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            // signals to the group are meant for the processes in it; receiving them avoids dying from them
+            // receiving them avoids dying from them
             let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
             let mut ended = signal(SignalKind::child())?;
             // not used as a stream, only to wait until it is readable
             let orders = std::os::unix::net::UnixStream::from(self.launcher.try_clone()?);
             orders.set_nonblocking(true)?;
             let orders = UnixStream::from_std(orders)?;
-            let cgroup = self.cgroups.prepare().map(|dir| dir.as_os_str().to_owned());
-            self.report(&Report::Ready { cgroup })?;
-            self.cgroups.enter_prepared();
+            self.report(&Report::Ready, &[]);
+            self.start_leader();
             let mut room = Room::new();
             loop {
                 tokio::select! {
-                    // reports of ends take precedence over starts
+                    // reports of ends take precedence
                     biased;
-                    _ = ended.recv() => self.reap()?,
-                    // SIGCHLD may precede the end of the thread that started the child
-                    () = tokio::time::sleep_until(Instant::now() + LOOK_AGAIN), if !self.starts.is_empty() => {
-                        self.reap()?;
-                    }
-                    () = tokio::time::sleep_until(self.leaves_at.unwrap_or_else(Instant::now)),
-                        if self.leaves_at.is_some() =>
-                    {
-                        self.leaves_at = None;
-                        self.cgroups.leave();
-                    }
-                    (number, outcome) = self.starts.next() => {
-                        self.tell(number, outcome)?;
-                        // ends that could not be reported in the meantime
-                        self.reap()?;
-                    }
+                    _ = ended.recv() => self.reap(),
                     ready = orders.readable() => {
                         ready?;
                         let order = || receive(&self.launcher, &mut room, RecvFlags::DONTWAIT);
                         match orders.try_io(Interest::READABLE, order) {
-                            Ok(Some((order, descriptors))) => {
-                                if !self.carry_out(order, descriptors).await? {
+                            Ok(Some((order, _))) => {
+                                if !self.carry_out(order) {
                                     return Ok(());
                                 }
                             }
@@ -147,97 +135,77 @@ impl Watch {
     }
 
     /// Carries out an order. Returns false after the last one.
-    async fn carry_out(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
+    fn carry_out(&mut self, order: Order) -> bool {
         match order {
             Order::Protect(dir) => self.dirs.push(dir.into()),
-            Order::Files(limit) => {
-                let lowered = Rlimit { current: Some(limit), ..getrlimit(Resource::Nofile) };
-                if let Err(error) = setrlimit(Resource::Nofile, lowered) {
-                    tracing::warn!(%error, limit, "cannot set the limit of open files for processes");
-                }
-            }
-            Order::Start { number, job } => {
-                self.leaves_at = None;
-                self.cgroups.visit(&job);
-                for (number, outcome) in self.starts.start(number, descriptors).await {
-                    self.tell(number, outcome)?;
-                }
-                self.reap()?;
-            }
-            Order::Started => self.leaves_at = Some(Instant::now() + STAY),
-            Order::Kill { job } => self.cgroups.kill(&job),
-            Order::Ended { job } => self.cgroups.ended(&job),
+            Order::Lead => self.start_leader(),
             Order::Finish => {
                 self.dirs.clear();
-                self.is_dismissed = true;
-                return Ok(false);
+                return false;
             }
         }
-        Ok(true)
+        true
     }
 
-    /// Reports the ends of all children that have ended; the launcher ignores those of orphans.
-    ///
-    /// A thread that starts a process waits for the child itself if exec fails, and nobody else may do so. While there are such
-    /// threads, only children of the main thread are waited for.
-    fn reap(&mut self) -> io::Result<()> {
-        if !self.starts.is_empty() {
-            let children = children_of(getpid());
-            // includes children of threads that have ended, whose start is reported before their end
-            for (number, outcome) in self.starts.ended() {
-                self.tell(number, outcome)?;
-            }
-            for pid in children {
-                if let Ok(Some((pid, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
-                    self.tell_end(pid, status)?;
+    /// Starts the leader of a job to come.
+    fn start_leader(&mut self) {
+        let cgroup = self.cgroups.next();
+        match leader(self.session, cgroup.as_deref().map(|dir| dir.as_os_str())) {
+            Ok((pid, pidfd, link)) => {
+                if let Some(dir) = &cgroup {
+                    self.cgroups.note(pid, dir.clone());
                 }
-            }
-        }
-        while self.starts.is_empty()
-            && let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG)
-        {
-            self.tell_end(pid, status)?;
-        }
-        Ok(())
-    }
-
-    fn tell(&self, number: u64, outcome: Outcome) -> io::Result<()> {
-        match outcome {
-            Ok((pid, pidfd)) => {
-                let report = Report::Started { number, pid: pid.as_raw_pid() };
-                send(&self.launcher, &report, &[pidfd.as_fd()])
+                let cgroup = cgroup.map(PathBuf::into_os_string);
+                let report = Report::Leader { pid: pid.as_raw_pid(), cgroup };
+                self.report(&report, &[link.as_fd(), pidfd.as_fd()]);
             }
             Err(error) => {
                 let errno = error.raw_os_error();
-                self.report(&Report::Failed { number, errno, reason: error.to_string() })
+                self.report(&Report::NoLeader { errno, reason: error.to_string() }, &[]);
             }
         }
     }
 
-    fn tell_end(&self, pid: Pid, status: WaitStatus) -> io::Result<()> {
-        self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() })
-    }
-
-    fn report(&self, report: &Report) -> io::Result<()> {
-        send(&self.launcher, report, &[])
-    }
-
-    /// Kills the remaining processes and removes directories and cgroups.
-    fn end(mut self, mark: &Mark) {
-        self.cgroups.kill_all(self.is_dismissed);
-        if getpgrp() != getpid() {
-            // a replacement: the processes of the previous guardian do not descend from this one
-            tree::signal_all(&mark.processes(), Signal::KILL);
+    /// Reports the ends of all children: of processes whose leaders were killed, and of leaders and orphans, which the launcher
+    /// ignores.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            self.cgroups.leader_ended(pid);
+            self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
         }
-        let launcher = self.launcher;
+    }
+
+    fn report(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) {
+        // if the launcher has ended, its last orders still count
+        let _ = send(&self.launcher, report, descriptors);
+    }
+
+    /// Kills the processes of all jobs, also those with this mark, and removes directories and cgroups.
+    fn end(self, mark: Option<&Mark>) {
+        let Self { launcher, cgroups, dirs, .. } = self;
+        cgroups.kill_all();
+        tree::signal_all(&mark.map_or_else(Vec::new, Mark::processes), Signal::KILL);
         orphans::end(move |pid, status| {
             let report = Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() };
             // the launcher is alive if it has dismissed the guardian
             let _ = send(&launcher, &report, &[]);
         });
-        remove_within(REMOVAL_TIME, self.dirs);
-        self.cgroups.remove_all();
+        remove_within(REMOVAL_TIME, dirs);
+        cgroups.remove_all();
     }
+}
+
+/// Starts a leader by this program. Returns it with the launcher's end of its link.
+fn leader(session: JobSession, cgroup: Option<&OsStr>) -> io::Result<(Pid, OwnedFd, OwnedFd)> {
+    let (link, its) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    send(&link, &Role::Leader { cgroup: cgroup.map(OsStr::to_owned), session }, &[])?;
+    let mut command = Command::new("/proc/self/exe");
+    // it will be a process of another user, whom the launcher's environment does not concern
+    command.args(std::env::args_os().skip(1)).arg("leader").env_clear().envs(Mark::of_this_process());
+    let child = command.stdin(Stdio::from(its)).stdout(Stdio::null()).spawn()?;
+    let pid = Pid::from_child(&child);
+    // it has not been waited for, so the id is still its own
+    Ok((pid, pidfd_open(pid, PidfdFlags::empty())?, link))
 }
 
 /// Removes directories, but returns after `limit`, as a file system may hang.

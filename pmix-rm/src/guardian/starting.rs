@@ -3,15 +3,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child as Process, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
-use rustix::process::Pid;
 
-use super::wire::{Order, Report, Room, receive};
-use super::{TIME_LIMIT, is_ready, notify};
+use super::wire::{Report, Role, Room, receive, send};
+use super::{JobSession, TIME_LIMIT, is_ready};
 
 /// A guardian process that is not ready yet.
 pub(super) struct Starting {
@@ -23,17 +21,16 @@ pub(super) struct Starting {
 pub(super) struct Started {
     pub(super) process: Process,
     pub(super) link: OwnedFd,
-    /// To be removed by the launcher after the dismissal.
-    pub(super) cgroup: Option<PathBuf>,
 }
 
 impl Starting {
-    /// Starts a guardian process in a new process group or in an existing one.
-    pub(super) fn new(command: &mut Command, group: Option<Pid>) -> io::Result<Self> {
+    /// Starts a guardian process in a process group of its own.
+    pub(super) fn new(command: &mut Command, session: JobSession, is_replacement: bool) -> io::Result<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let group = group.map_or(0, Pid::as_raw_pid);
-        let process = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(group).spawn();
+        let files = pmix_server::inherited_file_limit();
+        send(&ours, &Role::Guardian { files, session, is_replacement }, &[])?;
+        let process = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(0).spawn();
         // no other process may hold its end of the socket, or its death would go unnoticed
         command.stdin(Stdio::null());
         Ok(Self { process: process?, link: ours })
@@ -54,12 +51,7 @@ impl Starting {
             Err(error) => Err(error),
         };
         match first {
-            Ok(Some((Report::Ready { cgroup }, _))) => {
-                if let Some(files) = pmix_server::inherited_file_limit() {
-                    notify(&link, &Order::Files(files));
-                }
-                Ok(Started { process, link, cgroup: cgroup.map(PathBuf::from) })
-            }
+            Ok(Some((Report::Ready, _))) => Ok(Started { process, link }),
             other => {
                 let _ = process.kill();
                 let _ = process.wait();

@@ -1,4 +1,4 @@
-//! Messages between launcher and guardian, over a socket pair that preserves message boundaries.
+//! Messages between the launcher, its guardian and the leaders of jobs, over socket pairs that preserve message boundaries.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,22 +14,24 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// An order of the launcher.
+use super::JobSession;
+
+/// What a process becomes that is started with a link: the first message on it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Role {
+    /// With the soft limit of open files that processes get (`RLIMIT_NOFILE`), unless it has that already.
+    Guardian { files: Option<u64>, session: JobSession, is_replacement: bool },
+    /// Of a job, in this cgroup.
+    Leader { cgroup: Option<OsString>, session: JobSession },
+}
+
+/// An order of the launcher to its guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Remove this directory if the launcher ends without [`Finish`](Self::Finish).
     Protect(OsString),
-    /// The soft limit of open files for processes (`RLIMIT_NOFILE`).
-    Files(u64),
-    /// Start a process of this job; the number identifies the order. Comes with descriptors of the recipe, the launcher's
-    /// current directory, and the standard streams, and perhaps the socket for PMI-1.
-    Start { number: u64, job: String },
-    /// All processes of the last job have been started.
-    Started,
-    /// Kill all processes of this job if it has a cgroup.
-    Kill { job: String },
-    /// This job has ended.
-    Ended { job: String },
+    /// Start another leader.
+    Lead,
     /// The launcher ends regularly.
     Finish,
 }
@@ -37,8 +39,37 @@ pub(super) enum Order {
 /// A report of the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// The guardian is ready. The launcher removes this cgroup after dismissing the guardian, which may be in it until it ends.
-    Ready { cgroup: Option<OsString> },
+    Ready,
+    /// A leader has been started. Comes with the launcher's end of its link and its pidfd.
+    Leader {
+        pid: i32,
+        cgroup: Option<OsString>,
+    },
+    /// A leader could not be started: the error number of the system, or else the reason.
+    NoLeader {
+        errno: Option<i32>,
+        reason: String,
+    },
+    /// A process whose leader was killed has ended with this wait status.
+    Ended {
+        pid: i32,
+        status: i32,
+    },
+}
+
+/// An order of the launcher to the leader of a job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// Start a process; the number identifies the order. Comes with descriptors of the recipe, the launcher's
+    /// current directory, and the standard streams, and perhaps the socket for PMI-1.
+    Start { number: u64 },
+    /// The job has ended: nothing more will be started.
+    Over,
+}
+
+/// A report of the leader of a job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum News {
     /// The process of this order was started. Comes with its pidfd.
     Started { number: u64, pid: i32 },
     /// The process of this order was not started: the error number of the system, or else the reason.
@@ -47,7 +78,7 @@ pub(super) enum Report {
     Ended { pid: i32, status: i32 },
 }
 
-/// Descriptors that always come with [`Order::Start`].
+/// Descriptors that always come with [`Task::Start`].
 pub(super) const START_FDS: usize = 5;
 
 /// Most descriptors that come with it.
@@ -56,8 +87,26 @@ const MAX_FDS: usize = START_FDS + 1;
 /// No message is longer; recipes come in a file.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Sends a message and descriptors with it.
+/// Sends a message and descriptors with it, and waits until the other side has room for it.
 pub(super) fn send(
+    to: impl AsFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    loop {
+        match offer(&to, message, descriptors) {
+            // a non-blocking end: it is also waited for other things
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+            }
+            sent => return sent,
+        }
+    }
+}
+
+/// Sends a message and descriptors with it. On a non-blocking end it fails with `WouldBlock` if the other side has no room for
+/// it.
+pub(super) fn offer(
     to: impl AsFd,
     message: &impl Serialize,
     descriptors: &[BorrowedFd<'_>],
@@ -71,10 +120,6 @@ pub(super) fn send(
     loop {
         match sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
-            // the guardian's end is non-blocking, as it also waits for signals
-            Err(Errno::AGAIN) => {
-                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
-            }
             sent => return sent.map(drop).map_err(io::Error::from),
         }
     }

@@ -94,15 +94,8 @@ pub struct LocalLauncher {
     /// Hardware of the machine, read when a job starts for the first time.
     topology: Arc<OnceLock<Topology>>,
     running: Arc<Mutex<Running>>,
-    launches: Arc<Mutex<Launches>>,
-}
-
-#[derive(Debug, Default)]
-struct Launches {
     /// Jobs that are being launched. Their processes are added to `running` all at once.
-    under_way: BTreeSet<Nspace>,
-    /// How many have begun.
-    begun: usize,
+    launching: Arc<Mutex<BTreeSet<Nspace>>>,
 }
 
 /// The running processes.
@@ -123,7 +116,7 @@ struct Process {
 impl LocalLauncher {
     /// A launcher for the node of this name, without a guardian, with a grace period of 5 seconds.
     ///
-    /// Without a guardian, each process leads its own process group, and processes survive if the launcher is killed.
+    /// Each process leads a process group. Without a guardian, processes survive if the launcher is killed.
     pub fn new(node: impl Into<String>) -> Self {
         Self::simulating([node])
     }
@@ -141,7 +134,7 @@ impl LocalLauncher {
             stdin: Arc::default(),
             topology: Arc::default(),
             running: Arc::default(),
-            launches: Arc::default(),
+            launching: Arc::default(),
         }
     }
 
@@ -176,8 +169,8 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launches(&self) -> MutexGuard<'_, Launches> {
-        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    fn launching(&self) -> MutexGuard<'_, BTreeSet<Nspace>> {
+        self.launching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a started process to its supervisor.
@@ -239,10 +232,7 @@ struct Launching<'a> {
 
 impl<'a> Launching<'a> {
     fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace, count: usize) -> Self {
-        let mut launches = launcher.launches();
-        launches.under_way.insert(nspace.clone());
-        launches.begun += 1;
-        drop(launches);
+        launcher.launching().insert(nspace.clone());
         Self { launcher, nspace, started: Vec::with_capacity(count), is_whole: false }
     }
 
@@ -266,7 +256,7 @@ impl Drop for Launching<'_> {
                 guardian.ended(self.nspace.as_str());
             }
         }
-        self.launcher.launches().under_way.remove(self.nspace);
+        self.launcher.launching().remove(self.nspace);
     }
 }
 
@@ -323,12 +313,10 @@ impl Launcher for LocalLauncher {
             return Err(error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why)));
         }
         let mut launching = Launching::new(self, &job.nspace, job.procs.len());
-        // while the guardian starts one, those after it are prepared
+        // while one is started, those after it are prepared
         let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());
-        // starts as another user can take long, and a user has few of them at a time
-        let ahead = if user.is_some() { 1 } else { AHEAD };
         for proc in &job.procs {
-            for (proc, program) in rest.by_ref().take(ahead - starts.len()) {
+            for (proc, program) in rest.by_ref().take(AHEAD - starts.len()) {
                 starts.push_back(self.start(&job.nspace, program, proc, user));
             }
             match starts.next().await {
@@ -344,9 +332,6 @@ impl Launcher for LocalLauncher {
             // starting takes a while, and running processes need the server meanwhile
             tokio::task::yield_now().await;
         }
-        if let Some(guardian) = &self.guardian {
-            guardian.started();
-        }
         launching.finish(&reports);
         Ok(())
     }
@@ -361,7 +346,7 @@ impl Launcher for LocalLauncher {
                 format!("{signal} is not a signal"),
             ));
         };
-        self.reach(&self.alive(procs), signal);
+        Self::reach(&self.alive(procs), signal);
         Ok(())
     }
 
@@ -371,7 +356,7 @@ impl Launcher for LocalLauncher {
 
     fn has_ended(&self, proc: &ProcId) -> bool {
         // checked first: the processes of a launched job are all in `running`
-        if self.launches().under_way.contains(&proc.nspace) {
+        if self.launching().contains(&proc.nspace) {
             return false;
         }
         let handle = self.running().get(proc).map(|process| process.handle.clone());
@@ -414,9 +399,9 @@ impl Launcher for LocalLauncher {
         if processes.is_empty() {
             return Ok(());
         }
-        self.reach(&processes, Signal::TERM);
+        Self::reach(&processes, Signal::TERM);
         // a stopped process would not receive it
-        self.reach(&processes, Signal::CONT);
+        Self::reach(&processes, Signal::CONT);
         let (launcher, procs) = (self.clone(), procs.to_vec());
         // the caller may also be the reader of their output, so it must not wait for their end here
         tokio::spawn(async move {
@@ -428,7 +413,7 @@ impl Launcher for LocalLauncher {
             };
             if tokio::time::timeout(launcher.grace, all_ended).await.is_err() {
                 processes.retain(|process| process.ended.has_changed().is_ok());
-                launcher.reach(&processes, Signal::KILL);
+                Self::reach(&processes, Signal::KILL);
                 launcher.kill_whole_jobs(&procs);
             }
         });

@@ -6,7 +6,7 @@ use pmix_types::{Nspace, ProcId};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{LocalLauncher, Process};
-use crate::guardian::Guardian;
+use crate::child::Handle;
 use crate::tree;
 
 impl LocalLauncher {
@@ -25,31 +25,16 @@ impl LocalLauncher {
 
     /// Signals processes and their descendants.
     ///
-    /// A process group receives a signal at once, as from a terminal. Without a group, a child created at the same moment may
-    /// miss it. The group of the guardian has the processes of all jobs, also what those that have ended have left behind, so
-    /// it is signalled only if there has been no other job.
-    pub(super) fn reach(&self, processes: &[Process], signal: Signal) {
-        match &self.guardian {
-            None => {
-                for process in processes {
-                    signal_group(process.handle.pid(), signal);
-                }
-            }
-            Some(guardian) if Guardian::ignores(signal) && self.reach_group(guardian, processes, signal) => {}
-            Some(_) => signal_trees(processes, signal),
+    /// Each leads a process group, which receives the signal at once, as from a terminal: otherwise a child created at the same
+    /// moment may miss it. Descendants that have left the group receive it after that.
+    pub(super) fn reach(processes: &[Process], signal: Signal) {
+        let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
+        let groups: Vec<Pid> = alive.map(Handle::pid).collect();
+        let outside = tree::outside_groups(&groups);
+        for group in groups {
+            signal_group(group, signal);
         }
-    }
-
-    /// Signals the group of the guardian if these are all processes of the only job there has been; returns whether it did.
-    fn reach_group(&self, guardian: &Guardian, processes: &[Process], signal: Signal) -> bool {
-        // locked until the signal is sent, so that no launch begins before
-        let launches = self.launches();
-        let is_alone = launches.begun == 1 && launches.under_way.is_empty();
-        let are_all = is_alone && self.running().len() == processes.len();
-        if are_all {
-            signal_group(guardian.group(), signal);
-        }
-        are_all
+        tree::signal_all(&outside, signal);
     }
 }
 
@@ -57,15 +42,4 @@ fn signal_group(group: Pid, signal: Signal) {
     if let Err(error) = kill_process_group(group, signal) {
         tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
     }
-}
-
-/// Signals processes and their descendants, parents first: a shell must receive the signal before it sees its child die
-/// from it.
-fn signal_trees(processes: &[Process], signal: Signal) {
-    let roots: Vec<Pid> = processes.iter().map(|process| process.handle.pid()).collect();
-    let below = tree::descendants(&roots);
-    for process in processes {
-        process.handle.signal(signal);
-    }
-    tree::signal_all(&below, signal);
 }

@@ -34,7 +34,7 @@ use crate::ending::until;
 use crate::multi_user::serve_all;
 use crate::signals::{Received, Signals};
 use crate::traces::Log;
-use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, orphans};
+use crate::{GUARDIAN_COMMAND, Guardian, JobSession, LocalLauncher, orphans};
 
 /// What is logged.
 const LOGGED: &str = "warn";
@@ -266,7 +266,7 @@ impl Node {
         command.arg(GUARDIAN_COMMAND);
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
-        let guardian = Arc::new(Guardian::begin(command).map_err(failed)?);
+        let guardian = Arc::new(Guardian::begin(command, JobSession::Own).map_err(failed)?);
         let launcher = LocalLauncher::new(node).with_guardian(guardian.clone()).grace(line.grace());
         let mut host =
             StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
 use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
-use pmix_rm::{Guardian, LocalLauncher};
+use pmix_rm::{Guardian, JobSession, LocalLauncher};
 use pmix_test_wait::default_signals;
 use pmix_types::{App, Nspace, Rank};
 use rustix::process::{Pid, Resource, Signal, getpgid, getrlimit, kill_process};
@@ -169,14 +169,14 @@ pub(crate) fn program(pid: Pid) -> String {
     name.trim_end().to_owned()
 }
 
-/// The process group of a process, which that of its first guardian leads.
+/// The process group of a process.
 pub(crate) fn group_of(pid: Pid) -> Pid {
     getpgid(Some(pid)).unwrap()
 }
 
 pub(crate) fn children_of(pid: u32) -> Vec<Pid> {
-    // each thread has children of its own, and may end while it is looked at
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    // each thread has children of its own, and may end while it is looked at, as the process may
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
     let children = children.map(Result::unwrap_or_default).collect::<String>();
     children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
@@ -186,13 +186,22 @@ pub(crate) fn children_of(pid: u32) -> Vec<Pid> {
 pub(crate) fn launcher() -> (LocalLauncher, Arc<Guardian>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
     command.arg("__guardian").stderr(Stdio::null());
-    let guardian = Arc::new(Guardian::start(command).unwrap());
+    let guardian = Arc::new(Guardian::start(command, JobSession::Launchers).unwrap());
     (LocalLauncher::new("here").with_guardian(Arc::clone(&guardian)), guardian)
 }
 
 pub(crate) async fn launch(launcher: &LocalLauncher, script: &str) -> mpsc::Receiver<LaunchReport> {
+    launch_as(launcher, "job", script).await
+}
+
+/// Launches a job of this name.
+pub(crate) async fn launch_as(
+    launcher: &LocalLauncher,
+    job: &str,
+    script: &str,
+) -> mpsc::Receiver<LaunchReport> {
     let apps = vec![App::new("sh", 1).args(["-c", script])];
-    let mut job = LaunchJob::new(Nspace::new("job").unwrap(), apps);
+    let mut job = LaunchJob::new(Nspace::new(job).unwrap(), apps);
     job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
     let (reports, received) = mpsc::channel(8);
     launcher.launch(job, reports).await.unwrap();

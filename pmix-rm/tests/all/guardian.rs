@@ -13,10 +13,12 @@ use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_rm::LocalLauncher;
 use pmix_test_wait::{block_until, is_stopped, until};
 use pmix_types::{App, Nspace, ProcId, Rank};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getsid, kill_process, kill_process_group};
 use tokio::sync::mpsc;
 
-use crate::common::{Running, Site, children_of, exit_of, group_of, launch, launcher, pid_from, runs};
+use crate::common::{
+    Running, Site, children_of, exit_of, group_of, launch, launch_as, launcher, pid_from, runs,
+};
 
 /// A rank that says its pid and that of a daemon it has made, which has neither its group nor its parent nor anything
 /// open, and that makes another when it reads a line.
@@ -26,12 +28,31 @@ const WITH_DAEMON: &str = "trap '' TERM INT HUP
 
 /// The guardian that lives: the child of `pmixrun` that is called so.
 fn guardian_of(run: &Running) -> Option<Pid> {
-    children_of(run.child.id()).into_iter().find(|&pid| runs(pid) && is_guardian(pid))
+    guardian_below(run.child.id())
 }
 
-fn is_guardian(pid: Pid) -> bool {
-    let words = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
-    words.split(|&byte| byte == 0).any(|word| word == b"__guardian")
+/// The guardian of a launcher; of one in this process, if it has a single one.
+fn guardian_below(launcher: u32) -> Option<Pid> {
+    let is_guardian = |&pid: &Pid| runs(pid) && last_argument(pid) == "__guardian";
+    children_of(launcher).into_iter().find(is_guardian)
+}
+
+fn last_argument(pid: Pid) -> String {
+    let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+    words.trim_end_matches('\0').rsplit('\0').next().unwrap_or_default().to_owned()
+}
+
+fn parent_of(pid: Pid) -> Pid {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap();
+    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
+    Pid::from_raw(parent.parse().unwrap()).unwrap()
+}
+
+/// The leader of the job of a rank.
+fn leader_of(rank: Pid) -> Pid {
+    let leader = parent_of(rank);
+    assert_eq!(last_argument(leader), "leader");
+    leader
 }
 
 /// Kills the guardian, and waits until another one has taken its place.
@@ -139,9 +160,95 @@ fn nothing_is_left_when_first_the_guardian_is_killed_and_then_the_launcher() {
         pids.extend(run.pids(1));
         replace_guardian(&mut run);
         assert!(pids.iter().all(|&pid| runs(pid)), "a job does not end with its guardian");
-        assert_eq!(group_of(guardian_of(&run).unwrap()), group_of(pids[0]), "it is in the group");
         kill_and_see(&site, run, &pids);
     }
+}
+
+#[test]
+fn nothing_is_left_when_leader_guardian_and_launcher_are_killed_one_after_the_other() {
+    let site = Site::new();
+    for mut command in
+        [site.pmixrun(&["sh", "-c", WITH_DAEMON]), without_cgroups(&site, &["sh", "-c", WITH_DAEMON])]
+    {
+        let mut run = Running::new(&mut command);
+        let pids = run.pids(2);
+        kill_process(leader_of(pids[0]), Signal::KILL).unwrap();
+        replace_guardian(&mut run);
+        assert!(pids.iter().all(|&pid| runs(pid)), "a job does not end with its leader");
+        kill_and_see(&site, run, &pids);
+    }
+}
+
+/// Their leader ends them, even with nobody left to clear up.
+#[test]
+fn ranks_end_when_launcher_and_guardian_are_killed_at_the_same_moment() {
+    let site = Site::new();
+    for mut command in
+        [site.pmixrun(&["sh", "-c", WITH_DAEMON]), without_cgroups(&site, &["sh", "-c", WITH_DAEMON])]
+    {
+        let mut run = Running::new(&mut command);
+        let pids = run.pids(2);
+        let guardian = guardian_of(&run).unwrap();
+        // neither can act on the end of the other
+        let both = [Pid::from_child(&run.child), guardian];
+        for pid in both {
+            kill_process(pid, Signal::STOP).unwrap();
+            block_until("it is stopped", || is_stopped(pid.as_raw_pid()));
+        }
+        for pid in both {
+            kill_process(pid, Signal::KILL).unwrap();
+        }
+        run.finish();
+        block_until("ranks and what they left end", || pids.iter().all(|&pid| !runs(pid)));
+    }
+    assert_eq!(site.run(&["true"]).code(), 0);
+}
+
+#[test]
+fn a_job_whose_leader_was_killed_goes_on_and_its_end_is_told() {
+    let site = Site::new();
+    for (end, code) in [("exit 7", 7), ("kill -9 $$", 137)] {
+        let rank = format!("echo $$; [ $PMIX_RANK = 0 ] || exec sleep 1000; read line; {end}");
+        let mut run = site.start(&["-n", "2", "--grace", "0.1", "sh", "-c", &rank]);
+        let leader = leader_of(run.pids(2)[0]);
+        kill_process(leader, Signal::KILL).unwrap();
+        block_until("the leader ends", || !runs(leader));
+        drop(run.child.stdin.take());
+        let done = run.finish();
+        assert_eq!(done.code(), code, "{done:?}");
+        assert_eq!(site.left(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn each_rank_leads_a_process_group_in_the_session_of_pmixrun() {
+    let site = Site::new();
+    let mut run = site.start(&["-n", "2", "sh", "-c", "echo $$; exec sleep 1000"]);
+    let pids = run.pids(2);
+    for &pid in &pids {
+        assert_eq!(group_of(pid), pid);
+        assert_eq!(getsid(Some(pid)).unwrap(), getsid(None).unwrap());
+    }
+    run.signal(Signal::TERM);
+    assert_eq!(run.finish().code(), 143);
+}
+
+/// As a shell script does that clears up at its end.
+#[test]
+fn a_rank_that_signals_its_process_group_reaches_no_other_rank() {
+    let site = Site::new();
+    let rank = "[ $PMIX_RANK = 0 ] || exec sh -c 'echo other; read line < \"$0\"; echo went on' \"$0\"
+        trap '' TERM; kill 0; echo signalled";
+    let home = tempfile::tempdir().unwrap();
+    let fifo = home.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut run = site.start(&["-n", "2", "sh", "-c", rank, fifo.to_str().unwrap()]);
+    let mut said = run.lines(2);
+    said.sort_unstable();
+    assert_eq!(said, ["other", "signalled"]);
+    std::fs::write(&fifo, "\n").unwrap();
+    assert_eq!(run.lines(1), ["went on"]);
+    assert_eq!(run.finish().code(), 0);
 }
 
 #[test]
@@ -174,7 +281,7 @@ fn a_job_has_a_cgroup_of_its_own_whose_processes_cannot_hide() {
         "(env -i setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $!); echo $$; exec sleep 1000";
     let mut run = site.start(&["sh", "-c", script]);
     let pids = run.pids(2);
-    assert_eq!(job_cgroups(run.child.id()).len(), 1);
+    assert!(!job_cgroups(run.child.id()).is_empty());
     replace_guardian(&mut run);
     kill_and_see(&site, run, &pids);
 
@@ -189,20 +296,22 @@ fn a_job_has_a_cgroup_of_its_own_whose_processes_cannot_hide() {
 #[test]
 fn the_next_start_clears_what_a_killed_launcher_left() {
     let site = Site::new();
-    let mut run = site.start(&["sh", "-c", "echo $PPID; echo $$; exec sleep 1000"]);
-    let pids = run.pids(2);
-    let guardian = guardian_of(&run).unwrap();
-    assert_eq!((pids[0], group_of(pids[1])), (guardian, guardian), "it starts ranks, in its group");
-    // with both killed nobody clears up; a launcher that is stopped cannot put another in the place of its guardian
+    let mut run = site.start(&["sh", "-c", "echo $$; exec sleep 1000"]);
+    let pid = run.pids(1)[0];
+    let (leader, guardian) = (leader_of(pid), guardian_of(&run).unwrap());
+    assert_eq!(parent_of(leader), guardian);
+    // with all killed nobody clears up; a launcher that is stopped cannot put another in the place of its guardian
     run.signal(Signal::STOP);
     let launcher = run.child.id();
     block_until("the launcher is stopped", || is_stopped(launcher.cast_signed()));
-    kill_process(guardian, Signal::KILL).unwrap();
-    block_until("the guardian ends", || !runs(guardian));
+    for pid in [leader, guardian] {
+        kill_process(pid, Signal::KILL).unwrap();
+        block_until("it ends", || !runs(pid));
+    }
     run.signal(Signal::KILL);
     run.finish();
-    kill_process(pids[1], Signal::KILL).unwrap();
-    block_until("the rank ends", || !runs(pids[1]));
+    kill_process(pid, Signal::KILL).unwrap();
+    block_until("the rank ends", || !runs(pid));
     assert_eq!(site.left().len(), 1);
     // also asserts that no directory is left
     assert_eq!(site.run(&["true"]).code(), 0);
@@ -210,16 +319,17 @@ fn the_next_start_clears_what_a_killed_launcher_left() {
 }
 
 #[test]
-fn a_signal_to_the_whole_group_does_not_end_the_guardian() {
+fn a_signal_that_is_meant_for_a_job_ends_neither_its_leader_nor_the_guardian() {
     let site = Site::new();
-    let mut run = site.start(&["sh", "-c", "trap '' TERM INT HUP USR1; echo $$; exec sleep 1000"]);
+    let mut run = site.start(&["sh", "-c", "echo $$; exec sleep 1000"]);
     let pid = run.pids(1)[0];
-    let guardian = guardian_of(&run).unwrap();
+    let (leader, guardian) = (leader_of(pid), guardian_of(&run).unwrap());
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
-        kill_process_group(group_of(pid), signal).unwrap();
+        kill_process_group(group_of(leader), signal).unwrap();
+        kill_process_group(group_of(guardian), signal).unwrap();
     }
     assert!(runs(pid));
-    assert_eq!(guardian_of(&run), Some(guardian));
+    assert_eq!((guardian_of(&run), leader_of(pid)), (Some(guardian), leader));
     kill_and_see(&site, run, &[pid]);
 }
 
@@ -230,27 +340,37 @@ async fn a_launcher_in_another_program_goes_on_with_another_guardian() {
     assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5));
     let mut first = launch(&launcher, "echo $$; exec sleep 1000").await;
     let pid = pid_from(&mut first).await;
-    kill_process(guardian.group(), Signal::KILL).unwrap();
-    until("another guardian is there", || {
-        children_of(std::process::id()).into_iter().any(|child| {
-            child != guardian.group()
-                && runs(child)
-                && is_guardian(child)
-                && group_of(child) == guardian.group()
-        })
-    })
-    .await;
-    // it is put into its place before this can be said to anybody
+    let old = parent_of(leader_of(pid));
+    kill_process(old, Signal::KILL).unwrap();
+    until("it has ended", || !runs(old)).await;
+    // waits for another one
     guardian.protect(&home.path().join("nothing")).unwrap();
-    let mut second = launch(&launcher, "echo $PPID; exit 6").await;
-    let parent = pid_from(&mut second).await;
-    assert_ne!(parent, guardian.group());
-    assert_eq!(exit_of(second).await, ProcExit::Code(6));
-    kill_process(pid, Signal::KILL).unwrap();
-    // its parent is the init process by now, so that how it ended is not known
-    assert_eq!(exit_of(first).await, ProcExit::Code(1));
+    let mut second = launch(&launcher, "echo $$; exec sleep 1000").await;
+    let other = pid_from(&mut second).await;
+    assert_ne!(parent_of(leader_of(other)), old);
+    // the leader of the first job is there
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(exit_of(first).await, ProcExit::Signal(15));
+    kill_process(other, Signal::TERM).unwrap();
+    assert_eq!(exit_of(second).await, ProcExit::Signal(15));
     guardian.finish().unwrap();
-    assert!(!runs(parent));
+}
+
+#[tokio::test]
+async fn the_end_of_a_process_whose_leader_and_guardian_were_killed_is_not_known() {
+    let (launcher, guardian) = launcher();
+    let mut received = launch(&launcher, "echo $$; exec sleep 1000").await;
+    let pid = pid_from(&mut received).await;
+    let leader = leader_of(pid);
+    for killed in [parent_of(leader), leader] {
+        kill_process(killed, Signal::KILL).unwrap();
+        until("it ends", || !runs(killed)).await;
+    }
+    assert!(runs(pid));
+    kill_process(pid, Signal::KILL).unwrap();
+    // its parent is the init process by now
+    assert_eq!(exit_of(received).await, ProcExit::Code(1));
+    guardian.finish().unwrap();
 }
 
 #[tokio::test]
@@ -262,13 +382,15 @@ async fn the_cgroup_of_a_job_that_does_not_end_in_time_is_killed() {
     let launcher = launcher.grace(Duration::from_millis(100));
     let script = "trap '' TERM; (env -i setsid sh -c \"trap '' TERM; sleep 1000\" > /dev/null 2>&1 & echo $!)
         while :; do sleep 1000; done";
+    let mut other = launch_as(&launcher, "other", "echo $$; exec sleep 1000").await;
+    let other = pid_from(&mut other).await;
     let mut received = launch(&launcher, script).await;
     let daemon = pid_from(&mut received).await;
     let rank = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
     launcher.terminate(&[rank]).await.unwrap();
     assert_eq!(exit_of(received).await, ProcExit::Signal(9));
     until("the daemon ends", || !runs(daemon)).await;
-    assert!(runs(guardian.group()), "its guardian was not meant");
+    assert!(runs(other), "the other job was not meant");
     guardian.finish().unwrap();
 }
 
@@ -305,18 +427,11 @@ async fn a_job_that_does_not_start_leaves_nothing_in_its_cgroup_which_goes_with_
     }
     let (reports, _received) = mpsc::channel(8);
     launcher.launch(job, reports).await.unwrap_err();
-    // trivial where there is no cgroup v2
-    let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let guardian_pid = guardian.group().as_raw_pid().to_string();
-    until("the guardian leaves it", || of(&guardian_pid) == of("self")).await;
-    // it is kept for a later job
-    let name = format!("-{guardian_pid}.");
-    let its_own =
-        || job_cgroups(std::process::id()).into_iter().filter(|dir| dir.to_string_lossy().contains(&name));
-    let is_empty = |dir: PathBuf| std::fs::read_to_string(dir.join("cgroup.procs")).unwrap().is_empty();
-    until("its cgroup is empty", || its_own().all(is_empty)).await;
+    // trivial where there is no cgroup v2; one is there for the next job
+    let before = job_cgroups(std::process::id());
+    until("its cgroup is removed", || before.iter().filter(|dir| dir.exists()).count() <= 1).await;
     guardian.finish().unwrap();
-    assert_eq!(its_own().next(), None);
+    assert!(before.iter().all(|dir| !dir.exists()));
 }
 
 /// How many processes a large job has.
@@ -406,8 +521,6 @@ async fn jct_01c_a_signal_for_a_job_does_not_reach_what_an_earlier_one_has_left_
 async fn a_launch_that_is_called_off_leaves_no_process() {
     let (launcher, guardian) = launcher();
     call_off(&launcher).await;
-    let none_left = || children_of(guardian.group().as_raw_nonzero().get().cast_unsigned()).is_empty();
-    until("all others end", none_left).await;
     assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5));
     guardian.finish().unwrap();
     call_off(&LocalLauncher::new("here")).await;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit};
-use pmix_rm::{Guardian, LocalLauncher};
+use pmix_rm::{Guardian, JobSession, LocalLauncher};
 use pmix_server::Server;
 use pmix_test_wait::{is_stopped, until, until_async, within};
 use pmix_types::{App, Nspace, ProcId, Rank};
@@ -120,60 +121,52 @@ async fn in_time<T>(attempt: impl AsyncFnMut() -> Option<T>) -> T {
 async fn a_user_whose_program_cannot_be_run_does_not_hold_up_the_others() {
     let Some(mut held) = Held::new() else { return };
     let (launcher, guardian) = launcher();
-    let pending = || children_of(guardian.group().as_raw_pid().cast_unsigned()).len();
     let hang = |number: usize| {
         let (launcher, program) = (launcher.clone(), held.program.clone());
         tokio::spawn(async move { launch_as_user(&launcher, &format!("held-{number}"), &program).await })
     };
     let attempt = async || {
-        let mut held = vec![hang(1)];
-        let is_over = |held: &[JoinHandle<_>]| held.iter().any(JoinHandle::is_finished);
-        until("the first is being started", || pending() > 0 || is_over(&held)).await;
+        let held: Vec<_> = (0..9).map(hang).collect();
+        let is_over = || held.iter().any(JoinHandle::is_finished);
+        until("all are being started", || started_by(&guardian).len() >= 9 || is_over()).await;
         assert_eq!(exit_of(launch(&launcher, "exit 3").await).await, ProcExit::Code(3));
         let (reports, received) = mpsc::channel(8);
         launcher.launch(of_user("other", Path::new("/bin/false")), reports).await.unwrap();
         assert_eq!(exit_of(received).await, ProcExit::Code(1));
-        // as many as may be under way; who wants more is refused at once
-        held.extend((2..=8).map(hang));
-        until("all are being started", || pending() >= 8 || is_over(&held)).await;
-        let ninth = launch_as_user(&launcher, "ninth", Path::new("/bin/false")).await;
-        assert_eq!(exit_of(launch(&launcher, "exit 5").await).await, ProcExit::Code(5), "others go on");
-        let is_in_time = !is_over(&held);
+        let is_in_time = !is_over();
         let outcomes = futures::future::join_all(held).await;
-        is_in_time.then_some((ninth, outcomes))
+        is_in_time.then_some(outcomes)
     };
-    let (ninth, outcomes) = in_time(attempt).await;
-    let refused = ninth.unwrap_err();
-    assert!(refused.to_string().contains("8 processes of uid 4001 are already being started"), "{refused}");
-    for outcome in outcomes {
+    for outcome in in_time(attempt).await {
         let error = outcome.unwrap().unwrap_err();
         assert!(error.to_string().contains("did not start within 10 s"), "{error}");
     }
     // nothing is left of it, and the guardian ends as usual
-    let children = children_of(guardian.group().as_raw_pid().cast_unsigned());
-    until("all that it had ends", || children.iter().all(|&pid| !runs(pid))).await;
+    until("all that hung ends", || started_by(&guardian).is_empty()).await;
     assert_eq!(exit_of(launch(&launcher, "exit 4").await).await, ProcExit::Code(4));
     guardian.finish().unwrap();
     held.release();
+}
+
+/// The children of leaders that belong to the user.
+fn started_by(guardian: &Guardian) -> Vec<Pid> {
+    let below = |pid: Pid| children_of(pid.as_raw_pid().cast_unsigned());
+    let children = guardian.pid().into_iter().flat_map(below).flat_map(below);
+    children.filter(|&pid| uid_of(pid) == Some(USER)).collect()
 }
 
 #[tokio::test]
 async fn a_process_that_its_user_stops_before_it_is_a_program_does_not_hold_up_the_others() {
     let Some(mut held) = Held::new() else { return };
     let (launcher, guardian) = launcher();
-    let its_child = || {
-        let all = children_of(guardian.group().as_raw_pid().cast_unsigned()).into_iter();
-        all.rev().find(|&pid| uid_of(pid) == Some(USER))
-    };
+    let its_child = || started_by(&guardian).pop();
     let attempt = async || {
         held.hold();
         let (own, program) = (launcher.clone(), held.program.clone());
         let stopped = tokio::spawn(async move { launch_as_user(&own, "stopped", &program).await });
         until("it is being started", || its_child().is_some() || stopped.is_finished()).await;
         let child = its_child()?;
-        let stop = format!("kill -STOP {}", child.as_raw_pid());
-        // in vain if it has been given up
-        let _ = Command::new("sh").args(["-c", &stop]).uid(USER).gid(USER).status().unwrap();
+        stop_as_user(child);
         let is_stopped = || is_stopped(child.as_raw_pid());
         until("it stops", || is_stopped() || stopped.is_finished()).await;
         // nothing but that is in its way now
@@ -192,6 +185,37 @@ async fn a_process_that_its_user_stops_before_it_is_a_program_does_not_hold_up_t
     guardian.finish().unwrap();
 }
 
+/// In vain if it has been given up.
+fn stop_as_user(pid: Pid) {
+    let stop = format!("kill -STOP {}", pid.as_raw_pid());
+    let _ = Command::new("sh").args(["-c", &stop]).uid(USER).gid(USER).status().unwrap();
+}
+
+/// The leader of a user's job is a process of that user, who may stop it.
+#[tokio::test]
+async fn a_job_whose_leader_its_user_stops_can_be_ended_and_holds_up_nobody() {
+    if Held::new().is_none() {
+        return;
+    }
+    let (launcher, guardian) = launcher();
+    let launcher = launcher.grace(Duration::from_millis(100));
+    let mut job = of_user("stopped", Path::new("/bin/sh"));
+    job.apps = vec![App::new("/bin/sh", 1).cwd("/").args(["-c", "echo $$; exec sleep 1000"])];
+    let (reports, mut received) = mpsc::channel(8);
+    launcher.launch(job, reports).await.unwrap();
+    let pid = pid_from(&mut received).await;
+    let leader = children_of(guardian.pid().unwrap().as_raw_pid().cast_unsigned());
+    let leader = leader.into_iter().find(|&leader| uid_of(leader) == Some(USER)).unwrap();
+    stop_as_user(leader);
+    until("it is stopped", || is_stopped(leader.as_raw_pid())).await;
+    assert_eq!(exit_of(launch(&launcher, "exit 3").await).await, ProcExit::Code(3));
+    let rank = ProcId::new(Nspace::new("stopped").unwrap(), Rank::new(0).unwrap());
+    launcher.terminate(&[rank]).await.unwrap();
+    assert_eq!(exit_of(received).await, ProcExit::Signal(15));
+    assert!(!runs(pid));
+    guardian.finish().unwrap();
+}
+
 /// The real user of a process.
 fn uid_of(pid: Pid) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()?;
@@ -204,7 +228,7 @@ fn guardian_without_heir(lives: &Path) -> Arc<Guardian> {
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(lives).args([env!("CARGO_BIN_EXE_pmixrun"), "__guardian"]);
     command.stderr(Stdio::null());
-    Arc::new(Guardian::start(command).unwrap())
+    Arc::new(Guardian::start(command, JobSession::Launchers).unwrap())
 }
 
 /// The state of a process or thread, such as `T` for one that is stopped.
@@ -223,7 +247,7 @@ async fn a_guardian_that_hangs_before_it_takes_the_place_of_another_does_not_hol
         let launcher = LocalLauncher::new("here").with_guardian(Arc::clone(&guardian));
         let mut first = launch(&launcher, "echo $$; exec sleep 1000").await;
         let pid = pid_from(&mut first).await;
-        kill_process(guardian.group(), Signal::KILL).unwrap();
+        kill_process(guardian.pid().unwrap(), Signal::KILL).unwrap();
         let heir = || std::fs::read_to_string(&lives).unwrap().lines().nth(1).map(str::to_owned);
         let heir = || heir()?.parse::<i32>().ok().filter(|&pid| is_stopped(pid));
         let heir = until("another guardian that stops", heir).await;
@@ -260,7 +284,7 @@ async fn a_guardian_that_is_stopped_is_dismissed_in_bounded_time() {
         let (launcher, guardian) = launcher();
         let mut received = launch(&launcher, "echo $$; exec sleep 1000").await;
         let pid = pid_from(&mut received).await;
-        kill_process(guardian.group(), Signal::STOP).unwrap();
+        kill_process(guardian.pid().unwrap(), Signal::STOP).unwrap();
         if is_deaf {
             // until there is no room for the order that dismisses it
             let (said, seen) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
@@ -283,7 +307,7 @@ async fn a_guardian_that_is_stopped_is_dismissed_in_bounded_time() {
         let (done, is_done) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || done.send(guardian.finish()));
         within(is_done).await.unwrap().unwrap();
-        until("its group is killed", || !runs(pid)).await;
+        until("its rank is killed", || !runs(pid)).await;
     }
 }
 
@@ -325,11 +349,9 @@ async fn ranks_have_the_limit_of_open_files_that_their_launcher_was_given_whoeve
     assert_eq!(own(), Some(hard));
     let (launcher, guardian) = launcher();
     assert_eq!(limits(&launcher).await, all, "from a guardian that was started late");
-    kill_process(guardian.group(), Signal::KILL).unwrap();
-    let first = guardian.group();
-    let is_another =
-        || children_of(std::process::id()).into_iter().any(|child| child != first && runs(child));
-    until("another guardian is there", is_another).await;
+    let first = guardian.pid().unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    until("another guardian is there", || guardian.pid().is_some_and(|pid| pid != first)).await;
     assert_eq!(limits(&launcher).await, all, "from another guardian");
     // so many files that it would fail to open more with the limit of processes
     let _files: Vec<_> = (0..256).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();

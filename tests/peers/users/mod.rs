@@ -3,6 +3,7 @@
 mod dvm;
 mod jobs;
 mod refusals;
+mod sessions;
 mod shared;
 
 use std::fs::{self, Permissions};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::{Guardian, LocalLauncher};
+use pmix_rm::{Guardian, JobSession, LocalLauncher};
 use pmix_server::types::job::JobSpec;
 use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, rank_program};
 
@@ -35,7 +36,7 @@ impl Rig {
     async fn start_guarded() -> Option<Self> {
         let mut command = pmix_tests::plain_pmixrun();
         command.arg("__guardian");
-        let guardian = Arc::new(Guardian::start(command).unwrap());
+        let guardian = Arc::new(Guardian::start(command, JobSession::Own).unwrap());
         Self::start_with(LocalLauncher::new("n0").with_guardian(guardian)).await
     }
 

@@ -1,0 +1,178 @@
+//! Jobs of a DVM do not reach each other by sessions, process groups or keyrings.
+
+use std::collections::HashSet;
+use std::fs;
+
+use keyutils::Keyring;
+use keyutils::keytypes::User;
+use pmix_test_wait::{block_until, is_stopped, until};
+use pmix_tests::{OtherUser, Running, TestDvm, on_path, run};
+use rustix::process::{Pid, Signal, getpgid, getsid, kill_process};
+
+/// A rank that says its process id, and stays.
+const STAYS: &str = "echo $$; exec sleep 1000";
+
+/// A job of a shell script, and the process id that it says.
+async fn job(dvm: &TestDvm, user: &OtherUser, script: &str) -> (Running, Pid) {
+    let mut job = Running::start(dvm.pmix_of(user, &["submit"], &["sh", "-c", script]));
+    let pid = pid_from(&mut job).await;
+    (job, pid)
+}
+
+async fn pid_from(job: &mut Running) -> Pid {
+    let line = job.line().await.unwrap();
+    Pid::from_raw(line.parse().unwrap_or_else(|_| panic!("{line}"))).unwrap()
+}
+
+/// What a field of the status of a process says; nothing if it has ended.
+fn status(pid: Pid, field: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
+}
+
+fn parent(pid: Pid) -> Pid {
+    Pid::from_raw(status(pid, "PPid:").parse().unwrap()).unwrap()
+}
+
+fn runs(pid: Pid) -> bool {
+    !["", "Z"].contains(&status(pid, "State:").as_str())
+}
+
+#[tokio::test]
+async fn each_job_has_a_session_and_a_leader_of_its_user_and_each_rank_a_process_group() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let mut sessions = Vec::new();
+    let mut jobs = Vec::new();
+    for user in [&alice, &bob, &alice] {
+        let submit = dvm.pmix_of(user, &["submit"], &["-n", "2", "sh", "-c", STAYS]);
+        let mut job = Running::start(submit);
+        let pids = [pid_from(&mut job).await, pid_from(&mut job).await];
+        let leader = parent(pids[0]);
+        for pid in pids {
+            assert_eq!(getpgid(Some(pid)).unwrap(), pid);
+            assert_eq!((parent(pid), getsid(Some(pid)).unwrap()), (leader, leader));
+        }
+        assert_eq!(status(leader, "Uid:"), user.uid.to_string());
+        assert_eq!(status(leader, "CapPrm:"), "0000000000000000");
+        // what it has of root its user does not see
+        for file in ["environ", "maps", "mem"] {
+            let read = format!("cat /proc/{}/{file}", leader.as_raw_pid());
+            let (code, _, err) = run(user.command_line(&read));
+            assert!(code != Some(0) && err.contains("ermission denied"), "{file}: {err}");
+        }
+        let environ = fs::read_to_string(format!("/proc/{}/environ", leader.as_raw_pid())).unwrap();
+        assert!(environ.starts_with("PMIXRUN_GUARDIANS=") && environ.matches('\0').count() == 1, "{environ}");
+        sessions.push(leader);
+        jobs.push(job);
+    }
+    assert_eq!(sessions.iter().collect::<HashSet<_>>().len(), 3);
+    for job in jobs {
+        job.signal(Signal::TERM);
+        job.end().await;
+    }
+    until("leaders end with their jobs", || sessions.iter().all(|&leader| !runs(leader))).await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_job_that_signals_its_process_group_or_all_it_may_ends_no_job_of_another_user() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::fourth()) else { return };
+    let dvm = TestDvm::shared().await;
+    let (mut first, pid) = job(&dvm, &alice, STAYS).await;
+    let submit = |user, script| run(dvm.pmix_of(user, &["submit"], &["sh", "-c", script]));
+    // of the same user, too
+    for user in [&alice, &bob] {
+        let (_, out, err) = submit(user, "trap 'kill 0' EXIT; echo said");
+        assert_eq!(out, "said\n", "{err}");
+    }
+    // all that he has, with the leader of his job
+    submit(&bob, "kill -9 -1");
+    assert!(runs(pid) && first.is_running());
+    first.signal(Signal::TERM);
+    first.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_job_that_its_user_has_paused_is_not_continued_by_another_user() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let (paused, pid) = job(&dvm, &alice, STAYS).await;
+    let (_, out, err) = run(dvm.pmix_of(&alice, &["ps"], &[]));
+    let name = out.lines().nth(1).unwrap_or_else(|| panic!("{out}{err}")).split(' ').next().unwrap();
+    let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "pause"], &[name]));
+    assert_eq!(code, Some(0), "{err}");
+    block_until("it is stopped", || is_stopped(pid.as_raw_pid()));
+    let attack = format!("kill -CONT {}", pid.as_raw_pid());
+    let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &["sh", "-c", &attack]));
+    assert!(code != Some(0) && err.contains("not permitted"), "{out}{err}");
+    assert!(is_stopped(pid.as_raw_pid()));
+    let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "resume"], &[name]));
+    assert_eq!(code, Some(0), "{err}");
+    paused.signal(Signal::TERM);
+    paused.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_job_of_another_user_has_a_keyring_of_its_own_and_none_of_roots() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    if on_path("keyctl", "apt-get install keyutils").is_none() {
+        return;
+    }
+    // of this thread, and of what it starts
+    let Ok(mut of_root) = Keyring::join_anonymous_session() else {
+        return println!("skipped: keyrings cannot be used here");
+    };
+    of_root.add_key::<User, _, _>("of-root", b"secret".as_slice()).unwrap();
+    let dvm = TestDvm::shared().await;
+    let submit = |user, script: &str| run(dvm.pmix_of(user, &["submit"], &["-n", "2", "sh", "-c", script]));
+    let (code, out, _) = submit(&alice, "keyctl search @s user of-root");
+    assert!(code != Some(0) && out.is_empty(), "{out}");
+    let (_, out, err) = submit(&alice, "keyctl rdescribe @s; keyctl show @s");
+    let described: Vec<_> = out.lines().filter(|line| line.starts_with("keyring;")).collect();
+    let whose = format!("keyring;{};{};", alice.uid, alice.uid);
+    assert!(described.len() == 2 && described.iter().all(|line| line.starts_with(&whose)), "{out}{err}");
+    assert!(!out.contains("of-root"), "{out}");
+    // the ranks of a job share it
+    let script = "if [ $PMIX_RANK = 0 ]; then keyctl add user shared text @s; else \
+                  for i in $(seq 1200); do keyctl search @s user shared && exit; sleep 0.1; done; exit 9; fi";
+    let (code, out, err) = submit(&alice, script);
+    assert_eq!(code, Some(0), "{out}{err}");
+    // what one adds, others do not find, and it goes with the job
+    let (code, _, err) = submit(&bob, "keyctl add user planted text @s");
+    assert_eq!(code, Some(0), "{err}");
+    for user in [&alice, &bob] {
+        let (code, out, _) = submit(user, "keyctl search @s user planted || keyctl request user planted");
+        assert!(code != Some(0) && out.is_empty(), "{out}");
+    }
+    // one who may have no more keys gets nothing of root's
+    let full = "while keyctl add user $((n += 1)) text @u >/dev/null 2>&1; do :; done";
+    submit(&bob, full);
+    let (code, out, err) = submit(&bob, "echo ran; keyctl search @s user of-root");
+    assert!(code != Some(0) && out == "ran\nran\n", "{out}{err}");
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn jobs_end_when_their_daemon_and_its_guardian_are_killed_at_the_same_moment() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let script = "trap '' TERM HUP; (setsid sleep 1000 >/dev/null 2>&1 & echo $!); echo $$; sleep 1000";
+    let (mut submitted, daemon) = job(&dvm, &alice, script).await;
+    let pid = pid_from(&mut submitted).await;
+    let guardian = parent(parent(pid));
+    let both = [parent(guardian), guardian];
+    // neither can act on the end of the other
+    for pid in both {
+        kill_process(pid, Signal::STOP).unwrap();
+        until("it is stopped", || is_stopped(pid.as_raw_pid())).await;
+    }
+    for pid in both {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    until("rank and daemon end", || [pid, daemon].iter().all(|&pid| !runs(pid))).await;
+    submitted.end().await;
+}
