@@ -1,4 +1,4 @@
-//! A started process, whether its parent is this process or the guardian.
+//! A started process, whether its parent is this process or the leader of its job.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,13 +35,17 @@ pub(crate) struct Child {
 enum End {
     /// It is a child of this process.
     Own(tokio::process::Child),
-    /// The guardian reports it, as a wait status.
+    /// The leader of its job reports it, or the guardian, as a wait status.
     Told(oneshot::Receiver<i32>),
 }
 
 impl Handle {
     pub(crate) fn new(pid: Pid, pidfd: OwnedFd) -> Self {
         Self { pid, pidfd: Arc::new(pidfd) }
+    }
+
+    pub(crate) fn pidfd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.pidfd)
     }
 
     pub(crate) const fn pid(&self) -> Pid {
@@ -74,7 +78,7 @@ impl Child {
         Ok(Self { handle, end: End::Own(child) })
     }
 
-    /// A child of a guardian, which reports its end.
+    /// A child of a leader, which reports its end.
     pub(crate) const fn told(handle: Handle, end: oneshot::Receiver<i32>) -> Self {
         Self { handle, end: End::Told(end) }
     }
@@ -86,7 +90,7 @@ impl Child {
     /// Waits for its end.
     ///
     /// # Errors
-    /// The exit status is unknown: the guardian was killed, and this process has not become the parent.
+    /// The exit status is unknown: leader and guardian were killed, and this process has not become the parent.
     pub(crate) async fn wait(&mut self) -> io::Result<ProcExit> {
         match &mut self.end {
             End::Own(child) => child.wait().await.map(ProcExit::from),
@@ -105,9 +109,13 @@ impl Drop for Child {
 }
 
 impl Handle {
-    /// Waits for a process whose guardian was killed. This process is its parent now, if it is the next subreaper.
+    /// Waits for a process whose leader and guardian were killed. This process is its parent now, if it is the next subreaper.
     async fn inherited_end(&self) -> io::Result<ProcExit> {
-        let unknown = |_| io::Error::other("its guardian was killed, so its exit status is unknown");
+        let unknown = |_| {
+            io::Error::other(
+                "the leader of its job and the guardian were killed, so its exit status is unknown",
+            )
+        };
         let (told, end) = oneshot::channel();
         let pidfd = Arc::clone(&self.pidfd);
         // rare enough to spend a thread on

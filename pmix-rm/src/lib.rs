@@ -42,7 +42,7 @@
 //!   daemons, and removes the session directory, both at a regular end and if `pmixrun` itself is killed. A guardian that is
 //!   killed is replaced, and the job continues. Where cgroup v2 is delegated, each job has its own cgroup. One kind of
 //!   process survives a killed `pmixrun`: without cgroups, a daemon that has left its process group and cleared its
-//!   environment, if the guardian of its job was killed before.
+//!   environment, if the leader of its job was killed before, and the guardian too.
 //! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
 //!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).

@@ -1,4 +1,4 @@
-//! The parameters of a process to start, for the launcher itself or its guardian.
+//! The parameters of a process to start, for the launcher itself or the leader of a job.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,8 @@ pub(crate) struct Recipe {
     pub(crate) env: BTreeMap<OsString, OsString>,
     /// Working directory; `None` for that of the launcher.
     pub(crate) cwd: Option<PathBuf>,
-    /// User of the process; `None` for the launcher's. Start a process of another user with [`Account::start_processes`].
+    /// User of the process; `None` for the launcher's. Who starts it must be a process of this user, or do it in
+    /// [`Account::start_processes`].
     pub(crate) user: Option<Account>,
     /// The processors to bind it to; `None` for no binding.
     pub(crate) processors: Option<Processors>,
@@ -43,7 +44,7 @@ impl Recipe {
         command
     }
 
-    /// Encoding for the guardian: strings terminated by NUL, in the order path, directory, user, processors, number of
+    /// Encoding for a leader: strings terminated by NUL, in the order path, directory, user, processors, number of
     /// arguments, arguments, environment.
     ///
     /// # Errors

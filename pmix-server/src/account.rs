@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use pmix_types::Status;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
@@ -206,7 +207,9 @@ impl Account {
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
         // the system drops them only when root changes its id, not when a service with capabilities does
-        Ok(set_capabilities(None, NONE)?)
+        set_capabilities(None, NONE)?;
+        // whatever `fs.suid_dumpable` says
+        Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
     }
 
     async fn start<T: Send + 'static>(

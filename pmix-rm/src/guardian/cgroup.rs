@@ -2,7 +2,7 @@
 //! them, however fast they fork.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(super) struct Cgroups {
     family: String,
     /// Those of leaders that have not ended.
     leaders: BTreeMap<i32, PathBuf>,
+    /// Those of leaders that were killed, whose processes may not have gone yet.
+    left: Vec<PathBuf>,
     made: u32,
 }
 
@@ -51,12 +53,13 @@ impl Cgroups {
         self.leaders.insert(leader.as_raw_pid(), dir);
     }
 
-    /// If this was a leader, it has ended as the last process of its job, unless it was killed.
-    pub(super) fn leader_ended(&mut self, pid: Pid) {
-        if let Some(dir) = self.leaders.remove(&pid.as_raw_pid()) {
-            // one that still has processes is removed at the end
-            let _ = fs::remove_dir(dir);
-        }
+    /// A child has ended. If it was a leader, its cgroup is removed, now or when another child ends.
+    pub(super) fn child_ended(&mut self, pid: Pid) {
+        self.left.extend(self.leaders.remove(&pid.as_raw_pid()));
+        let stays = |dir: &mut PathBuf| {
+            fs::remove_dir(dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+        };
+        self.left.retain_mut(stays);
     }
 
     /// Kills all processes of all jobs, including those of earlier guardians.
@@ -88,14 +91,14 @@ impl Cgroups {
     }
 }
 
-/// Creates a cgroup, and moves this process there.
+/// Creates a cgroup, and moves this process there. Returns the file that kills its processes when `1` is written to it.
 ///
 /// # Errors
 /// It is not delegated to this user, or the kernel cannot kill all processes of a cgroup. There is none then.
-pub(super) fn enter_new(dir: &Path) -> io::Result<()> {
+pub(super) fn enter_new(dir: &Path) -> io::Result<File> {
     fs::create_dir(dir)?;
     // a cgroup is of no use without it
-    let entered = fs::metadata(dir.join(KILL)).and_then(|_| go(dir));
+    let entered = File::options().write(true).open(dir.join(KILL)).and_then(|kill| go(dir).map(|()| kill));
     if entered.is_err() {
         let _ = fs::remove_dir(dir);
     }
@@ -103,7 +106,7 @@ pub(super) fn enter_new(dir: &Path) -> io::Result<()> {
 }
 
 /// Moves this process to where it is. Before its first move the kernel waits some ten milliseconds until all processors have
-/// noticed (a grace period of RCU), but not before others that follow soon, such as that of the guardian: so this is the time to begin.
+/// noticed (a grace period of RCU), but not before others that follow soon, such as that of a leader: so this is the time to begin.
 pub(super) fn stay() {
     if let Some(home) = home()
         && let Err(error) = go(&home)
@@ -129,15 +132,13 @@ fn go(dir: &Path) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), "0")
 }
 
-/// Kills all processes in a cgroup. Returns false if there is no such cgroup.
-pub(super) fn kill(dir: &Path) -> bool {
-    let killed = fs::write(dir.join(KILL), "1");
-    if let Err(error) = &killed
+/// Kills all processes in a cgroup, if there is one.
+pub(super) fn kill(dir: &Path) {
+    if let Err(error) = fs::write(dir.join(KILL), "1")
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(%error, dir = %dir.display(), "cannot kill the processes of a cgroup");
     }
-    killed.is_ok()
 }
 
 /// The directory of this process's cgroup (version 2).

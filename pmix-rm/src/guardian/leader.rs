@@ -3,10 +3,12 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use keyutils::{Keyring, SpecialKeyring};
 use pmix_host::Account;
@@ -17,24 +19,23 @@ use rustix::process::{
     Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, chdir, getpid, set_child_subreaper, setpgid,
     setsid, wait, waitid, waitpid,
 };
-use tokio::io::Interest;
-use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::process::IGNORED;
 use super::start::{Outcome, Prepared};
-use super::wire::{News, Room, Task, receive, send};
+use super::wire::{News, Room, Task, readable, receive, send};
 use super::{JobSession, cgroup};
 use crate::orphans;
 
 /// The main function of a leader.
 pub(super) fn lead(link: OwnedFd, cgroup: Option<OsString>, session: JobSession) -> ExitCode {
-    let mut leader = Leader { link, user: None, session, started: HashSet::new(), is_over: false };
-    if let Some(dir) = cgroup.map(PathBuf::from)
-        && let Err(error) = cgroup::enter_new(&dir)
-    {
-        tracing::debug!(%error, dir = %dir.display(), "no cgroup for a job");
-    }
+    let entered = cgroup.map(|dir| cgroup::enter_new(Path::new(&dir))).transpose();
+    let kill = entered.unwrap_or_else(|error| {
+        tracing::debug!(%error, "no cgroup for a job");
+        None
+    });
+    let link = Arc::new(link);
+    let mut leader = Leader { link, user: None, session, kill, started: HashSet::new(), is_over: false };
     match leader.serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -46,10 +47,12 @@ pub(super) fn lead(link: OwnedFd, cgroup: Option<OsString>, session: JobSession)
 }
 
 struct Leader {
-    link: OwnedFd,
+    link: Arc<OwnedFd>,
     /// The user that it has become.
     user: Option<Account>,
     session: JobSession,
+    /// Kills all processes of its cgroup, if it has one, and this one with them.
+    kill: Option<File>,
     /// The processes that it has started and whose end it has not reported.
     started: HashSet<Pid>,
     /// Nothing more will be started.
@@ -71,10 +74,7 @@ impl Leader {
             // a signal that is meant for the job, or for the launcher
             let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
             let mut ended = signal(SignalKind::child())?;
-            // not used as a stream, only to wait until it is readable
-            let orders = std::os::unix::net::UnixStream::from(self.link.try_clone()?);
-            orders.set_nonblocking(true)?;
-            let orders = UnixStream::from_std(orders)?;
+            let orders = readable(Arc::clone(&self.link))?;
             let mut room = Room::new();
             loop {
                 tokio::select! {
@@ -82,16 +82,14 @@ impl Leader {
                     biased;
                     _ = ended.recv() => {}
                     ready = orders.readable() => {
-                        ready?;
-                        let order = || receive(&self.link, &mut room, RecvFlags::DONTWAIT);
-                        match orders.try_io(Interest::READABLE, order) {
-                            Ok(Some((order, descriptors))) => self.carry_out(order, descriptors),
-                            Ok(None) => {
+                        match ready?.try_io(|link| receive(link, &mut room, RecvFlags::DONTWAIT)) {
+                            Ok(Ok(Some((order, descriptors)))) => self.carry_out(order, descriptors),
+                            Ok(Ok(None)) => {
                                 self.end();
                                 return Ok(());
                             }
-                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                            Err(error) => return Err(error),
+                            Ok(Err(error)) => return Err(error),
+                            Err(_would_block) => {}
                         }
                     }
                 }
@@ -104,12 +102,16 @@ impl Leader {
     }
 
     /// Kills all processes of the job.
-    fn end(&self) {
-        let (link, started) = (self.link.try_clone(), self.started.clone());
+    fn end(&mut self) {
+        if let Some(kill) = &mut self.kill {
+            // the guardian reports ends, if it is there
+            let _ = kill.write_all(b"1");
+        }
+        let (link, started) = (Arc::clone(&self.link), self.started.clone());
         orphans::end(move |pid, status| {
             // the launcher may be there, and has only given up its guardian
-            if let (Ok(link), true) = (&link, started.contains(&pid)) {
-                let _ = send(link, &News::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
+            if started.contains(&pid) {
+                let _ = send(&*link, &News::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
             }
         });
     }
@@ -131,7 +133,7 @@ impl Leader {
 
     fn report(&self, report: &News, descriptors: &[BorrowedFd<'_>]) {
         // that the launcher has ended is seen when its orders end
-        let _ = send(&self.link, report, descriptors);
+        let _ = send(&*self.link, report, descriptors);
     }
 
     fn start(&mut self, descriptors: Vec<OwnedFd>) -> Outcome {
@@ -140,7 +142,7 @@ impl Leader {
             let Some(user) = prepared.user().filter(|_| self.user.is_none()) else {
                 return Err(io::Error::other("a job has one user"));
             };
-            become_user(user, self.session)?;
+            become_user(user)?;
             self.user = Some(user.clone());
         }
         let (pid, pidfd) = prepared.start()?;
@@ -152,6 +154,12 @@ impl Leader {
     fn reap(&mut self) -> io::Result<bool> {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
+            match waitid(WaitId::All, look) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(true),
+                Err(Errno::CHILD) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
             let mut has_found = false;
             for pid in self.started.clone() {
                 // it is reported before it is waited for: if this process is killed in between, the guardian becomes its parent,
@@ -161,12 +169,6 @@ impl Leader {
                     let _ = waitpid(Some(pid), WaitOptions::NOHANG)?;
                     has_found = true;
                 }
-            }
-            match waitid(WaitId::All, look) {
-                Ok(Some(_)) => {}
-                Ok(None) => return Ok(true),
-                Err(Errno::CHILD) => return Ok(false),
-                Err(error) => return Err(error.into()),
             }
             for orphan in children().into_iter().filter(|pid| !self.started.contains(pid)) {
                 has_found |= waitpid(Some(orphan), WaitOptions::NOHANG)?.is_some();
@@ -191,17 +193,14 @@ fn children() -> Vec<Pid> {
     children.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
 }
 
-/// As `wait` gives it.
+/// As `wait` gives it, but for whether there is a core dump.
 fn raw(status: &WaitIdStatus) -> i32 {
     status.exit_status().map(|code| code << 8).or_else(|| status.terminating_signal()).unwrap_or_default()
 }
 
 /// Makes this process that of a user, without the launcher's keys.
-fn become_user(user: &Account, session: JobSession) -> io::Result<()> {
+fn become_user(user: &Account) -> io::Result<()> {
     chdir("/")?;
-    if session == JobSession::Launchers {
-        return user.assume();
-    }
     // the second one may fail, if the user has as many keys as it may have
     let is_without = has_left_keyring()?;
     user.assume()?;

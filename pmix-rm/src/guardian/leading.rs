@@ -10,19 +10,22 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, Signal};
-use tokio::io::Interest;
-use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use super::wire::{News, Room, Task, offer, receive};
-use super::{Child, Handle, LeaderId, Shared, State, Waiting, cgroup, from_report, lock};
+use super::wire::{News, Room, Task, offer, readable, receive};
+use super::{Child, Handle, Shared, State, cgroup, from_report, lock};
 use crate::tree;
+
+/// How often to look for descendants that were started while others were killed.
+const MAX_LOOKS: usize = 100;
 
 /// A process that starts those of one job.
 #[derive(Debug)]
 pub(super) struct Leader {
+    /// No other one has it.
+    pub(super) number: u64,
     handle: Handle,
-    link: OwnedFd,
+    link: Arc<OwnedFd>,
     /// It has created this one, if it may.
     cgroup: Option<PathBuf>,
     /// Its guardian.
@@ -39,25 +42,25 @@ struct Asked {
     is_closed: bool,
 }
 
-pub(super) fn killed() -> io::Error {
-    io::Error::other("the leader of the job was killed in the meantime")
+pub(super) fn gone() -> io::Error {
+    io::Error::other("the leader of the job has ended in the meantime: it was killed, or the log tells why")
 }
 
 pub(super) fn late(limit: Duration) -> io::Error {
     let reason = format!(
-        "it did not start within {} s: another process holds a lease on the program, or its file system hangs",
+        "it did not start within {} s: another process holds a lease on the program or has stopped it, or its file system hangs",
         limit.as_secs()
     );
     io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 impl Leader {
-    /// One that the guardian of this generation has started, with the descriptors of the report.
+    /// One with this number that the guardian of this generation has started, with the descriptors of the report.
     pub(super) fn new(
+        (number, generation): (u64, u64),
         pid: i32,
         descriptors: Vec<OwnedFd>,
         cgroup: Option<OsString>,
-        generation: u64,
     ) -> io::Result<Self> {
         let (Some(pid), Ok([link, pidfd])) = (Pid::from_raw(pid), <[OwnedFd; 2]>::try_from(descriptors))
         else {
@@ -65,7 +68,12 @@ impl Leader {
         };
         let handle = Handle::new(pid, pidfd);
         let cgroup = cgroup.map(PathBuf::from);
-        Ok(Self { handle, link, cgroup, generation, asked: Mutex::default() })
+        Ok(Self { number, handle, link: Arc::new(link), cgroup, generation, asked: Mutex::default() })
+    }
+
+    /// Whether it has ended, or is about to.
+    pub(super) fn has_ended(&self) -> bool {
+        self.handle.has_ended()
     }
 
     /// Has it start a process.
@@ -76,62 +84,71 @@ impl Leader {
         let (asks, answer) = oneshot::channel();
         let mut asked = lock(&self.asked);
         if asked.is_closed {
-            return Err(killed());
+            return Err(gone());
         }
         asked.last += 1;
         let number = asked.last;
         // it has room for more than are asked for at a time, unless another user has stopped it
-        offer(&self.link, &Task::Start { number }, descriptors)?;
+        offer(&*self.link, &Task::Start { number }, descriptors)?;
         asked.waiting.insert(number, asks);
         Ok(answer)
     }
 
     /// Nothing more will be started: it ends when it has no descendants any more.
     pub(super) fn dismiss(&self) {
-        self.tell(&Task::Over);
+        if let Err(error) = offer(&*self.link, &Task::Over, &[]) {
+            tracing::debug!(%error, "the leader of a job has ended or is stopped");
+            self.close();
+        }
     }
 
     /// Makes it end its job.
     pub(super) fn close(&self) {
-        let _ = shutdown(&self.link, Shutdown::Write);
-    }
-
-    fn tell(&self, order: &Task) {
-        if let Err(error) = offer(&self.link, order, &[]) {
-            tracing::debug!(%error, ?order, "cannot reach the leader of a job");
-        }
+        let _ = shutdown(&*self.link, Shutdown::Write);
     }
 
     /// Kills all processes of its job, and the leader itself, which may be stopped: the guardian reports what it cannot.
     pub(super) fn kill(&self) {
-        if !self.cgroup.as_deref().is_some_and(cgroup::kill) && !self.handle.has_ended() {
-            tree::signal_all(&tree::descendants(&[self.handle.pid()]), Signal::KILL);
-            self.handle.signal(Signal::KILL);
+        if let Some(dir) = &self.cgroup {
+            cgroup::kill(dir);
         }
+        if self.has_ended() {
+            return;
+        }
+        // so that it becomes the parent of whatever is left when others are killed, and starts nothing
+        self.handle.signal(Signal::STOP);
+        for _ in 0..MAX_LOOKS {
+            let left = tree::descendants(&[self.handle.pid()]);
+            if left.is_empty() {
+                break;
+            }
+            tree::signal_all(&left, Signal::KILL);
+        }
+        self.handle.signal(Signal::KILL);
     }
 
     /// Handles its reports until it ends.
     pub(super) fn listen(leader: &Arc<Self>, shared: Arc<Shared>) -> io::Result<()> {
-        // not used as a stream, only to wait until it is readable
-        let reports = std::os::unix::net::UnixStream::from(leader.link.try_clone()?);
-        reports.set_nonblocking(true)?;
-        let reports = UnixStream::from_std(reports)?;
+        let reports = readable(Arc::clone(&leader.link))?;
+        let end = readable(leader.handle.pidfd())?;
         let leader = Arc::clone(leader);
         tokio::spawn(async move {
             let mut room = Room::new();
-            while reports.readable().await.is_ok() {
-                let report = || receive(&leader.link, &mut room, RecvFlags::DONTWAIT);
-                match reports.try_io(Interest::READABLE, report) {
-                    Ok(Some((report, descriptors))) => leader.note(report, descriptors, &shared),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Ok(None) => break,
-                    Err(error) => {
+            while let Ok(mut ready) = reports.readable().await {
+                match ready.try_io(|link| receive(link, &mut room, RecvFlags::DONTWAIT)) {
+                    Ok(Ok(Some((report, descriptors)))) => leader.note(report, descriptors, &shared),
+                    Ok(Ok(None)) => break,
+                    Ok(Err(error)) => {
                         tracing::warn!(%error, "the leader of a job has sent something else than a report");
+                        leader.kill();
                         break;
                     }
+                    Err(_would_block) => {}
                 }
             }
-            leader.has_ended(&shared);
+            // a process that ends closes what it has open before its children have another parent
+            let _ = end.readable().await;
+            leader.ended(&shared);
         });
         Ok(())
     }
@@ -142,8 +159,7 @@ impl Leader {
                 let answer = match (Pid::from_raw(pid), descriptors.into_iter().next()) {
                     (Some(pid), Some(pidfd)) => {
                         let (told, end) = oneshot::channel();
-                        let waiting = Waiting { leader: self.id(), is_alone: false, told };
-                        shared.lock().children.insert(pid.as_raw_pid(), waiting);
+                        shared.lock().children.insert((self.number, pid.as_raw_pid()), told);
                         Ok(Child::told(Handle::new(pid, pidfd), end))
                     }
                     _ => Err(too_many_files()),
@@ -152,8 +168,8 @@ impl Leader {
             }
             News::Failed { number, errno, reason } => self.answer(number, Err(from_report(errno, reason))),
             News::Ended { pid, status } => {
-                let waiting = shared.lock().children.remove(&pid);
-                if let Some(Waiting { told, .. }) = waiting {
+                let told = shared.lock().children.remove(&(self.number, pid));
+                if let Some(told) = told {
                     let _ = told.send(status);
                 }
             }
@@ -168,52 +184,43 @@ impl Leader {
         }
     }
 
-    fn has_ended(&self, shared: &Shared) {
+    fn ended(&self, shared: &Shared) {
         let waiting = {
             let mut asked = lock(&self.asked);
             asked.is_closed = true;
             std::mem::take(&mut asked.waiting)
         };
         drop(waiting);
-        let (told, unknown) = shared.lock().leader_ended(self.id());
-        for (told, status) in told {
+        let (known, unknown) = shared.lock().leader_ended(self.number, self.generation);
+        for (told, status) in known {
             let _ = told.send(status);
         }
         drop(unknown);
     }
-
-    pub(super) const fn id(&self) -> LeaderId {
-        (self.handle.pid(), self.generation)
-    }
 }
 
+/// Those who wait for exit statuses that are known, and those who wait for a report that nobody will make.
+type Left = (Vec<(oneshot::Sender<i32>, i32)>, Vec<oneshot::Sender<i32>>);
+
 impl State {
-    /// A leader has ended. If its guardian is still there, that reports the ends of its processes, and may have done so. Returns
-    /// those who wait for known exit statuses, and those who wait for a report that nobody will make.
-    fn leader_ended(&mut self, leader: LeaderId) -> (Vec<(oneshot::Sender<i32>, i32)>, Vec<Waiting>) {
+    /// A leader has ended. If its guardian is still there, that reports the ends of its processes, and may have done so.
+    fn leader_ended(&mut self, leader: u64, generation: u64) -> Left {
         self.leaders.remove(&leader);
-        let is_its = |waiting: &Waiting| waiting.leader == leader;
-        if leader.1 != self.generation || !self.reports {
-            return (Vec::new(), self.take_children(is_its));
-        }
-        let mut told = Vec::new();
-        for (pid, status) in std::mem::take(&mut self.early) {
-            match self.children.remove(&pid) {
-                Some(waiting) if is_its(&waiting) => told.push((waiting.told, status)),
-                // it was another process of the same number
-                Some(waiting) => drop(self.children.insert(pid, waiting)),
-                None => self.early.push_back((pid, status)),
+        let is_its = |(number, _): &(u64, i32), _: &mut _| *number == leader;
+        let waiting: Vec<_> = self.children.extract_if(is_its).collect();
+        let is_reported = generation == self.generation && self.reports;
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for ((_, pid), told) in waiting {
+            match self.early.remove(&pid) {
+                Some(status) => known.push((told, status)),
+                None if is_reported => drop(self.orphans.insert(pid, told)),
+                None => unknown.push(told),
             }
         }
-        self.children
-            .values_mut()
-            .filter(|waiting| is_its(waiting))
-            .for_each(|waiting| waiting.is_alone = true);
-        (told, Vec::new())
-    }
-
-    pub(super) fn take_children(&mut self, meant: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
-        self.children.extract_if(|_, waiting| meant(waiting)).map(|(_, waiting)| waiting).collect()
+        if !self.leaders.values().any(|leader| leader.has_ended()) {
+            self.early.clear();
+        }
+        (known, unknown)
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! A launcher starts the guardian before the first process of a job. For each job the guardian starts a *leader*, ahead of time,
 //! which starts the processes of the job: they are its children, and each leads a process group. A leader has a cgroup where cgroup
-//! v2 is delegated. Unless the jobs belong to the launcher's own session ([`JobSession`]), it also leads a session, and the leader of
-//! another user's job becomes a process of that user, with a session keyring of its own. So jobs cannot reach each other by
-//! `kill 0`, by `SIGCONT` or by keys. Guardian and leaders are subreapers, so orphans of a job become children of its leader.
+//! v2 is delegated. Unless the jobs belong to the launcher's session ([`JobSession`]), it also leads a session. The leader of another
+//! user's job becomes a process of that user, with a session keyring of its own. So a job reaches no other by `kill 0`, and none of
+//! another user by `SIGCONT` or by keys. Guardian and leaders are subreapers, so orphans of a job become children of its leader.
 //!
 //! Launcher, guardian and leaders communicate over socket pairs ([`wire`]). When the launcher ends in any way, each leader reads the
 //! end of its stream and kills its job; the guardian does too, kills all its descendants, and removes the directories that it
-//! protects. If a leader is killed, the guardian becomes the parent of its processes, which continue to run, and reports their
-//! ends. When the guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The new guardian
-//! finds processes without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit status if it
-//! is the next subreaper, as `pmixrun` is.
+//! protects. If a leader is killed, the guardian becomes the parent of its processes, which continue to run unless they are stopped,
+//! and reports their ends. When the guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The
+//! new guardian finds processes without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit
+//! status if it is the next subreaper, as `pmixrun` is.
 
 mod cgroup;
 mod leader;
@@ -22,7 +22,7 @@ mod start;
 mod starting;
 mod wire;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -53,14 +53,18 @@ pub use process::run;
 /// Time limit for a guardian to become ready, to receive its dismissal, and to end after it.
 const TIME_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
+/// Time limit for the guardian to start a leader.
+const LEADER_LIMIT: Duration = Duration::from_secs(10);
+
 /// Time limit for the start of a process of another user, who can block it (by a lease on the program, or by a stop signal).
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Reports that are kept of processes that are not known yet.
-const MAX_EARLY: usize = 1024;
+/// The same for a process of the launcher's own user, whose program may be on a slow file system.
+const OWN_START_LIMIT: Duration = Duration::from_secs(120);
 
 /// The session of a job's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum JobSession {
     /// Each job has its own: its processes have no terminal, and processes of other jobs cannot continue them when they are stopped.
     Own,
@@ -101,6 +105,8 @@ struct State {
     generation: u64,
     /// The guardian of this generation may still report ends.
     reports: bool,
+    /// How many leaders there have been.
+    led: u64,
     /// Directories to remove.
     dirs: Vec<PathBuf>,
     /// For the next job: its leader, or why there is none.
@@ -108,29 +114,19 @@ struct State {
     /// Leaders of jobs that have not ended.
     jobs: HashMap<String, Arc<Leader>>,
     /// All leaders of jobs, also of those that have ended and left something behind.
-    leaders: HashMap<LeaderId, Arc<Leader>>,
-    /// The processes of all jobs that have not ended.
-    children: HashMap<i32, Waiting>,
-    /// What the guardian has reported last of processes that were not among them: the report of their start may be still on its way.
-    early: VecDeque<(i32, i32)>,
-}
-
-/// The process id of a leader, and the generation of its guardian, which reports the ends of its processes if it cannot.
-type LeaderId = (Pid, u64);
-
-/// Waits for the exit status of a process.
-#[derive(Debug)]
-struct Waiting {
-    leader: LeaderId,
-    /// The leader was killed.
-    is_alone: bool,
-    told: oneshot::Sender<i32>,
+    leaders: HashMap<u64, Arc<Leader>>,
+    /// Who waits for the exit statuses of processes, by the number of their leader and their process id.
+    children: HashMap<(u64, i32), oneshot::Sender<i32>>,
+    /// Those whose leaders were killed: the guardian reports them.
+    orphans: HashMap<i32, oneshot::Sender<i32>>,
+    /// Ends that the guardian has reported of processes of a killed leader whose last reports have not been read.
+    early: HashMap<i32, i32>,
 }
 
 impl Guardian {
-    /// Starts a guardian with a command that calls [`run`], and waits up to ten seconds until it is ready. The same command, in this
-    /// process or as the guardian runs it (`/proc/self/exe` with the same arguments), starts leaders, and a replacement if the
-    /// guardian is killed.
+    /// Starts a guardian with a command that calls [`run`], and waits up to ten seconds until it is ready. The same command starts
+    /// a replacement if the guardian is killed. The guardian starts leaders by its own program (`/proc/self/exe`), with its arguments
+    /// and one more, `leader`, and with an empty environment: these, too, must make the program call [`run`].
     ///
     /// # Errors
     /// The command could not be started, or it did not call [`run`] in time.
@@ -153,12 +149,14 @@ impl Guardian {
             is_dismissed: false,
             generation: 0,
             reports: true,
+            led: 0,
             dirs: Vec::new(),
             spare: None,
             jobs: HashMap::new(),
             leaders: HashMap::new(),
             children: HashMap::new(),
-            early: VecDeque::new(),
+            orphans: HashMap::new(),
+            early: HashMap::new(),
         };
         let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
         let shared = Arc::new(shared);
@@ -213,7 +211,7 @@ impl Guardian {
     /// which the first of its processes needs, and while the guardian is being replaced.
     ///
     /// # Errors
-    /// As [`Command::spawn`]; or the guardian or the leader is gone; or another user has blocked the start for ten seconds.
+    /// As [`Command::spawn`]; or guardian or leader are gone or do not answer; or another user has blocked the start for ten seconds.
     ///
     /// # Cancel safety
     /// A process that is started after this was dropped is killed.
@@ -238,14 +236,14 @@ impl Guardian {
         let answer = leader.ask(&descriptors)?;
         // only the process has its end of the socket now
         drop((streams, pmi1));
-        let answer = async { answer.await.unwrap_or_else(|_| Err(leading::killed())) };
-        if recipe.user.is_none() {
-            return answer.await;
+        let limit = if recipe.user.is_some() { START_LIMIT } else { OWN_START_LIMIT };
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(leading::gone())),
+            Err(_) => {
+                leader.kill();
+                Err(leading::late(limit))
+            }
         }
-        tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| {
-            leader.kill();
-            Err(leading::late(START_LIMIT))
-        })
     }
 
     /// Kills all processes of a job, also those that have left their process group.
@@ -270,6 +268,12 @@ impl Guardian {
     /// # Errors
     /// Waiting for the process failed.
     pub fn finish(&self) -> io::Result<()> {
+        let finished = self.dismiss();
+        self.shared.release();
+        finished
+    }
+
+    fn dismiss(&self) -> io::Result<()> {
         let (process, link) = {
             let mut state = self.shared.settle_blocking();
             state.is_dismissed = true;
@@ -292,7 +296,6 @@ impl Guardian {
             let _ = kill_process_group(group, Signal::KILL);
         }
         process.wait()?;
-        self.shared.release();
         Ok(())
     }
 }
@@ -322,19 +325,20 @@ impl State {
         match report {
             Report::Ready => {}
             Report::Leader { pid, cgroup } => {
-                let leader = Leader::new(pid, descriptors, cgroup, self.generation);
-                self.spare = Some(leader);
+                self.led += 1;
+                let leader = Leader::new((self.led, self.generation), pid, descriptors, cgroup);
+                self.spare = Some(leader).filter(|_| !self.is_dismissed);
             }
             Report::NoLeader { errno, reason } => {
                 self.spare = Some(Err(from_report(errno, reason)));
             }
             Report::Ended { pid, status } => {
-                if let Some(waiting) = self.children.remove(&pid) {
-                    return Some((waiting.told, status));
+                if let Some(told) = self.orphans.remove(&pid) {
+                    return Some((told, status));
                 }
-                self.early.push_back((pid, status));
-                if self.early.len() > MAX_EARLY {
-                    self.early.pop_front();
+                // that one is reported here says that its leader has ended
+                if self.leaders.values().any(|leader| leader.has_ended()) {
+                    self.early.insert(pid, status);
                 }
             }
         }
@@ -360,45 +364,59 @@ impl Shared {
 
     /// The leader of a job; for a new job the one that is there for it, as soon as there is one. Cancel-safe.
     async fn leader(self: &Arc<Self>, job: &str) -> io::Result<Arc<Leader>> {
-        loop {
-            let changed = self.notify.notified();
-            if let Some(leader) = self.leader_now(job)? {
-                return Ok(leader);
+        let leader = async {
+            // one that has failed since it was started says nothing about the next
+            let mut is_last = false;
+            loop {
+                let changed = self.notify.notified();
+                match self.leader_now(job)? {
+                    Some(Err(error)) if is_last => return Err(error),
+                    Some(Err(_)) => is_last = true,
+                    Some(Ok(leader)) => return Ok(leader),
+                    None => {}
+                }
+                changed.await;
             }
-            changed.await;
-        }
+        };
+        tokio::time::timeout(LEADER_LIMIT, leader).await.unwrap_or_else(|_| {
+            let problem = format!(
+                "the guardian has not started a leader within {} s: it hangs or is stopped",
+                LEADER_LIMIT.as_secs()
+            );
+            Err(io::Error::new(io::ErrorKind::TimedOut, problem))
+        })
     }
 
-    fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<Arc<Leader>>> {
+    /// The same, if it is there. Otherwise, or after the failure of one, another one is being started.
+    fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<io::Result<Arc<Leader>>>> {
         let mut state = self.lock();
         if let Some(leader) = state.jobs.get(job) {
-            return Ok(Some(Arc::clone(leader)));
+            return Ok(Some(Ok(Arc::clone(leader))));
         }
         if state.is_starting {
             return Ok(None);
         }
         let link = state.link()?;
         let Some(spare) = state.spare.take() else { return Ok(None) };
-        let leader = spare.map(Arc::new);
+        let leader = spare
+            .and_then(|leader| if leader.has_ended() { Err(leading::gone()) } else { Ok(Arc::new(leader)) });
         if let Ok(leader) = &leader {
             state.jobs.insert(job.to_owned(), Arc::clone(leader));
-            state.leaders.insert(leader.id(), Arc::clone(leader));
+            state.leaders.insert(leader.number, Arc::clone(leader));
         }
         drop(state);
         notify(&link, &Order::Lead);
-        let leader = leader?;
-        if let Err(error) = Leader::listen(&leader, Arc::clone(self)) {
-            let mut state = self.lock();
-            state.jobs.remove(job);
-            state.leaders.remove(&leader.id());
-            return Err(error);
+        let listened = leader.and_then(|leader| Leader::listen(&leader, Arc::clone(self)).map(|()| leader));
+        if listened.is_err() {
+            self.lock().jobs.remove(job);
         }
-        Ok(Some(leader))
+        Ok(Some(listened))
     }
 
     /// Closes the links to all leaders, which makes them end their jobs.
     fn release(&self) {
         let mut state = self.lock();
+        state.is_dismissed = true;
         state.leaders.values().for_each(|leader| leader.close());
         state.jobs.clear();
         state.spare = None;
@@ -419,11 +437,14 @@ impl Shared {
             self.tell_all();
             let Some(open) = link else { return };
             while let Ok(Some((report, descriptors))) = receive(&*open, &mut room, RecvFlags::empty()) {
+                let is_new = matches!(report, Report::Leader { .. } | Report::NoLeader { .. });
                 let ended = self.lock().note(report, descriptors);
                 // not locked: whoever is woken needs the state at once
-                match ended {
-                    Some((told, status)) => drop(told.send(status)),
-                    None => self.tell_all(),
+                if let Some((told, status)) = ended {
+                    let _ = told.send(status);
+                }
+                if is_new {
+                    self.tell_all();
                 }
             }
             drop(open);
@@ -457,34 +478,34 @@ impl Shared {
 
     /// Replaces a killed guardian and returns the connection to the new one; `None` if there is none.
     fn replace(&self, command: &mut Command, session: JobSession) -> Option<Arc<OwnedFd>> {
-        let (unknown, mut dead) = {
+        let (unknown, dead) = {
             let mut state = self.lock();
             state.reports = false;
-            let unknown = state.take_children(|waiting| waiting.is_alone);
-            let mut dead = state.process.take()?;
-            let is_wanted = state.link.take().is_some();
-            if !is_wanted {
-                drop(state);
-                let _ = dead.wait();
-                return None;
+            let dead = state.process.take().map(|dead| (dead, state.link.take().is_some()));
+            if dead.as_ref().is_some_and(|(_, is_wanted)| *is_wanted) {
+                state.is_starting = true;
+                // the leader that is there for the next job would not be its child
+                state.spare = None;
+                state.generation += 1;
             }
-            state.is_starting = true;
-            // the leader that is there for the next job would not be its child
-            state.spare = None;
-            state.generation += 1;
-            state.early.clear();
-            (unknown, dead)
+            (std::mem::take(&mut state.orphans), dead)
         };
-        // nobody reports their ends any more
+        let reaped = dead.map(|(mut dead, is_wanted)| {
+            if is_wanted {
+                // it may have closed only its connection
+                let _ = dead.kill();
+            }
+            let _ = dead.wait();
+            (dead.id(), is_wanted)
+        });
+        // nobody reports their ends any more; they have another parent by now
         drop(unknown);
-        // it may have closed only its connection
-        let _ = dead.kill();
+        let (dead, true) = reaped? else { return None };
         let started = Starting::new(command, session, true).and_then(Starting::ready);
-        let _ = dead.wait();
         match started {
             Ok(started) => {
                 let link = self.is_there(started);
-                tracing::warn!(pid = dead.id(), "the guardian was killed and has been replaced");
+                tracing::warn!(pid = dead, "the guardian was killed and has been replaced");
                 Some(link)
             }
             Err(error) => {

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair, sockopt::socket_type};
@@ -13,15 +14,13 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_current_process_group,
     pidfd_open, set_child_subreaper, setrlimit, wait,
 };
-use tokio::io::Interest;
-use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::JobSession;
 use super::cgroup::Cgroups;
 use super::leader::lead;
 use super::mark::Mark;
-use super::wire::{Order, Report, Role, Room, receive, send};
+use super::wire::{Order, Report, Role, Room, readable, receive, send};
 use crate::{orphans, tree};
 
 /// Time limit for removing directories at the end.
@@ -50,7 +49,7 @@ pub fn run() -> ExitCode {
         lower_file_limit(limit);
     }
     let cgroups = Cgroups::of(mark.as_str());
-    let mut watch = Watch { launcher: link, session, dirs: Vec::new(), cgroups };
+    let mut watch = Watch { launcher: Arc::new(link), session, dirs: Vec::new(), cgroups };
     if let Err(error) = watch.serve() {
         tracing::error!(%error, "the guardian failed");
     }
@@ -86,7 +85,7 @@ pub(super) const IGNORED: [i32; 10] = [
 
 /// The state of the guardian.
 struct Watch {
-    launcher: OwnedFd,
+    launcher: Arc<OwnedFd>,
     session: JobSession,
     /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
@@ -103,10 +102,7 @@ impl Watch {
             // receiving them avoids dying from them
             let _ignored = IGNORED.map(|number| signal(SignalKind::from_raw(number)));
             let mut ended = signal(SignalKind::child())?;
-            // not used as a stream, only to wait until it is readable
-            let orders = std::os::unix::net::UnixStream::from(self.launcher.try_clone()?);
-            orders.set_nonblocking(true)?;
-            let orders = UnixStream::from_std(orders)?;
+            let orders = readable(Arc::clone(&self.launcher))?;
             self.report(&Report::Ready, &[]);
             self.start_leader();
             let mut room = Room::new();
@@ -116,17 +112,15 @@ impl Watch {
                     biased;
                     _ = ended.recv() => self.reap(),
                     ready = orders.readable() => {
-                        ready?;
-                        let order = || receive(&self.launcher, &mut room, RecvFlags::DONTWAIT);
-                        match orders.try_io(Interest::READABLE, order) {
-                            Ok(Some((order, _))) => {
+                        match ready?.try_io(|link| receive(link, &mut room, RecvFlags::DONTWAIT)) {
+                            Ok(Ok(Some((order, _)))) => {
                                 if !self.carry_out(order) {
                                     return Ok(());
                                 }
                             }
-                            Ok(None) => return Ok(()),
-                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                            Err(error) => return Err(error),
+                            Ok(Ok(None)) => return Ok(()),
+                            Ok(Err(error)) => return Err(error),
+                            Err(_would_block) => {}
                         }
                     }
                 }
@@ -170,14 +164,14 @@ impl Watch {
     /// ignores.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            self.cgroups.leader_ended(pid);
+            self.cgroups.child_ended(pid);
             self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
         }
     }
 
     fn report(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) {
         // if the launcher has ended, its last orders still count
-        let _ = send(&self.launcher, report, descriptors);
+        let _ = send(&*self.launcher, report, descriptors);
     }
 
     /// Kills the processes of all jobs, also those with this mark, and removes directories and cgroups.
@@ -188,7 +182,7 @@ impl Watch {
         orphans::end(move |pid, status| {
             let report = Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() };
             // the launcher is alive if it has dismissed the guardian
-            let _ = send(&launcher, &report, &[]);
+            let _ = send(&*launcher, &report, &[]);
         });
         remove_within(REMOVAL_TIME, dirs);
         cgroups.remove_all();
@@ -200,8 +194,10 @@ fn leader(session: JobSession, cgroup: Option<&OsStr>) -> io::Result<(Pid, Owned
     let (link, its) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     send(&link, &Role::Leader { cgroup: cgroup.map(OsStr::to_owned), session }, &[])?;
     let mut command = Command::new("/proc/self/exe");
-    // it will be a process of another user, whom the launcher's environment does not concern
-    command.args(std::env::args_os().skip(1)).arg("leader").env_clear().envs(Mark::of_this_process());
+    let mut args = std::env::args_os();
+    command.arg0(args.next().unwrap_or_default());
+    // it may become a process of another user, whom the launcher's environment does not concern
+    command.args(args).arg("leader").env_clear().envs(Mark::of_this_process());
     let child = command.stdin(Stdio::from(its)).stdout(Stdio::null()).spawn()?;
     let pid = Pid::from_child(&child);
     // it has not been waited for, so the id is still its own

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -13,6 +14,8 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use super::JobSession;
 
@@ -21,7 +24,7 @@ use super::JobSession;
 pub(super) enum Role {
     /// With the soft limit of open files that processes get (`RLIMIT_NOFILE`), unless it has that already.
     Guardian { files: Option<u64>, session: JobSession, is_replacement: bool },
-    /// Of a job, in this cgroup.
+    /// Of a job, in this cgroup, which it creates.
     Leader { cgroup: Option<OsString>, session: JobSession },
 }
 
@@ -95,7 +98,6 @@ pub(super) fn send(
 ) -> io::Result<()> {
     loop {
         match offer(&to, message, descriptors) {
-            // a non-blocking end: it is also waited for other things
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
             }
@@ -104,8 +106,7 @@ pub(super) fn send(
     }
 }
 
-/// Sends a message and descriptors with it. On a non-blocking end it fails with `WouldBlock` if the other side has no room for
-/// it.
+/// Sends a message and descriptors with it; fails with `WouldBlock` if the other side has no room for it.
 pub(super) fn offer(
     to: impl AsFd,
     message: &impl Serialize,
@@ -118,11 +119,20 @@ pub(super) fn offer(
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     loop {
-        match sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
             sent => return sent.map(drop).map_err(io::Error::from),
         }
     }
+}
+
+/// A descriptor for tasks that wait until it can be read.
+#[expect(
+    deprecated,
+    reason = "unsound only for types whose descriptor may change; an owned one keeps its own"
+)]
+pub(super) fn readable(descriptor: Arc<OwnedFd>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
 /// Room for one message, kept for the next: allocating this much for each message would cost more than handling it.

@@ -236,6 +236,14 @@ impl<'a> Launching<'a> {
         Self { launcher, nspace, started: Vec::with_capacity(count), is_whole: false }
     }
 
+    /// Kills all that has been started.
+    fn kill(&self) {
+        kill_all(&self.started);
+        if let Some(guardian) = &self.launcher.guardian {
+            guardian.kill(self.nspace.as_str());
+        }
+    }
+
     /// All processes have been started.
     fn finish(mut self, reports: &mpsc::Sender<LaunchReport>) {
         self.is_whole = true;
@@ -250,9 +258,8 @@ impl<'a> Launching<'a> {
 impl Drop for Launching<'_> {
     fn drop(&mut self) {
         if !self.is_whole {
-            kill_all(&self.started);
+            self.kill();
             if let Some(guardian) = &self.launcher.guardian {
-                guardian.kill(self.nspace.as_str());
                 guardian.ended(self.nspace.as_str());
             }
         }
@@ -315,8 +322,10 @@ impl Launcher for LocalLauncher {
         let mut launching = Launching::new(self, &job.nspace, job.procs.len());
         // while one is started, those after it are prepared
         let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());
+        // the time that the start of another user's process may take is its own
+        let ahead = if user.is_some() { 1 } else { AHEAD };
         for proc in &job.procs {
-            for (proc, program) in rest.by_ref().take(AHEAD - starts.len()) {
+            for (proc, program) in rest.by_ref().take(ahead - starts.len()) {
                 starts.push_back(self.start(&job.nspace, program, proc, user));
             }
             match starts.next().await {
@@ -324,6 +333,7 @@ impl Launcher for LocalLauncher {
                 Some(Err(refusal)) => {
                     // what starts nevertheless is killed
                     drop(starts);
+                    launching.kill();
                     end_all(std::mem::take(&mut launching.started)).await;
                     return Err(error(proc, refusal));
                 }
@@ -413,8 +423,9 @@ impl Launcher for LocalLauncher {
             };
             if tokio::time::timeout(launcher.grace, all_ended).await.is_err() {
                 processes.retain(|process| process.ended.has_changed().is_ok());
-                Self::reach(&processes, Signal::KILL);
+                // as long as their jobs are known
                 launcher.kill_whole_jobs(&procs);
+                Self::reach(&processes, Signal::KILL);
             }
         });
         Ok(())

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use pmix_host::{Account, LaunchJob, LaunchProc};
 use pmix_server::{Pmi1Socket, inherit_pmi_fd};
@@ -24,6 +25,9 @@ use crate::program::{Program, Refusal, spawn_error};
 use crate::recipe::Recipe;
 use crate::supervise::Output;
 use crate::tree;
+
+/// Time for the killed processes of a job that did not start to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// A started process without a supervisor yet.
 pub(super) struct Started {
@@ -177,12 +181,16 @@ pub(super) fn kill_all(started: &[Started]) {
     tree::signal_all(&below, Signal::KILL);
 }
 
-/// The same, and waits for their ends.
+/// Waits for the ends of killed processes of such a job, but not for ever, as a file system may hang.
 pub(super) async fn end_all(started: Vec<Started>) {
-    kill_all(&started);
-    for mut process in started {
-        if let Err(error) = process.child.wait().await {
-            tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
+    let ends = async {
+        for mut process in started {
+            if let Err(error) = process.child.wait().await {
+                tracing::warn!(%error, "cannot wait for a process of a job that failed to start");
+            }
         }
+    };
+    if tokio::time::timeout(END_LIMIT, ends).await.is_err() {
+        tracing::warn!("processes of a job that failed to start were killed and have not ended");
     }
 }
