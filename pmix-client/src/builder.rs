@@ -2,6 +2,7 @@ use futures::future::BoxFuture;
 use std::time::Duration;
 
 use pmix_proto::Limits;
+use pmix_proto::proof::{self, Secret};
 use pmix_types::message::{Failure, Hello, Identity};
 use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, keys};
 
@@ -11,6 +12,7 @@ use crate::core::Core;
 use crate::env::{self, ByHand, Launch, Server};
 use crate::error::Error;
 use crate::ops::stop_in_init;
+use crate::trust::Trust;
 use crate::{singleton, transport};
 
 /// Settings of a [`Client`] to be initialized.
@@ -39,6 +41,8 @@ pub struct ClientBuilder {
     release: Option<String>,
     proc: Option<ProcId>,
     is_tool: bool,
+    proof: Option<String>,
+    trusted_uid: Option<u32>,
     allows_singleton: bool,
     directives: Directives,
     /// Zero for none.
@@ -142,6 +146,26 @@ impl ClientBuilder {
         self
     }
 
+    /// Also trusts a server that is a process of this user.
+    ///
+    /// The address of a server that has ended can be taken by anybody, so a client says nothing before the server has shown who
+    /// it is: by the secret in the environment of the processes that it has started, or else by its user, which has to be root, the
+    /// user of this process, or this one. If the system does not tell the user of a server, as some containers do not for servers
+    /// of the C library, init of a [`tool`](Self::tool) fails, and that of a process trusts the address in its environment. The
+    /// last call wins.
+    pub const fn trusted_server_uid(mut self, uid: u32) -> Self {
+        self.trusted_uid = Some(uid);
+        self
+    }
+
+    /// The value of `PMIX_SERVER_PROOF` in the environment of a process that the server has started, by which this client
+    /// recognizes the server. It counts for the server that it names. [`Client::from_env`] reads it itself.
+    #[doc(alias = "PMIX_SERVER_PROOF")]
+    pub fn server_proof(mut self, variable: impl Into<String>) -> Self {
+        self.proof = Some(variable.into());
+        self
+    }
+
     /// Runs without a server if no URI is given and the environment has none either; see [`Client::singleton`].
     ///
     /// This does not apply if the environment names a server to which this library does not speak, such as a PMI server. The process
@@ -189,7 +213,8 @@ impl ClientBuilder {
     /// the environment or a setting is invalid, [`Error::Transport`] if the server cannot be reached,
     /// [`Error::Protocol`] if it supports no version of the protocol that this library supports, `ERR_NOT_SUPPORTED` for a
     /// tool, if the server is of a release that crashes when a tool attaches (see
-    /// [`server_release`](Self::server_release)), `ERR_TIMEOUT` when the
+    /// [`server_release`](Self::server_release)), `ERR_INVALID_CRED` if another program may be at the address of the server (see
+    /// [`trusted_server_uid`](Self::trusted_server_uid)), `ERR_TIMEOUT` when the
     /// limit has passed, `ERR_BAD_PARAM` for an invalid limit, [`Error::Lost`] if the connection is lost while the
     /// process waits for a debugger, and the server's error if it refuses the process.
     ///
@@ -223,10 +248,16 @@ impl ClientBuilder {
             Err(Error::NotLaunched(missed)) if !uses_environment => return Err(not_given(missed.variable)),
             Err(error) => return Err(error),
         };
+        let proof = self.proof.or_else(|| variable(proof::VARIABLE)?.into_string().ok());
+        let trust = Trust {
+            secret: proof.and_then(|proof| Secret::of_server(&proof, server.id())),
+            uid: self.trusted_uid,
+            is_tool: self.is_tool,
+        };
         let address = server.to_string();
         let limits = [self.timeout, timeout_of(&self.directives)?];
         let limit = limits.into_iter().filter(|limit| !limit.is_zero()).min();
-        let connected = start(server, identity, self.directives, self.limits, attributes);
+        let connected = start((server, trust), identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             // what is left of a limit is hardly ever a round number
@@ -253,7 +284,7 @@ fn timeout_of(directives: &Directives) -> Result<Duration, Error> {
 }
 
 fn start(
-    server: Server,
+    (server, trust): (Server, Trust),
     identity: Identity,
     directives: Directives,
     limits: Limits,
@@ -263,7 +294,7 @@ fn start(
         let mut hello = Hello::new(identity, own_pid());
         hello.directives = directives;
         let (connection, transport_end) = Connection::new(server.id().clone(), server.is_native());
-        let welcome = transport::connect(&server, &hello, limits, transport_end).await?;
+        let welcome = transport::connect(&server, &trust, &hello, limits, transport_end).await?;
         // a host may give a tool another identity than it requested
         if let Identity::Client(proc) = &hello.identity
             && welcome.proc != *proc

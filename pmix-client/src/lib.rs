@@ -62,6 +62,9 @@
 //! | `PMIX_GRPC_URI`, `PMIX_FRAMED_URI` | of this family: `pmixrun`, or what embeds `pmix-server` | our own, on a Unix socket |
 //! | `PMIX_SERVER_URI41`, `..4`, `..3`, `..21`, the first that is set | of OpenPMIx: Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix` | that of the C library, on loopback TCP; feature `native-wire` |
 //!
+//! A server of this family also sets `PMIX_SERVER_PROOF`, by which the process recognizes it
+//! ([`trusted_server_uid`](ClientBuilder::trusted_server_uid)).
+//!
 //! If both are set and name the same server, the client speaks our own wire to it. If they name different servers, a launcher of
 //! OpenPMIx was started by a process of ours, and its server is used. With a server of OpenPMIx:
 //! - Operations that its release does not serve fail with `ERR_NOT_SUPPORTED` and a message that names the release: groups need 4.0,
@@ -101,6 +104,7 @@ mod store;
 mod sync;
 mod trace;
 mod transport;
+mod trust;
 mod wire;
 
 pub use builder::ClientBuilder;

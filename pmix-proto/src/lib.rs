@@ -76,7 +76,10 @@ pub mod frames;
 pub mod grpc_status;
 pub mod host;
 pub mod modex;
+#[cfg(feature = "owner")]
+pub mod owner;
 pub mod places;
+pub mod proof;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod version;

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
+use crate::secrets::Secrets;
+
 /// Connections that may wait to be accepted: all ranks of a job on this node start at the same time.
 const BACKLOG: i32 = 2048;
 /// How long the server stops accepting when there is no descriptor for another connection.
@@ -59,6 +61,7 @@ struct Inner {
     worked: AtomicU64,
     made: tokio::time::Instant,
     turned_away: AtomicU64,
+    secrets: Secrets,
 }
 
 /// Limits on the connections of other users, derived from the limit of descriptors.
@@ -143,7 +146,13 @@ impl Door {
         let budget = Mutex::new(Budget { units: UNITS_AT_ONCE, at: tokio::time::Instant::now() });
         let (users, turned_away) = (Mutex::default(), AtomicU64::new(0));
         let (worked, made) = (AtomicU64::new(0), tokio::time::Instant::now());
-        Self(Arc::new(Inner { own, other_users, places, users, budget, worked, made, turned_away }))
+        let secrets = Secrets::default();
+        Self(Arc::new(Inner { own, other_users, places, users, budget, worked, made, turned_away, secrets }))
+    }
+
+    /// By which processes recognize this server.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.0.secrets
     }
 
     /// Reserves a place for a connection of this user; an error says why there is none.

@@ -87,6 +87,8 @@ mod driver;
 mod error;
 mod grpc;
 mod handle;
+#[cfg(any(feature = "native-wire", test))]
+mod holder;
 pub mod host;
 mod in_process;
 mod inbox;
@@ -101,12 +103,11 @@ mod loopback;
 #[cfg_attr(not(feature = "native-wire"), path = "native_off.rs")]
 mod native;
 mod open_mpi;
-#[cfg(any(feature = "native-wire", feature = "pmi1"))]
-mod owner;
 #[cfg_attr(not(feature = "pmi1"), path = "pmi1_off.rs")]
 mod pmi1;
 mod reactor;
 mod removal;
+mod secrets;
 mod server;
 mod session_dir;
 mod setup;

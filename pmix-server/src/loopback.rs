@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::error::ServerError;
-use crate::owner::{Owners, SocketPair};
+use pmix_proto::owner::{Owners, SocketPair};
 
 /// Stands for a user whom the kernel does not name; no user of the system has this uid.
 const UNKNOWN: u32 = u32::MAX;

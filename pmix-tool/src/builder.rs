@@ -1,5 +1,7 @@
 use std::env::var_os;
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,6 +19,9 @@ use crate::error::{Ambiguous, Error, NoServer, NoneReached, RendezvousError};
 use crate::foreign;
 use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
+
+/// Set for the processes of a server, by which they recognize it.
+const SERVER_PROOF: &str = "PMIX_SERVER_PROOF";
 
 /// Settings for connecting a [`Tool`].
 ///
@@ -51,6 +56,7 @@ pub struct ToolBuilder {
     system_dir: Option<PathBuf>,
     identity: Option<ProcId>,
     limit: Option<Duration>,
+    trusted_uid: Option<u32>,
     retries: Retries,
 }
 
@@ -164,6 +170,14 @@ impl ToolBuilder {
     /// system-level server that comes before another one has half of the time. Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit).filter(|limit| !limit.is_zero());
+        self
+    }
+
+    /// Also trusts a server that is a process of this user. By default, it has to be one of root or of the user of the tool: the
+    /// address of a server that has ended can be taken by anybody. A server that root selects by its [process id](Self::pid), or as
+    /// a [`server`](Self::server) that it has found, may be one of the user of that process or of that server's files.
+    pub const fn trusted_server_uid(mut self, uid: u32) -> Self {
+        self.trusted_uid = Some(uid);
         self
     }
 
@@ -367,6 +381,12 @@ impl ToolBuilder {
     ) -> Result<AttachedServer, Error> {
         let client = Client::builder().uri(uri.as_str()).tool(self.identity.clone());
         let mut client = client.attributes(attributes::supported());
+        if let Some(proof) = var_os(SERVER_PROOF).and_then(|proof| proof.into_string().ok()) {
+            client = client.server_proof(proof);
+        }
+        if let Some(uid) = self.trusted_uid.or_else(|| self.chosen_user()) {
+            client = client.trusted_server_uid(uid);
+        }
         let of_openpmix = info.as_ref().filter(|info| info.is_of_openpmix());
         if let Some(release) = of_openpmix.and_then(|info| info.version.as_deref()) {
             client = client.server_release(release);
@@ -379,6 +399,19 @@ impl ToolBuilder {
         // the client has connected, so it could parse the URI
         let server = server_of(&uri).unwrap_or_else(ProcId::none);
         Ok(AttachedServer::new(client, server, uri, info))
+    }
+
+    /// The user whose server root has selected with that user in mind.
+    fn chosen_user(&self) -> Option<u32> {
+        let is_root = rustix::process::geteuid().is_root();
+        match &self.selection {
+            // anybody may claim to be this process in a file
+            Selection::Pid(pid) if is_root => {
+                fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
+            }
+            Selection::Server(server) if is_root => Some(server.uid),
+            _ => None,
+        }
     }
 
     /// Whether the selected server may just not be running yet.

@@ -6,6 +6,8 @@ mod native;
 mod socket;
 mod task;
 
+use std::io;
+
 use futures::future::BoxFuture;
 use futures::{StreamExt, future, stream};
 use hyper::client::conn::http2;
@@ -19,6 +21,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use crate::connection::{Deliverer, Errand, TransportEnd};
 use crate::env::{Server, ServerUri, Wire};
 use crate::error::{Error, TransportError};
+use crate::trust::Trust;
 use crate::wire::{self, Inbound};
 
 /// Bytes that the server may send ahead: large, so that big replies are not held up by a busy reader.
@@ -33,19 +36,21 @@ const FRAME: u32 = 1 << 20;
 /// Boxed, so that HTTP/2 and protobuf are compiled with this crate and not once more with each program that awaits it.
 pub(crate) fn connect<'a>(
     server: &'a Server,
+    trust: &'a Trust,
     hello: &'a Hello,
     limits: Limits,
     connection_end: TransportEnd,
 ) -> BoxFuture<'a, Result<Welcome, Error>> {
     match server {
-        Server::Ours(uri) => connect_to_ours(uri, hello, limits, connection_end),
+        Server::Ours(uri) => connect_to_ours(uri, trust, hello, limits, connection_end),
         #[cfg(feature = "native-wire")]
-        Server::Native(server) => Box::pin(native::connect(server, hello, limits, connection_end)),
+        Server::Native(server) => Box::pin(native::connect(server, trust, hello, limits, connection_end)),
     }
 }
 
 fn connect_to_ours<'a>(
-    ServerUri { path, wire, .. }: &'a ServerUri,
+    ServerUri { path, wire, server }: &'a ServerUri,
+    trust: &'a Trust,
     hello: &'a Hello,
     limits: Limits,
     connection_end: TransportEnd,
@@ -64,7 +69,9 @@ fn connect_to_ours<'a>(
             })
         });
         let requests = stream::select(ReceiverStream::new(requests), errands);
-        let (socket, owner) = socket::connect(path).await?;
+        let (mut socket, owner) = socket::connect(path).await?;
+        let told = owner.ok_or_else(|| io::ErrorKind::Unsupported.into());
+        trust.verify(server, &path.display().to_string(), &mut socket, future::ready(told)).await?;
         if *wire == Wire::Framed {
             let (mut inbound, sending) = wire::open_framed(socket, hello, limits, requests);
             let mut sending = Box::pin(future::maybe_done(sending));

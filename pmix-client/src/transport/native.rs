@@ -7,6 +7,7 @@ mod credential;
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use pmix_native::client::{Caller, Conversation, Delivery, own_limit};
@@ -16,16 +17,19 @@ use pmix_native::conn::{
 use pmix_native::env::Offered;
 use pmix_native::msg::Context;
 use pmix_proto::Limits;
+use pmix_proto::owner::{Owners, SocketPair};
 use pmix_types::message::{Hello, Identity, Welcome};
 use pmix_types::{Info, ProcId, keys};
 use rustix::process::{getegid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::connection::{Deliverer, Errand, Incoming, Outgoing, TransportEnd};
 use crate::error::{Error, TransportError};
 use crate::singleton;
+use crate::trust::Trust;
 use clocks::Clocks;
 
 /// Bytes not sent yet, above which no further request is taken.
@@ -34,12 +38,16 @@ const UNSENT: usize = 1 << 20;
 const BURST: usize = 256;
 /// Errands that are run together.
 const ERRANDS: usize = 4096;
+/// How long a server may take to accept a connection before it has shown whose process it is, and how often to look.
+const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Room for what comes next.
 const ROOM: usize = 16 << 10;
 
 /// Connects, says hello, asks for the data of the own job, and serves the connection from then on.
 pub(super) async fn connect(
     server: &Offered,
+    trust: &Trust,
     hello: &Hello,
     limits: Limits,
     end: TransportEnd,
@@ -49,6 +57,8 @@ pub(super) async fn connect(
     let mut socket = TcpStream::connect(address).await.map_err(|error| refused(address, error))?;
     // messages are written whole, so Nagle's algorithm would only delay them
     socket.set_nodelay(true).map_err(|error| refused(address, error))?;
+    let sockets = SocketPair::new(&socket, address).map_err(|error| lost(address, error))?;
+    trust.verify(&server.uri.server, &address.to_string(), &mut socket, owner_of(sockets)).await?;
     let user = User { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     let peer = peer(&hello.identity, user);
     let mut connect = Connect::new(peer.clone(), security, server.encoding, server.version.to_string());
@@ -92,6 +102,26 @@ pub(super) async fn connect(
     let TransportEnd { requests, errands, deliverer, abandoned } = end;
     tokio::spawn(serve(line, requests, errands, deliverer, abandoned));
     Ok(welcome)
+}
+
+/// The user of the process that has accepted the connection. Before that nobody has it.
+async fn owner_of(sockets: SocketPair) -> io::Result<u32> {
+    let owners = Owners::open()?;
+    let accepted = async {
+        loop {
+            match owners.uid_of(&sockets) {
+                // it may have ended instead
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => owners.confirm(&sockets)?,
+                told => return told,
+            }
+            tokio::time::sleep_until(Instant::now() + LOOK_AGAIN).await;
+        }
+    };
+    let late = |_| {
+        let problem = format!("it has not accepted the connection within {} s", ACCEPT_WITHIN.as_secs());
+        io::Error::new(io::ErrorKind::TimedOut, problem)
+    };
+    tokio::time::timeout(ACCEPT_WITHIN, accepted).await.map_err(late)?
 }
 
 fn peer(identity: &Identity, user: User) -> Peer {

@@ -24,6 +24,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_proto::Limits;
 use pmix_proto::frames::PREFACE;
+use pmix_proto::proof::QUESTION;
 use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
 use pmix_proto::v1::session_server::SessionServer;
@@ -124,11 +125,16 @@ fn receive(stream: &UnixStream, door: &Door) -> Result<(PeerCred, Guest), (u32, 
     Ok((peer, guest))
 }
 
-/// Serves a connection on the wire that its first byte tells.
-async fn serve(stream: UnixStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
+/// Serves a connection on the wire that its first byte tells, after the question that may come before that.
+async fn serve(mut stream: UnixStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
     let connection = Arc::new(Connection::new(peer, guest));
     let begun = async {
-        let first = framed::first_byte(&stream).await?;
+        let mut first = framed::first_byte(&stream).await?;
+        if first == Some(QUESTION[0]) {
+            let (mut reader, mut writer) = stream.split();
+            door.secrets().answer(peer.uid, &[], (&mut reader, &mut writer)).await?;
+            first = framed::first_byte(&stream).await?;
+        }
         let mut stream = LocalStream::new(stream.into_std()?)?;
         let is_framed = first == Some(PREFACE[0]);
         if is_framed {

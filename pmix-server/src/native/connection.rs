@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use pmix_native::Version;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
+use pmix_proto::proof::QUESTION;
 use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
 use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,11 +19,11 @@ use super::Shared;
 use super::job::bare_job;
 use super::peer::{Greeting, Ledger, NativePeer};
 use super::translate::{AnswerAs, Task, task};
-use crate::door::{LogLine, warn_with};
+use crate::door::{Door, LogLine, warn_with};
+use crate::holder::holder_of;
 use crate::inbox::DriverEvent;
 use crate::line::{Line, Refused, Turn, UNREAD};
 use crate::loopback::Arrival;
-use crate::owner::holder_of;
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// A connection without a greeting within this time is closed.
@@ -46,14 +47,17 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
     let from = sockets.from;
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
-    let connect =
-        match tokio::time::timeout(CONNECT_WITHIN, connect_message(&mut reading, &mut arrived)).await {
-            Ok(Ok(connect)) => connect,
-            Ok(Err(reason)) => {
-                return shared.turn_away(uid, from, &format!("it does not speak the protocol: {reason}"));
-            }
-            Err(_) => return shared.turn_away(uid, from, "no greeting arrived in time"),
-        };
+    let begun = async {
+        answer_question(&mut reading, &mut writing, &mut arrived, (&shared.door, uid)).await?;
+        connect_message(&mut reading, &mut arrived).await
+    };
+    let connect = match tokio::time::timeout(CONNECT_WITHIN, begun).await {
+        Ok(Ok(connect)) => connect,
+        Ok(Err(reason)) => {
+            return shared.turn_away(uid, from, &format!("it does not speak the protocol: {reason}"));
+        }
+        Err(_) => return shared.turn_away(uid, from, "no greeting arrived in time"),
+    };
     let (hello, greeting, mut peer) = match admission(&connect, uid) {
         Ok(admission) => admission,
         Err(failure) => {
@@ -135,6 +139,24 @@ async fn closed(reading: &mut OwnedReadHalf) -> String {
         // there is data, which `requests` will read
         Ok(_) => std::future::pending().await,
     }
+}
+
+/// Answers the question that may come before all else.
+async fn answer_question(
+    reading: &mut OwnedReadHalf,
+    writing: &mut OwnedWriteHalf,
+    arrived: &mut BytesMut,
+    (door, uid): (&Door, u32),
+) -> Result<(), String> {
+    if reading.read_buf(arrived).await.map_err(|error| error.to_string())? == 0 {
+        return Err("it disconnected without a greeting".into());
+    }
+    if arrived.first() != Some(&QUESTION[0]) {
+        return Ok(());
+    }
+    let read = arrived.split_to(arrived.len().min(QUESTION.len()));
+    let answered = door.secrets().answer(uid, &read, (reading, writing)).await;
+    answered.map_err(|error| error.to_string())
 }
 
 async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) -> Result<Connect, String> {

@@ -20,10 +20,10 @@ use crate::door::Door;
 use crate::error::ServerError;
 use crate::inbox::Inbox;
 use crate::loopback::{Loopback, log_refusal};
-use crate::owner::Owners;
 use crate::shares::Shares;
 use distances::Distances;
 use job::JobCache;
+use pmix_proto::owner::Owners;
 
 /// State that all connections of a server share.
 #[derive(Debug)]

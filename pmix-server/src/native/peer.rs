@@ -314,7 +314,7 @@ mod tests {
     use crate::door::Door;
     use crate::inbox::Inbox;
     use crate::native::job::JobCache;
-    use crate::owner::Owners;
+    use pmix_proto::owner::Owners;
 
     fn ledger(inbox: &Inbox) -> Ledger {
         Ledger::new(

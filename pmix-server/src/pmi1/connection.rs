@@ -18,7 +18,7 @@ use super::{Front, translate};
 use crate::door::warn_with;
 use crate::line::UNREAD;
 use crate::loopback::{Arrival, log_refusal};
-use crate::owner::Owners;
+use pmix_proto::owner::Owners;
 
 /// A connection to the port without a greeting within this time is closed.
 const GREETING_WITHIN: Duration = Duration::from_secs(10);

@@ -32,9 +32,9 @@ use crate::door::Door;
 use crate::error::ServerError;
 use crate::inbox::Inbox;
 use crate::loopback::Loopback;
-use crate::owner::Owners;
 use crate::wire::Pmi1Wire;
 use mapping::mapping;
+use pmix_proto::owner::Owners;
 pub use socket::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
 
 /// State that all connections of a server share.

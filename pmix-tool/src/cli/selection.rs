@@ -22,6 +22,11 @@ pub(super) struct Selection {
     /// none, and ends the command]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
+
+    /// Also trust a server of this user, besides those of root and of your own: whoever is at the address of a server that has ended
+    /// would get what you send
+    #[arg(long, value_name = "UID")]
+    trust_uid: Option<u32>,
 }
 
 /// How long a server may take if the command line does not say.
@@ -92,6 +97,9 @@ impl Selection {
         let mut builder = Tool::builder();
         if let Some(limit) = self.limit() {
             builder = builder.timeout(limit);
+        }
+        if let Some(uid) = self.trust_uid {
+            builder = builder.trusted_server_uid(uid);
         }
         match self.which.clone() {
             Which { pid: Some(pid), .. } => builder.pid(pid),

@@ -1,6 +1,7 @@
 //! Processes of several users on one server: real ones, on the server of root.
 
 mod dvm;
+mod impostors;
 mod jobs;
 mod refusals;
 mod sessions;
@@ -9,6 +10,7 @@ mod shared;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use pmix_host::{MemoryExchange, StandardHost};
@@ -70,6 +72,11 @@ impl Rig {
 
 /// Starts the rank program as the only process of a job that is registered for a user.
 async fn process(node: &TestNode, user: &OtherUser, name: &str, args: &[&str]) -> Running {
+    Running::start(process_command(node, user, name, args).await)
+}
+
+/// The command that would start it.
+async fn process_command(node: &TestNode, user: &OtherUser, name: &str, args: &[&str]) -> Command {
     let (nspace, proc) = (nspace(name), proc(name, 0));
     let spec = JobSpec::new(nspace).node_map([node.handle().hostname()]).unwrap().proc_map("0").unwrap();
     node.handle().register_nspace(spec).await.unwrap();
@@ -77,7 +84,7 @@ async fn process(node: &TestNode, user: &OtherUser, name: &str, args: &[&str]) -
     let mut command = user.command(user.copy_of(&rank_program()));
     node.handle().setup_fork(&proc).await.unwrap().apply(&mut command);
     command.args(args);
-    Running::start(command)
+    command
 }
 
 /// Lets others look into a directory.

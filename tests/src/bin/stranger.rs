@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -50,6 +50,11 @@ enum Act {
     /// `chatter SOCKET TIMES`: opens so many connections, one after the other, and on each sends frames of HTTP/2 that ask
     /// for nothing, or calls that it takes back, until the server closes it; says `closed` when all are.
     Chatter { socket: PathBuf, times: usize },
+    /// `impersonate ENDPOINT`: listens there, says `listening`, answers what the first connection brings with garbage, and says
+    /// at its end how many bytes it has brought.
+    Impersonate { endpoint: Endpoint },
+    /// `be-deaf ENDPOINT`: listens there, says `listening`, and accepts nothing until it is killed.
+    BeDeaf { endpoint: Endpoint },
 }
 
 /// Where a server listens: `HOST:PORT`, or the path of a socket.
@@ -104,6 +109,14 @@ fn run(act: &Act) -> io::Result<()> {
             Ok(())
         }
         Act::Flood { endpoint, time } => flood(endpoint, *time),
+        Act::Impersonate { endpoint } => impersonate(endpoint),
+        Act::BeDeaf { endpoint } => {
+            let _listener = Listener::at(endpoint)?;
+            println!("listening");
+            loop {
+                std::thread::park();
+            }
+        }
         Act::Hoard { socket, times } => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(join_all((0..*times).map(|_| hoard(socket))));
@@ -208,6 +221,57 @@ fn flood(endpoint: &Endpoint, time: Option<Duration>) -> io::Result<()> {
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
+/// What listens in the place of a server.
+enum Listener {
+    Native(TcpListener),
+    Grpc(UnixListener),
+}
+
+/// A connection that has been accepted.
+trait Accepted: Read + Write {}
+impl Accepted for TcpStream {}
+impl Accepted for UnixStream {}
+
+impl Listener {
+    fn at(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Native(address) => TcpListener::bind(address).map(Self::Native),
+            Endpoint::Grpc(path) => {
+                let listener = UnixListener::bind(path)?;
+                // for whoever comes
+                std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+                Ok(Self::Grpc(listener))
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<Box<dyn Accepted>> {
+        Ok(match self {
+            Self::Native(listener) => Box::new(listener.accept()?.0),
+            Self::Grpc(listener) => Box::new(listener.accept()?.0),
+        })
+    }
+}
+
+fn impersonate(endpoint: &Endpoint) -> io::Result<()> {
+    let listener = Listener::at(endpoint)?;
+    println!("listening");
+    let mut connection = listener.accept()?;
+    let (mut heard, mut piece) = (0, [0; 4096]);
+    loop {
+        match connection.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => heard += count,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Err(error) => return Err(error),
+        }
+        // the other side may have gone
+        let _ = connection.write_all(&[7; 64]);
+    }
+    println!("heard {heard} bytes");
+    Ok(())
+}
+
 impl Endpoint {
     fn parse(word: &str) -> Option<Self> {
         if word.starts_with('/') {
@@ -286,6 +350,8 @@ impl Act {
                 Self::Sit { endpoint: Endpoint::parse(endpoint)?, times: times.parse().ok()? }
             }
             ["is-refused", endpoint] => Self::IsRefused { endpoint: Endpoint::parse(endpoint)? },
+            ["impersonate", endpoint] => Self::Impersonate { endpoint: Endpoint::parse(endpoint)? },
+            ["be-deaf", endpoint] => Self::BeDeaf { endpoint: Endpoint::parse(endpoint)? },
             ["flood", endpoint] => Self::Flood { endpoint: Endpoint::parse(endpoint)?, time: None },
             ["flood", endpoint, seconds] => {
                 let time = Some(Duration::from_secs(seconds.parse().ok()?));

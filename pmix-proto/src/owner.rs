@@ -1,4 +1,4 @@
-//! The owner of the other end of a loopback connection: one query to the kernel through SOCK_DIAG.
+//! The owner of the other end of a loopback connection: one query to the kernel through `SOCK_DIAG`.
 //!
 //! TCP carries no credentials, and a process's own claim proves nothing. The kernel reports the owner of a socket, but only
 //! while the socket is open. For a closed socket it reports uid 0 and no inode, which must not be mistaken for root. So only
@@ -13,24 +13,20 @@ use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkP
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, IPPROTO_TCP, TCP_ESTABLISHED};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags};
-#[cfg(any(feature = "native-wire", test))]
-use procfs::process::{FDTarget, Process};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
-
-#[cfg(any(feature = "native-wire", test))]
-use crate::shares::Shares;
 
 /// Size of the buffer for one answer; the kernel's answer takes a few hundred bytes.
 const ANSWER: usize = 8 << 10;
 /// The kernel's notation for any socket with these addresses.
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
 
-/// Both ends of an accepted connection, as needed to query the kernel about it.
+/// Both ends of a connection, as needed to query the kernel about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SocketPair {
+#[non_exhaustive]
+pub struct SocketPair {
     /// The address of the other end.
-    pub(crate) from: SocketAddr,
+    pub from: SocketAddr,
     here: SocketAddr,
     /// Inode of our own end, in the width that the kernel reports. While this end is established, no other socket can have
     /// these addresses.
@@ -38,16 +34,20 @@ pub(crate) struct SocketPair {
 }
 
 impl SocketPair {
-    pub(crate) fn new(accepted: impl AsFd, from: SocketAddr) -> io::Result<Self> {
-        let here = rustix::net::getsockname(&accepted)?;
+    /// Of a connected socket of this process.
+    ///
+    /// # Errors
+    /// It is no IP socket.
+    pub fn new(socket: impl AsFd, from: SocketAddr) -> io::Result<Self> {
+        let here = rustix::net::getsockname(&socket)?;
         let here = here.try_into().map_err(|_| io::Error::other("its address is not an IP address"))?;
-        Ok(Self { from, here, inode: rustix::fs::fstat(accepted)?.st_ino as u32 })
+        Ok(Self { from, here, inode: rustix::fs::fstat(socket)?.st_ino as u32 })
     }
 }
 
 /// Access to the kernel's table of sockets.
 #[derive(Debug)]
-pub(crate) struct Owners(Mutex<Link>);
+pub struct Owners(Mutex<Link>);
 
 #[derive(Debug)]
 struct Link {
@@ -57,7 +57,10 @@ struct Link {
 
 impl Owners {
     /// Opens it, and tests it on a connection of our own: some sandboxes give no answer.
-    pub(crate) fn open() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The kernel does not answer, or wrongly.
+    pub fn open() -> io::Result<Self> {
         Self::over(netlink::SOCK_DIAG)
     }
 
@@ -89,15 +92,14 @@ impl Owners {
     ///
     /// # Errors
     /// The connection is no longer established at both ends, or the kernel does not answer.
-    pub(crate) fn uid_of(&self, connection: &SocketPair) -> io::Result<u32> {
+    pub fn uid_of(&self, connection: &SocketPair) -> io::Result<u32> {
         let uid = self.claimed_by(connection)?;
         // queried last: if our end is still established, no other socket can have had the peer's address in between
         self.confirm(connection).map(|()| uid)
     }
 
     /// The inode of the other end; `None` if it is not open any more.
-    #[cfg(any(feature = "native-wire", test))]
-    pub(crate) fn inode_of(&self, connection: &SocketPair) -> Option<u32> {
+    pub fn inode_of(&self, connection: &SocketPair) -> Option<u32> {
         self.link().established(connection.from, connection.here).ok().map(|theirs| theirs.inode)
     }
 
@@ -106,7 +108,7 @@ impl Owners {
     ///
     /// # Errors
     /// The other end is no longer established, or the kernel does not answer.
-    pub(crate) fn claimed_by(&self, connection: &SocketPair) -> io::Result<u32> {
+    pub fn claimed_by(&self, connection: &SocketPair) -> io::Result<u32> {
         self.link().established(connection.from, connection.here).map(|theirs| theirs.uid)
     }
 
@@ -114,7 +116,7 @@ impl Owners {
     ///
     /// # Errors
     /// Our end is no longer established, or the kernel does not answer.
-    pub(crate) fn confirm(&self, connection: &SocketPair) -> io::Result<()> {
+    pub fn confirm(&self, connection: &SocketPair) -> io::Result<()> {
         let ours = self.link().established(connection.here, connection.from)?;
         if ours.inode == connection.inode {
             Ok(())
@@ -123,44 +125,10 @@ impl Owners {
         }
     }
 
-    /// Only the server's own thread takes this lock while it runs, so it never blocks.
+    /// Held for one question.
     fn link(&self) -> MutexGuard<'_, Link> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Searches of [`holder_of`] for one user that run at a time. Each holds a thread, for as long as the user's processes have
-/// descriptors to be read.
-#[cfg(any(feature = "native-wire", test))]
-const MAX_SEARCHES: usize = 1;
-#[cfg(any(feature = "native-wire", test))]
-static SEARCHES: Shares<u32> = Shares::new(MAX_SEARCHES);
-
-/// The process of this user that has a socket open, the one with the highest pid if there are several. `None` if `/proc` shows
-/// none, as for a process in a container.
-#[cfg(any(feature = "native-wire", test))]
-pub(crate) async fn holder_of(inode: u32, uid: u32) -> Option<i32> {
-    let place = SEARCHES.of(&uid).acquire_owned().await.ok()?;
-    let search = move || {
-        let found = search(inode, uid);
-        drop(place);
-        found
-    };
-    tokio::task::spawn_blocking(search).await.ok().flatten()
-}
-
-/// Reads what the user's processes have open, the latest first, because the process has often just been started.
-#[cfg(any(feature = "native-wire", test))]
-fn search(inode: u32, uid: u32) -> Option<i32> {
-    let named = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut pids: Vec<i32> = named.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    pids.sort_unstable_by(|one, other| other.cmp(one));
-    let has_open = |pid: &i32| {
-        let process = Process::new(*pid).ok().filter(|process| process.uid().is_ok_and(|its| its == uid));
-        let mut open = process.and_then(|process| process.fd().ok()).into_iter().flatten().flatten();
-        open.any(|open| matches!(open.target, FDTarget::Socket(its) if its == u64::from(inode)))
-    };
-    pids.into_iter().find(has_open)
 }
 
 impl Link {
@@ -285,33 +253,6 @@ mod tests {
         let error = owners.uid_of(&older).unwrap_err();
         assert!(error.to_string().contains("another connection"), "{error}");
         assert!(owners.uid_of(&connection).is_ok());
-    }
-
-    #[tokio::test]
-    async fn tol_12_the_process_at_the_other_end_is_found_while_it_is_there() {
-        let owners = Owners::open().unwrap();
-        let (client, accepted, connection) = pair(&listener());
-        let (own, uid) =
-            (rustix::process::getpid().as_raw_nonzero().get(), rustix::process::geteuid().as_raw());
-        let inode = owners.inode_of(&connection).unwrap();
-        assert_eq!(holder_of(inode, uid).await, Some(own));
-        assert_eq!(holder_of(inode, uid + 1).await, None, "a process of another user");
-        drop(client);
-        await_end(&accepted);
-        assert_eq!((owners.inode_of(&connection), holder_of(inode, uid).await), (None, None));
-    }
-
-    #[tokio::test]
-    async fn searches_for_the_processes_of_one_user_take_a_bounded_number_of_threads() {
-        let uid = 4_000_000_001;
-        let running = SEARCHES.of(&uid).acquire_many_owned(MAX_SEARCHES as u32).await.unwrap();
-        let mut waiting = std::pin::pin!(holder_of(1, uid));
-        assert!(futures::poll!(waiting.as_mut()).is_pending());
-        // another user does not wait for this one, and has no such processes either
-        assert_eq!(holder_of(1, uid + 1).await, None);
-        assert!(futures::poll!(waiting.as_mut()).is_pending());
-        drop(running);
-        assert_eq!(waiting.await, None);
     }
 
     #[test]

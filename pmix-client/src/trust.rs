@@ -1,0 +1,150 @@
+//! Whether the program at an address is the server that is meant. The address of one that has ended can be taken by anybody.
+
+use std::io;
+
+use pmix_proto::proof::{LENGTH, QUESTION, Secret};
+use pmix_types::message::Failure;
+use pmix_types::{ProcId, Status};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::error::{Error, TransportError};
+
+/// What a server must show before it is told anything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trust {
+    /// That it knows this secret.
+    pub(crate) secret: Option<Secret>,
+    /// Without one: that it is a process of root, of this user, or of this one.
+    pub(crate) uid: Option<u32>,
+    /// Tools choose their server themselves, and so refuse one of which the system does not tell the user. Others have been started with
+    /// the address in their environment.
+    pub(crate) is_tool: bool,
+}
+
+impl Trust {
+    /// Has the server show it.
+    ///
+    /// # Errors
+    /// `ERR_INVALID_CRED` if it cannot.
+    pub(crate) async fn verify(
+        &self,
+        server: &ProcId,
+        address: &str,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        owner: impl Future<Output = io::Result<u32>>,
+    ) -> Result<(), Error> {
+        let Some(secret) = &self.secret else {
+            return match owner.await {
+                Ok(uid) => self.check_user(uid).map_err(|problem| refused(server, address, &problem)),
+                Err(error) if self.is_tool => {
+                    let problem = format!("the system does not tell whose process it is: {error}");
+                    Err(refused(server, address, &problem))
+                }
+                Err(error) => {
+                    tracing::debug!(%error, %server, "the system does not tell whose process the server is");
+                    Ok(())
+                }
+            };
+        };
+        let lost = |error: io::Error| {
+            let problem =
+                "it closed the connection, or the connection failed, before it had proved who it is"
+                    .to_owned();
+            let address = address.to_owned();
+            Error::Transport(Box::new(TransportError { address, problem, source: Some(error) }))
+        };
+        stream.write_all(&QUESTION).await.map_err(lost)?;
+        let mut answer = [0; LENGTH];
+        stream.read_exact(&mut answer).await.map_err(lost)?;
+        if Secret::new(answer) == *secret {
+            return Ok(());
+        }
+        Err(refused(server, address, "it does not know the secret that the server of this process has"))
+    }
+
+    fn check_user(&self, uid: u32) -> Result<(), String> {
+        let own = rustix::process::geteuid().as_raw();
+        if self.uid == Some(uid) {
+            return Ok(());
+        }
+        if is_nobody(uid) {
+            return Err(
+                "it is a process of a user that this container or user namespace does not know".into()
+            );
+        }
+        if uid == 0 || uid == own {
+            return Ok(());
+        }
+        Err(format!("it is a process of uid {uid}, and only root and uid {own} are trusted here"))
+    }
+}
+
+fn refused(server: &ProcId, address: &str, problem: &str) -> Error {
+    let message = format!(
+        "the program at {address} may not be {server}: {problem}. If it is, trust its user by --trust-uid, or \
+         trusted_server_uid in programs"
+    );
+    Error::failed("init", Failure::new(Status::ERR_INVALID_CRED, message))
+}
+
+/// Whether the system may say this of any user that a user namespace does not know.
+fn is_nobody(uid: u32) -> bool {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65534);
+    let knows_all = || {
+        let map = read("/proc/self/uid_map");
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    };
+    uid == overflow && !knows_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use pmix_types::Rank;
+
+    use super::*;
+
+    async fn verify(trust: &Trust, owner: io::Result<u32>, answer: &[u8]) -> Result<Vec<u8>, Error> {
+        let (mut ours, mut theirs) = tokio::io::duplex(256);
+        theirs.write_all(answer).await.unwrap();
+        let server = ProcId::new("srv".parse().unwrap(), Rank::from_raw(0));
+        let verified = trust.verify(&server, "/there", &mut ours, ready(owner)).await;
+        drop(ours);
+        let mut said = Vec::new();
+        theirs.read_to_end(&mut said).await.unwrap();
+        verified.map(|()| said)
+    }
+
+    #[tokio::test]
+    async fn a_server_is_asked_for_its_secret_and_told_nothing_else() {
+        let secret = Secret::new([7; LENGTH]);
+        let trust = Trust { secret: Some(secret), ..Trust::default() };
+        let strange = || Ok(rustix::process::geteuid().as_raw() + 1);
+        assert_eq!(verify(&trust, strange(), &[7; LENGTH]).await.unwrap(), QUESTION);
+        let error = verify(&trust, Ok(0), &[8; LENGTH]).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_INVALID_CRED);
+        assert!(error.to_string().contains("it does not know the secret"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn without_a_secret_a_server_must_be_a_process_of_root_or_of_this_user_or_of_one_that_is_trusted() {
+        let own = rustix::process::geteuid().as_raw();
+        let trust = |uid| Trust { uid, is_tool: true, ..Trust::default() };
+        for uid in [0, own] {
+            assert!(verify(&trust(None), Ok(uid), &[]).await.unwrap().is_empty());
+        }
+        let other = own + 4001;
+        let error = verify(&trust(None), Ok(other), &[]).await.unwrap_err();
+        assert_eq!(error.status(), Status::ERR_INVALID_CRED);
+        assert!(error.to_string().contains(&format!("process of uid {other}, and only root")), "{error}");
+        verify(&trust(Some(other)), Ok(other), &[]).await.unwrap();
+        verify(&trust(Some(other)), Ok(other + 1), &[]).await.unwrap_err();
+        // what cannot be known is too little for a tool
+        let unknown = || Err(io::ErrorKind::Unsupported.into());
+        let error = verify(&trust(None), unknown(), &[]).await.unwrap_err();
+        assert!(error.to_string().contains("does not tell whose process it is"), "{error}");
+        verify(&Trust::default(), unknown(), &[]).await.unwrap();
+    }
+}
