@@ -6,7 +6,6 @@
 //! nobody can have it answer on behalf of another user.
 
 use std::fmt;
-use std::str::FromStr;
 
 use pmix_types::ProcId;
 
@@ -43,22 +42,16 @@ impl Secret {
     /// The secret in a value of [`VARIABLE`], if it is of this server.
     pub fn of_server(variable: &str, server: &ProcId) -> Option<Self> {
         let (whose, digits) = variable.split_once(';')?;
-        (whose == format!("{}.{}", server.nspace, server.rank)).then(|| digits.parse().ok()).flatten()
-    }
-}
-
-impl FromStr for Secret {
-    type Err = NotASecret;
-
-    fn from_str(digits: &str) -> Result<Self, NotASecret> {
+        if whose != format!("{}.{}", server.nspace, server.rank) || digits.len() != 2 * LENGTH {
+            return None;
+        }
         let mut bytes = [0; LENGTH];
-        if digits.len() != 2 * LENGTH || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(NotASecret);
+        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            // no sign, which a number may have
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
         }
-        for (place, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| NotASecret)?;
-        }
-        Ok(Self(bytes))
+        Some(Self(bytes))
     }
 }
 
@@ -67,12 +60,6 @@ impl fmt::Debug for Secret {
         f.write_str("Secret(..)")
     }
 }
-
-/// The text is not a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not of {} hexadecimal digits", 2 * LENGTH)]
-#[non_exhaustive]
-pub struct NotASecret;
 
 #[cfg(test)]
 mod tests {

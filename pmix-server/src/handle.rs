@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_native::Dialect;
-use pmix_proto::proof::{self, Secret};
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
@@ -356,13 +354,14 @@ impl ServerHandle {
         else {
             return Err(Status::ERROR.into());
         };
+        let secret = self.shared.door.secrets().for_proc(proc, &self.inbox).await?;
         let vars = [
             ("PMIX_NAMESPACE", proc.nspace.to_string()),
             ("PMIX_RANK", proc.rank.to_string()),
             ("PMIX_GRPC_URI", self.shared.uri.clone()),
             ("PMIX_FRAMED_URI", self.framed_uri()),
             ("PMIX_HOSTNAME", self.shared.hostname.clone()),
-            (proof::VARIABLE, self.secret_of(proc).await?.variable(&self.shared.server)),
+            (pmix_proto::proof::VARIABLE, secret.variable(&self.shared.server)),
         ];
         let mut environment: Vec<_> =
             vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -402,17 +401,6 @@ impl ServerHandle {
         }
         let pmi1 = self.shared.pmi1.as_ref().map(|pmi1| pmi1.socket(proc));
         Ok(Environment { changes, variables: environment, defaults, pmi1 })
-    }
-
-    /// By which processes of the same user recognize this server.
-    async fn secret_of(&self, proc: &ProcId) -> Result<Secret, Failure> {
-        let CallValue::User { uid, .. } = self.inbox.call(HostCall::UserOf(proc.clone())).await? else {
-            return Err(Status::ERROR.into());
-        };
-        let failed = |error: io::Error| {
-            Failure::new(Status::ERR_OUT_OF_RESOURCE, format!("the system has no random numbers: {error}"))
-        };
-        self.shared.door.secrets().for_user(uid).map_err(failed)
     }
 
     /// Returns the data of a local process, for the server of another node. Waits until the process has committed, or, with

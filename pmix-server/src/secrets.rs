@@ -4,19 +4,35 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use pmix_engine::{CallValue, HostCall};
 use pmix_proto::proof::{LENGTH, QUESTION, Secret};
+use pmix_types::message::Failure;
+use pmix_types::{ProcId, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::inbox::Inbox;
 
 /// One for each user that has registered processes here.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(Mutex<BTreeMap<u32, Secret>>);
 
 impl Secrets {
-    /// That of a user, which is drawn when it is first asked for.
+    /// That of the user with which a process is registered.
     ///
     /// # Errors
-    /// The system has no random numbers.
-    pub(crate) fn for_user(&self, uid: u32) -> io::Result<Secret> {
+    /// It is not registered, or the system has no random numbers.
+    pub(crate) async fn for_proc(&self, proc: &ProcId, inbox: &Inbox) -> Result<Secret, Failure> {
+        let CallValue::User { uid, .. } = inbox.call(HostCall::UserOf(proc.clone())).await? else {
+            return Err(Status::ERROR.into());
+        };
+        self.for_user(uid).map_err(|error| {
+            let message = format!("the system has no random numbers: {error}");
+            Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
+        })
+    }
+
+    /// That of a user, which is drawn when it is first asked for.
+    fn for_user(&self, uid: u32) -> io::Result<Secret> {
         let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(secret) = secrets.get(&uid) {
             return Ok(*secret);

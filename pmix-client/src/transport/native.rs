@@ -7,7 +7,7 @@ mod credential;
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use pmix_native::client::{Caller, Conversation, Delivery, own_limit};
@@ -24,7 +24,6 @@ use rustix::process::{getegid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::connection::{Deliverer, Errand, Incoming, Outgoing, TransportEnd};
 use crate::error::{Error, TransportError};
@@ -104,24 +103,31 @@ pub(super) async fn connect(
     Ok(welcome)
 }
 
-/// The user of the process that has accepted the connection. Before that nobody has it.
+/// The user of the process that has accepted the connection.
 async fn owner_of(sockets: SocketPair) -> io::Result<u32> {
+    let (tell, told) = oneshot::channel();
+    let look = move || {
+        let _ = tell.send(accepted_by(&sockets));
+    };
+    // the kernel tells nobody of an accept, and a clock of tests may stand still
+    std::thread::Builder::new().name("server".into()).spawn(look)?;
+    told.await.map_err(io::Error::other)?
+}
+
+/// The same, in a thread that may wait: before the accept nobody has the other end.
+fn accepted_by(sockets: &SocketPair) -> io::Result<u32> {
     let owners = Owners::open()?;
-    let accepted = async {
-        loop {
-            match owners.uid_of(&sockets) {
-                // it may have ended instead
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => owners.confirm(&sockets)?,
-                told => return told,
-            }
-            tokio::time::sleep_until(Instant::now() + LOOK_AGAIN).await;
+    let began = Instant::now();
+    while began.elapsed() < ACCEPT_WITHIN {
+        match owners.uid_of(sockets) {
+            // it may have ended instead
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => owners.confirm(sockets)?,
+            told => return told,
         }
-    };
-    let late = |_| {
-        let problem = format!("it has not accepted the connection within {} s", ACCEPT_WITHIN.as_secs());
-        io::Error::new(io::ErrorKind::TimedOut, problem)
-    };
-    tokio::time::timeout(ACCEPT_WITHIN, accepted).await.map_err(late)?
+        std::thread::park_timeout(LOOK_AGAIN);
+    }
+    let problem = format!("it has not accepted the connection within {} s", ACCEPT_WITHIN.as_secs());
+    Err(io::Error::new(io::ErrorKind::TimedOut, problem))
 }
 
 fn peer(identity: &Identity, user: User) -> Peer {
