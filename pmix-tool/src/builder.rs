@@ -127,7 +127,7 @@ impl ToolBuilder {
     /// Attaches to the system-level server of this node.
     ///
     /// Its file must belong to root or to this user, as anyone can write one into a shared directory; root may attach to that of
-    /// any user.
+    /// another user whom it [trusts](Self::trusted_server_uid).
     #[doc(alias = "PMIX_CONNECT_TO_SYSTEM")]
     pub fn system(mut self) -> Self {
         self.selection = Selection::System;

@@ -111,6 +111,10 @@ struct State {
     dirs: Vec<PathBuf>,
     /// For the next job: its leader, or why there is none.
     spare: Option<io::Result<Leader>>,
+    /// The guardian is about to start one.
+    is_coming: bool,
+    /// Whether it is started as soon as the one before has a job: most launchers that share their session have a single job.
+    is_ahead: bool,
     /// Leaders of jobs that have not ended.
     jobs: HashMap<String, Arc<Leader>>,
     /// All leaders of jobs, also of those that have ended and left something behind.
@@ -152,6 +156,8 @@ impl Guardian {
             led: 0,
             dirs: Vec::new(),
             spare: None,
+            is_coming: true,
+            is_ahead: session == JobSession::Own,
             jobs: HashMap::new(),
             leaders: HashMap::new(),
             children: HashMap::new(),
@@ -325,11 +331,13 @@ impl State {
         match report {
             Report::Ready => {}
             Report::Leader { pid, cgroup } => {
+                self.is_coming = false;
                 self.led += 1;
                 let leader = Leader::new((self.led, self.generation), pid, descriptors, cgroup);
                 self.spare = Some(leader).filter(|_| !self.is_dismissed);
             }
             Report::NoLeader { errno, reason } => {
+                self.is_coming = false;
                 self.spare = Some(Err(from_report(errno, reason)));
             }
             Report::Ended { pid, status } => {
@@ -371,7 +379,10 @@ impl Shared {
                 let changed = self.notify.notified();
                 match self.leader_now(job)? {
                     Some(Err(error)) if is_last => return Err(error),
-                    Some(Err(_)) => is_last = true,
+                    Some(Err(_)) => {
+                        is_last = true;
+                        continue;
+                    }
                     Some(Ok(leader)) => return Ok(leader),
                     None => {}
                 }
@@ -387,7 +398,7 @@ impl Shared {
         })
     }
 
-    /// The same, if it is there. Otherwise, or after the failure of one, another one is being started.
+    /// The same, if it is there. Otherwise another one is being started; after the failure of one, when this is called again.
     fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<io::Result<Arc<Leader>>>> {
         let mut state = self.lock();
         if let Some(leader) = state.jobs.get(job) {
@@ -397,15 +408,23 @@ impl Shared {
             return Ok(None);
         }
         let link = state.link()?;
-        let Some(spare) = state.spare.take() else { return Ok(None) };
-        let leader = spare
-            .and_then(|leader| if leader.has_ended() { Err(leading::gone()) } else { Ok(Arc::new(leader)) });
-        if let Ok(leader) = &leader {
+        let spare = state.spare.take();
+        let asks = !state.is_coming && (spare.is_none() || state.is_ahead);
+        state.is_coming |= asks;
+        let leader = spare.map(|spare| {
+            let leader =
+                spare.and_then(|leader| if leader.has_ended() { Err(leading::gone()) } else { Ok(leader) });
+            leader.map(Arc::new)
+        });
+        if let Some(Ok(leader)) = &leader {
             state.jobs.insert(job.to_owned(), Arc::clone(leader));
             state.leaders.insert(leader.number, Arc::clone(leader));
         }
         drop(state);
-        notify(&link, &Order::Lead);
+        if asks {
+            notify(&link, &Order::Lead);
+        }
+        let Some(leader) = leader else { return Ok(None) };
         let listened = leader.and_then(|leader| Leader::listen(&leader, Arc::clone(self)).map(|()| leader));
         if listened.is_err() {
             self.lock().jobs.remove(job);
@@ -486,6 +505,7 @@ impl Shared {
                 state.is_starting = true;
                 // the leader that is there for the next job would not be its child
                 state.spare = None;
+                state.is_coming = true;
                 state.generation += 1;
             }
             (std::mem::take(&mut state.orphans), dead)

@@ -177,10 +177,11 @@ async fn one_that_may_not_be_traced_is_named_with_what_to_do() {
         2,
         "{out}"
     );
-    // root may
+    // root may, if it trusts whoever is at that address
     let servers = json(as_user(&["ps", "--json"])).1;
     let uri = servers["servers"][0]["uri"].as_str().unwrap();
-    let (code, out, err) = run(stack(user.home(), &["--uri", uri]));
+    let uid = user.uid.to_string();
+    let (code, out, err) = run(stack(user.home(), &["--uri", uri, "--trust-uid", &uid]));
     assert_eq!(code, Some(0), "{out}{err}");
     job.signal(Signal::TERM);
     job.end().await;

@@ -56,8 +56,12 @@ async fn tol_05a_a_system_server_of_another_user_is_not_trusted_but_by_root_that
     let launcher = user.copy_of(&program("pmixrun"));
     let system = place.runs(user.command(&launcher), &["--system-server"]).await;
     assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
-    // root by selection only
+    // root by selection only, and by naming whom it trusts
     let (ok, said) = place.ps(place.pmix(), &["--system"]).await;
+    let why = format!("process of uid {}, and only root", user.uid);
+    assert!(!ok && said.contains(&why), "{said}");
+    let uid = user.uid.to_string();
+    let (ok, said) = place.ps(place.pmix(), &["--system", "--trust-uid", &uid]).await;
     assert!(ok && said.contains(&job_of(&system)), "{said}");
     let (_, said) = place.ps(place.pmix(), &[]).await;
     assert!(!said.contains(&job_of(&system)), "{said}");
