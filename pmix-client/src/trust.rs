@@ -9,23 +9,23 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::error::{Error, TransportError};
 
-/// What a server must show before it is told anything.
+/// How a client recognizes its server before it sends anything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trust {
-    /// That it knows this secret.
+    /// The server knows this secret.
     pub(crate) secret: Option<Secret>,
-    /// Without one: that it is a process of root, of this user, or of this one.
+    /// Without a secret, the server is a process of root, of the client's user, or of this uid.
     pub(crate) uid: Option<u32>,
-    /// Tools choose their server themselves, and so refuse one of which the system does not tell the user. Others have been started with
-    /// the address in their environment.
+    /// A tool chooses its server itself, so it refuses one whose user the system does not report. Other processes have the address
+    /// from whoever started them.
     pub(crate) is_tool: bool,
 }
 
 impl Trust {
-    /// Has the server show it.
+    /// Verifies a server on a new connection, whose other end `owner` resolves to.
     ///
     /// # Errors
-    /// `ERR_INVALID_CRED` if it cannot.
+    /// `ERR_INVALID_CRED` if the server is not to be trusted; a transport error if it closes the connection instead of an answer.
     pub(crate) async fn verify(
         &self,
         server: &ProcId,
@@ -35,10 +35,10 @@ impl Trust {
     ) -> Result<(), Error> {
         let Some(secret) = &self.secret else {
             return match owner.await {
-                Ok(uid) => self.check_user(uid).map_err(|problem| refused(server, address, &problem)),
+                Ok(uid) => self.check_user(uid).map_err(|problem| distrusted(server, address, &problem)),
                 Err(error) if self.is_tool => {
                     let problem = format!("the system does not tell whose process it is: {error}");
-                    Err(refused(server, address, &problem))
+                    Err(distrusted(server, address, &problem))
                 }
                 Err(error) => {
                     tracing::debug!(%error, %server, "the system does not tell whose process the server is");
@@ -48,7 +48,8 @@ impl Trust {
         };
         let lost = |error: io::Error| {
             let problem =
-                "it closed the connection, or the connection failed, before it had proved who it is"
+                "it closed the connection, or the connection failed, before it had proved who it is: the server has \
+                 started no process of this user, or another program is at its address"
                     .to_owned();
             let address = address.to_owned();
             Error::Transport(Box::new(TransportError { address, problem, source: Some(error) }))
@@ -67,7 +68,7 @@ impl Trust {
         if self.uid == Some(uid) {
             return Ok(());
         }
-        if is_nobody(uid) {
+        if is_overflow_uid(uid) {
             return Err(
                 "it is a process of a user that this container or user namespace does not know".into()
             );
@@ -80,15 +81,17 @@ impl Trust {
 }
 
 fn refused(server: &ProcId, address: &str, problem: &str) -> Error {
-    let message = format!(
-        "the program at {address} may not be {server}: {problem}. If it is, trust its user by --trust-uid, or \
-         trusted_server_uid in programs"
-    );
+    let message = format!("the program at {address} may not be {server}: {problem}");
     Error::failed("init", Failure::new(Status::ERR_INVALID_CRED, message))
 }
 
-/// Whether the system may say this of any user that a user namespace does not know.
-fn is_nobody(uid: u32) -> bool {
+fn distrusted(server: &ProcId, address: &str, problem: &str) -> Error {
+    let hint = "to trust that user, use --trust-uid, or trusted_server_uid in programs";
+    refused(server, address, &format!("{problem}; {hint}"))
+}
+
+/// Whether this uid stands for every user that the user namespace of this process does not map.
+fn is_overflow_uid(uid: u32) -> bool {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65534);
     let knows_all = || {

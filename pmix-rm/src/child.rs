@@ -61,10 +61,14 @@ impl Handle {
 
     /// Whether it has ended, or is exiting.
     pub(crate) fn has_ended(&self) -> bool {
-        let mut ended = [PollFd::new(&*self.pidfd, PollFlags::IN)];
         // the pid alone might belong to another process by now
+        self.is_over() || tree::is_exiting(self.pid)
+    }
+
+    /// Whether it has ended. One call of the system.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut ended = [PollFd::new(&*self.pidfd, PollFlags::IN)];
         poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
-            || tree::is_exiting(self.pid)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmix_client::Client;
+use pmix_proto::proof;
 use pmix_types::keys::env::{LAUNCHER_RNDZ_FILE, LAUNCHER_RNDZ_URI};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use tokio::time::Instant;
@@ -19,9 +20,6 @@ use crate::error::{Ambiguous, Error, NoServer, NoneReached, RendezvousError};
 use crate::foreign;
 use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
-
-/// Set for the processes of a server, by which they recognize it.
-const SERVER_PROOF: &str = "PMIX_SERVER_PROOF";
 
 /// Settings for connecting a [`Tool`].
 ///
@@ -381,7 +379,7 @@ impl ToolBuilder {
     ) -> Result<AttachedServer, Error> {
         let client = Client::builder().uri(uri.as_str()).tool(self.identity.clone());
         let mut client = client.attributes(attributes::supported());
-        if let Some(proof) = var_os(SERVER_PROOF).and_then(|proof| proof.into_string().ok()) {
+        if let Some(proof) = var_os(proof::VARIABLE).and_then(|proof| proof.into_string().ok()) {
             client = client.server_proof(proof);
         }
         if let Some(uid) = self.trusted_uid.or_else(|| self.chosen_user()) {

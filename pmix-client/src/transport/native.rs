@@ -109,12 +109,12 @@ async fn owner_of(sockets: SocketPair) -> io::Result<u32> {
     let look = move || {
         let _ = tell.send(accepted_by(&sockets));
     };
-    // the kernel tells nobody of an accept, and a clock of tests may stand still
+    // polled in a thread: the kernel sends no notice of an accept, and a test may have paused the clock of tokio
     std::thread::Builder::new().name("server".into()).spawn(look)?;
     told.await.map_err(io::Error::other)?
 }
 
-/// The same, in a thread that may wait: before the accept nobody has the other end.
+/// Waits until the connection is accepted: until then the kernel reports no owner. Blocks.
 fn accepted_by(sockets: &SocketPair) -> io::Result<u32> {
     let owners = Owners::open()?;
     let began = Instant::now();

@@ -172,7 +172,7 @@ mod tests {
         let logger = UnixListener::bind(&place).unwrap();
         // room for as few as there can be, so that some have to try again
         rustix::net::listen(&logger, 0).unwrap();
-        // if a write fails, nobody comes any more
+        // after a write that fails, no further connection arrives
         set_socket_timeout(&logger, Timeout::Recv, Some(pmix_test_wait::LIMIT)).unwrap();
         let (reader, mut read) = tokio::sync::mpsc::unbounded_channel();
         // while this thread reads, only this test lets time pass

@@ -1,6 +1,6 @@
 //! The launcher's handle of the leader of a job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -71,9 +71,8 @@ impl Leader {
         Ok(Self { number, handle, link: Arc::new(link), cgroup, generation, asked: Mutex::default() })
     }
 
-    /// Whether it has ended, or is about to.
     pub(super) fn has_ended(&self) -> bool {
-        self.handle.has_ended()
+        self.handle.is_over()
     }
 
     /// Has it start a process.
@@ -117,12 +116,15 @@ impl Leader {
         }
         // so that it becomes the parent of whatever is left when others are killed, and starts nothing
         self.handle.signal(Signal::STOP);
+        let mut signalled = HashSet::new();
         for _ in 0..MAX_LOOKS {
-            let left = tree::descendants(&[self.handle.pid()]);
-            if left.is_empty() {
+            let mut new = tree::descendants(&[self.handle.pid()]);
+            // one that a file system holds up stays, and starts nothing
+            new.retain(|&pid| signalled.insert(pid));
+            if new.is_empty() {
                 break;
             }
-            tree::signal_all(&left, Signal::KILL);
+            tree::signal_all(&new, Signal::KILL);
         }
         self.handle.signal(Signal::KILL);
     }

@@ -344,7 +344,7 @@ impl State {
                 if let Some(told) = self.orphans.remove(&pid) {
                     return Some((told, status));
                 }
-                // that one is reported here says that its leader has ended
+                // an early report follows the end of a leader
                 if self.leaders.values().any(|leader| leader.has_ended()) {
                     self.early.insert(pid, status);
                 }
@@ -424,12 +424,18 @@ impl Shared {
         if asks {
             notify(&link, &Order::Lead);
         }
-        let Some(leader) = leader else { return Ok(None) };
-        let listened = leader.and_then(|leader| Leader::listen(&leader, Arc::clone(self)).map(|()| leader));
-        if listened.is_err() {
-            self.lock().jobs.remove(job);
+        let leader = match leader {
+            None => return Ok(None),
+            Some(Err(error)) => return Ok(Some(Err(error))),
+            Some(Ok(leader)) => leader,
+        };
+        if let Err(error) = Leader::listen(&leader, Arc::clone(self)) {
+            let mut state = self.lock();
+            state.jobs.remove(job);
+            state.leaders.remove(&leader.number);
+            return Ok(Some(Err(error)));
         }
-        Ok(Some(listened))
+        Ok(Some(Ok(leader)))
     }
 
     /// Closes the links to all leaders, which makes them end their jobs.
