@@ -3,15 +3,13 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pmix_host::StandardHost;
 use pmix_tool::InputSink;
+use pmix_tool::terminal::wait_for_input;
 use pmix_types::{ProcId, Status};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::getpgrp;
-use rustix::termios::tcgetpgrp;
 use tokio::sync::mpsc;
 
 /// Largest piece of input that goes to all ranks.
@@ -19,9 +17,6 @@ const CHUNK: usize = 64 * 1024;
 
 /// Pieces read ahead.
 const AHEAD: usize = 4;
-
-/// How often to check whether `pmixrun` is in the foreground, as nothing notifies a background job.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// Standard input for one rank.
 ///
@@ -138,16 +133,7 @@ fn pass_on(mut to: impl Write) -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut buffer = [0; 4096];
     loop {
-        // reading in the background would stop this process
-        while tcgetpgrp(&stdin)? != getpgrp() {
-            std::thread::park_timeout(LOOK_EVERY);
-        }
-        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None) {
-            Ok(_) if tcgetpgrp(&stdin)? != getpgrp() => continue,
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
+        wait_for_input()?;
         match read(&mut stdin, &mut buffer)? {
             0 => return Ok(()),
             count => to.write_all(buffer.get(..count).unwrap_or_default())?,

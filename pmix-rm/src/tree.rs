@@ -4,26 +4,38 @@ use std::collections::HashMap;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
-use rustix::process::{Pid, Signal, getpgid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// All live descendants of `roots`, each after its parent, without the roots.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
-    let children = children_by_parent();
-    let mut found: Vec<Pid> = Vec::new();
-    let mut next = roots.to_vec();
-    while let Some(parent) = next.pop() {
-        for &child in children.get(&parent).into_iter().flatten() {
-            found.push(child);
-            next.push(child);
-        }
-    }
-    found
+    below(roots).into_iter().map(|(pid, _)| pid).collect()
 }
 
 /// The live descendants of leaders of process groups that are in none of these groups, each after its parent.
 pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Pid> {
-    let mut found = descendants(leaders);
-    found.retain(|&pid| !getpgid(Some(pid)).is_ok_and(|group| leaders.contains(&group)));
+    let outside = |group: &Group| !group.is_some_and(|group| leaders.contains(&group));
+    below(leaders).into_iter().filter(|(_, group)| outside(group)).map(|(pid, _)| pid).collect()
+}
+
+/// The id of a process group; none if its leader is in another PID namespace.
+type Group = Option<Pid>;
+
+/// All live descendants of `roots`, each after its parent, with the process group that it is in.
+fn below(roots: &[Pid]) -> Vec<(Pid, Group)> {
+    let mut children: HashMap<Pid, Vec<(Pid, Group)>> = HashMap::new();
+    for stat in stats() {
+        if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
+            children.entry(parent).or_default().push((pid, Pid::from_raw(stat.pgrp)));
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = roots.to_vec();
+    while let Some(parent) = next.pop() {
+        for &(child, group) in children.get(&parent).into_iter().flatten() {
+            found.push((child, group));
+            next.push(child);
+        }
+    }
     found
 }
 
@@ -50,16 +62,6 @@ pub(crate) fn is_exiting(pid: Pid) -> bool {
         }),
         Err(error) => is_gone(error),
     }
-}
-
-fn children_by_parent() -> HashMap<Pid, Vec<Pid>> {
-    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for stat in stats() {
-        if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
-            children.entry(parent).or_default().push(pid);
-        }
-    }
-    children
 }
 
 /// All processes that have not ended.

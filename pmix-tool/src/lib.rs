@@ -82,6 +82,8 @@ mod query;
 mod record;
 mod servers;
 pub mod submit;
+#[doc(hidden)]
+pub mod terminal;
 mod tool;
 pub mod watch;
 pub mod why;

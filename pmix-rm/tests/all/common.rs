@@ -9,7 +9,8 @@ use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 use pmix_rm::{Guardian, JobSession, LocalLauncher};
 use pmix_test_wait::default_signals;
 use pmix_types::{App, Nspace, Rank};
-use rustix::process::{Pid, Resource, Signal, getpgid, getrlimit, kill_process};
+use procfs::process::{Process, Stat};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -169,9 +170,13 @@ pub(crate) fn program(pid: Pid) -> String {
     name.trim_end().to_owned()
 }
 
+pub(crate) fn stat_of(pid: Pid) -> Stat {
+    Process::new(pid.as_raw_pid()).unwrap().stat().unwrap()
+}
+
 /// The process group of a process.
 pub(crate) fn group_of(pid: Pid) -> Pid {
-    getpgid(Some(pid)).unwrap()
+    Pid::from_raw(stat_of(pid).pgrp).unwrap()
 }
 
 pub(crate) fn children_of(pid: u32) -> Vec<Pid> {

@@ -13,11 +13,11 @@ use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
 use pmix_rm::LocalLauncher;
 use pmix_test_wait::{block_until, is_stopped, until};
 use pmix_types::{App, Nspace, ProcId, Rank};
-use rustix::process::{Pid, Signal, getsid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use tokio::sync::mpsc;
 
 use crate::common::{
-    Running, Site, children_of, exit_of, group_of, launch, launch_as, launcher, pid_from, runs,
+    Running, Site, children_of, exit_of, group_of, launch, launch_as, launcher, pid_from, runs, stat_of,
 };
 
 /// A rank that says its pid and that of a daemon it has made, which has neither its group nor its parent nor anything
@@ -227,7 +227,7 @@ fn each_rank_leads_a_process_group_in_the_session_of_pmixrun() {
     let pids = run.pids(2);
     for &pid in &pids {
         assert_eq!(group_of(pid), pid);
-        assert_eq!(getsid(Some(pid)).unwrap(), getsid(None).unwrap());
+        assert_eq!(stat_of(pid).session, stat_of(getpid()).session);
     }
     run.signal(Signal::TERM);
     assert_eq!(run.finish().code(), 143);

@@ -4,17 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use pmix_tool::client::InputSink;
+use pmix_tool::terminal::wait_for_input;
 use pmix_tool::types::{IofChannels, Rank};
 use pmix_tool::{Bytes, Error, OutputFormat, ProcId, Tool};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
-use rustix::process::getpgrp;
-use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -61,8 +57,6 @@ pub(super) struct Args {
 /// Input that was read and is not passed on yet, in pieces of at most [`PIECE`] bytes.
 const WAITING: usize = 4;
 const PIECE: usize = 64 << 10;
-/// How often to look whether this process is in the foreground, which nothing tells it.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let mut signals = Signals::receive()?;
@@ -185,22 +179,6 @@ async fn pass_on(mut sink: InputSink, mut input: mpsc::Receiver<Bytes>) -> Resul
     match sink.close().await {
         Err(error) if is_refusal(&error) => Ok(()),
         closed => Ok(closed?),
-    }
-}
-
-/// Waits until there is something to read. Of a terminal, reading in the background would stop this process.
-fn wait_for_input() -> io::Result<()> {
-    let stdin = io::stdin();
-    let is_in_background = || tcgetpgrp(&stdin).is_ok_and(|foreground| foreground != getpgrp());
-    loop {
-        while is_in_background() {
-            thread::park_timeout(LOOK_EVERY);
-        }
-        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None) {
-            Ok(_) if !is_in_background() => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
 }
 

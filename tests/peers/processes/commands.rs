@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use pmix_tests::{Running, on_path, plain_environment, pmixrun, program, run};
+use pmix_tests::{OtherUser, Running, on_path, plain_environment, pmixrun, program, run};
 use rustix::process::Signal;
 
 #[test]
@@ -66,4 +66,24 @@ async fn states_are_coloured_on_a_terminal_unless_its_user_wants_none() {
     }
     job.signal(Signal::TERM);
     job.end().await;
+}
+
+/// As in containers that only unshare: process group and session were made outside of the namespace, which numbers them 0.
+#[tokio::test]
+async fn a_terminal_reaches_a_rank_in_a_pid_namespace_whose_session_is_outside() {
+    let Some(script) = on_path("script", "apt-get install bsdutils") else { return };
+    if OtherUser::second().is_none() {
+        return; // only root may unshare
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let words = format!("unshare --pid --fork --mount-proc {} -n 1 head -n1", program("pmixrun").display());
+    let mut command = Command::new(script);
+    plain_environment(&mut command);
+    command.args(["-qec", &words, "/dev/null"]).env("SHELL", "/bin/sh");
+    command.env("PMIX_SERVER_TMPDIR", dir.path()).env("PMIX_SYSTEM_TMPDIR", dir.path());
+    let mut job = Running::start_with_input(command);
+    job.write("typed\n").await;
+    job.line_with("typed").await;
+    assert_eq!(job.line().await.as_deref(), Some("typed"), "after the echo of the terminal");
+    assert_eq!(job.end().await.0.code(), Some(0));
 }

@@ -7,7 +7,7 @@ use keyutils::Keyring;
 use keyutils::keytypes::User;
 use pmix_test_wait::{block_until, is_stopped, until};
 use pmix_tests::{OtherUser, Running, TestDvm, mention, on_path, run};
-use rustix::process::{Pid, Signal, getpgid, getsid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A rank that says its process id, and stays.
 const STAYS: &str = "echo $$; exec sleep 1000";
@@ -31,8 +31,12 @@ fn status(pid: Pid, field: &str) -> String {
     line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
 }
 
-fn parent(pid: Pid) -> Pid {
-    Pid::from_raw(status(pid, "PPid:").parse().unwrap()).unwrap()
+fn number(pid: Pid, field: &str) -> Option<Pid> {
+    Pid::from_raw(status(pid, field).parse().ok()?)
+}
+
+fn parent(pid: Pid) -> Option<Pid> {
+    number(pid, "PPid:")
 }
 
 fn runs(pid: Pid) -> bool {
@@ -49,10 +53,10 @@ async fn each_job_has_a_session_and_a_leader_of_its_user_and_each_rank_a_process
         let submit = dvm.pmix_of(user, &["submit"], &["-n", "2", "sh", "-c", STAYS]);
         let mut job = Running::start(submit);
         let pids = [pid_from(&mut job).await, pid_from(&mut job).await];
-        let leader = parent(pids[0]);
+        let leader = parent(pids[0]).unwrap();
         for pid in pids {
-            assert_eq!(getpgid(Some(pid)).unwrap(), pid);
-            assert_eq!((parent(pid), getsid(Some(pid)).unwrap()), (leader, leader));
+            assert_eq!((number(pid, "NSpgid:"), number(pid, "NSsid:")), (Some(pid), Some(leader)));
+            assert_eq!(parent(pid), Some(leader));
         }
         assert_eq!(status(leader, "Uid:"), user.uid.to_string());
         assert_eq!(status(leader, "CapPrm:"), "0000000000000000");
@@ -167,8 +171,8 @@ async fn jobs_end_when_their_daemon_and_its_guardian_are_killed_at_the_same_mome
     let script = "trap '' TERM HUP; (setsid sleep 1000 >/dev/null 2>&1 & echo $!); echo $$; sleep 1000";
     let (mut submitted, daemon) = job(&dvm, &alice, script).await;
     let pid = pid_from(&mut submitted).await;
-    let guardian = parent(parent(pid));
-    let both = [parent(guardian), guardian];
+    let guardian = parent(parent(pid).unwrap()).unwrap();
+    let both = [parent(guardian).unwrap(), guardian];
     // neither can act on the end of the other
     for pid in both {
         kill_process(pid, Signal::STOP).unwrap();
