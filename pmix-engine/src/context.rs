@@ -66,7 +66,7 @@ impl Context {
 
     /// What a process has put, or another node has sent of it.
     pub(crate) fn put_of(&self, proc: &ProcId) -> Option<&PutData> {
-        self.jobs.get(&proc.nspace)?.put.get(&proc.rank)
+        self.jobs.get(&proc.nspace)?.put.get(proc.rank)
     }
 
     pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {

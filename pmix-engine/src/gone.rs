@@ -270,7 +270,7 @@ impl Engine {
         self.depart(proc, Stage::Ended, DEREGISTERED);
         self.close_clients(|other| other == proc, &format!("{proc} was deregistered"));
         if let Some(job) = self.cx.jobs.get_mut(&proc.nspace) {
-            if job.put.remove(&proc.rank).is_some() {
+            if job.put.remove(proc.rank) {
                 // other nodes are told that it is gone, by the next fence of who takes its place
                 self.cx.changes.next();
             }

@@ -139,7 +139,8 @@ pub struct Config {
     pub capabilities: Capabilities,
     /// Whether tools may connect at all (TOL-01).
     pub tool_support: bool,
-    /// How much memory the keys and values that one process has put may take, in bytes.
+    /// How much memory the keys and values that one process has put may take, in bytes; those of all processes of a user together
+    /// as well, unless it is the server's own user or root.
     pub put_limit: usize,
     /// Encodes data for the servers of other nodes.
     pub codec: &'static dyn Codec,

@@ -11,6 +11,10 @@ use tokio::process::Child;
 /// Files that this process has open for each process: a pidfd, and pipes for output and errors.
 const FOR_EACH: u64 = 3;
 
+/// Descriptors of this process for each process that another user may have here: of each, it has four, with the connection to the
+/// server, so a user takes a quarter of them.
+const SHARE: u64 = 16;
+
 /// Fewer processes are not worth a look at the files that are open.
 const MANY: usize = 64;
 
@@ -29,6 +33,18 @@ pub(crate) fn lack(processes: usize) -> Option<String> {
         format!(
             "for {processes} processes the launcher needs {needed} open files, but may have only {left} more: raise the limit \
              (ulimit -Hn), or use more hosts"
+        )
+    })
+}
+
+/// Checks that another user, who has `held` processes here, may have `new` ones; returns the reason if not.
+pub(crate) fn lack_of_user(uid: u32, held: usize, new: usize) -> Option<String> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    let most = limit / SHARE;
+    (held.saturating_add(new) as u64 > most).then(|| {
+        format!(
+            "uid {uid} may have {most} processes on a node, because each takes some of the {limit} files that the launcher may open, \
+             and has {held}: wait for the end of other jobs, use more hosts, or have the limit of the launcher raised (ulimit -Hn)"
         )
     })
 }

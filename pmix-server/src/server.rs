@@ -225,7 +225,8 @@ impl ServerBuilder {
     }
 
     /// How many bytes of this server's memory the keys and values that one process has put may take. Default: 1 GiB. A commit
-    /// beyond this limit fails with `ERR_OUT_OF_RESOURCE`.
+    /// beyond this limit fails with `ERR_OUT_OF_RESOURCE`. All processes of a user together have the same limit, which includes
+    /// what other nodes have sent, unless it is the server's own user or root.
     pub const fn put_limit(mut self, bytes: usize) -> Self {
         self.put_limit = bytes;
         self

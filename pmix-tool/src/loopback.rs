@@ -1,10 +1,13 @@
 //! Whom pages and numbers that are served on loopback answer.
 
-use std::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
+use pmix_proto::owner::{Owners, SocketPair};
 
 /// Why a request was refused that does not [name this host](names_this_host).
 pub const NOT_THIS_HOST: &str = "the Host header must name a loopback address or localhost";
@@ -19,9 +22,79 @@ pub fn names_this_host(headers: &HeaderMap) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Users whose processes have the other end of loopback connections.
+#[derive(Debug)]
+pub struct Users(Option<Owners>);
+
+impl Users {
+    /// Finds nobody where the kernel gives no answer.
+    #[must_use]
+    pub fn open() -> Self {
+        Self(Owners::open().inspect_err(|error| tracing::debug!(%error, "users are not told apart")).ok())
+    }
+
+    /// Who has the other end; `None` if that is unknown.
+    pub fn of(&self, socket: impl AsFd, from: SocketAddr) -> Option<u32> {
+        self.0.as_ref()?.uid_of(&SocketPair::new(socket, from).ok()?).ok()
+    }
+}
+
+/// Visitors that are served at once, up to a number. For a further one goes the oldest of the user who has most, so that nobody keeps
+/// others out.
+#[derive(Debug)]
+pub struct Visitors<T> {
+    all: VecDeque<(Option<u32>, T)>,
+    most: usize,
+}
+
+impl<T> Visitors<T> {
+    /// Nobody yet, and so many at most.
+    #[must_use]
+    pub const fn up_to(most: usize) -> Self {
+        Self { all: VecDeque::new(), most }
+    }
+
+    /// Forgets those that are no visitors any more.
+    pub fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
+        self.all.retain(|(_, one)| stays(one));
+    }
+
+    /// Adds one of a user, if that is known; returns who has to go.
+    #[must_use]
+    pub fn add(&mut self, user: Option<u32>, one: T) -> Option<T> {
+        self.all.push_back((user, one));
+        if self.all.len() <= self.most {
+            return None;
+        }
+        let mut counts = HashMap::new();
+        for (user, _) in &self.all {
+            *counts.entry(*user).or_insert(0_usize) += 1;
+        }
+        let most = counts.values().max().copied();
+        let place = self.all.iter().position(|(user, _)| counts.get(user).copied() == most)?;
+        self.all.remove(place).map(|(_, one)| one)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_makes_room_is_the_oldest_of_the_user_who_has_most() {
+        let mut visitors = Visitors::up_to(4);
+        let (alice, bob) = (Some(1), Some(2));
+        assert_eq!(visitors.add(alice, "alice"), None);
+        for one in ["first", "second", "third"] {
+            assert_eq!(visitors.add(bob, one), None);
+        }
+        assert_eq!(visitors.add(bob, "fourth"), Some("first"));
+        assert_eq!(visitors.add(alice, "again"), Some("second"));
+        // as many of each: the oldest of all
+        assert_eq!(visitors.add(None, "unknown"), Some("alice"));
+        visitors.retain(|one| *one == "again");
+        assert_eq!(visitors.add(bob, "fifth"), None);
+    }
 
     #[test]
     fn names_that_others_choose_are_not_this_host() {

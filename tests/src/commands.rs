@@ -88,3 +88,15 @@ impl Drop for EndsProcesses {
         }
     }
 }
+
+/// The same command, with its changes of the environment, as what another program is to start.
+pub fn started_by(mut outer: Command, inner: &Command) -> Command {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}

@@ -7,7 +7,7 @@ use std::process::Command;
 use pmix_test_wait::until;
 use tempfile::TempDir;
 
-use crate::commands::plain_environment;
+use crate::commands::{plain_environment, started_by};
 use crate::daemons::agent;
 use crate::hosts::Hosts;
 use crate::peers::{outside_allocations, run};
@@ -74,6 +74,17 @@ impl TestDvm {
         Self::start(Place::Here(dir), &["--multi-user"]).await
     }
 
+    /// The same; its head can have so many files open.
+    pub async fn shared_with_files(limit: u32) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let place = Place::Here(dir);
+        let mut outer = Command::new("prlimit");
+        outer.arg(format!("--nofile={limit}"));
+        let command = started_by(outer, &place.command("pmixd", true));
+        Self::start_by(command, place, &["--multi-user"]).await
+    }
+
     /// On hosts that are all this one, whose daemons this shell script starts; its first argument is the name of the host.
     pub async fn here(hosts: &str, script: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -88,8 +99,12 @@ impl TestDvm {
     }
 
     async fn start(place: Place, args: &[&str]) -> Self {
+        let command = place.command("pmixd", args.contains(&"--multi-user"));
+        Self::start_by(command, place, args).await
+    }
+
+    async fn start_by(mut command: Command, place: Place, args: &[&str]) -> Self {
         program("pmix");
-        let mut command = place.command("pmixd", args.contains(&"--multi-user"));
         command.args(["--head", "--report-uri", "-"]).args(args);
         let mut head = Running::start(command);
         let uri = head.line_at_last().await.expect("the head is not ready");

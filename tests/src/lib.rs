@@ -55,7 +55,7 @@ mod wires;
 
 pub use browser::Browser;
 pub use cluster::TestCluster;
-pub use commands::{EndsProcesses, executable, plain_environment, pmix, pmix_check};
+pub use commands::{EndsProcesses, executable, plain_environment, pmix, pmix_check, started_by};
 pub use daemons::{NUMBERS, agent, here, kill_daemon, nothing_is_left, with_agent};
 pub use dvm::TestDvm;
 pub use etcd::TestEtcd;

@@ -76,7 +76,7 @@ pub(super) fn outgoing(entered: &Ranks, since: u64, cx: &Context) -> Bytes {
         let Some(job) = cx.jobs.get(nspace) else { continue };
         let is_listed = job.data.all_ranks().is_some();
         for rank in ranks.iter() {
-            let put = job.put.get(&rank);
+            let put = job.put.get(rank);
             // what is new altogether needs nothing to build on, also of a process that was started again
             let builds = is_listed && put.is_some_and(|put| put.shows_up_to(since, Viewer::OtherNode));
             let part = if builds { &mut later } else { &mut all };
@@ -99,8 +99,10 @@ pub(super) fn known_remote(members: &Members, cx: &Context) -> Ranks {
         let is_remote = |rank: &Rank| !job.is_local(*rank);
         let few = !named.all && named.ranks.len() < job.put.len() as u64;
         let ranks: RankSet = match few {
-            true => named.ranks.iter().filter(|rank| job.put.contains_key(rank)).filter(is_remote).collect(),
-            false => job.put.keys().copied().filter(|rank| named.contains(*rank)).filter(is_remote).collect(),
+            true => {
+                named.ranks.iter().filter(|rank| job.put.get(*rank).is_some()).filter(is_remote).collect()
+            }
+            false => job.put.ranks().filter(|rank| named.contains(*rank)).filter(is_remote).collect(),
         };
         (nspace.clone(), ranks)
     })

@@ -386,7 +386,7 @@ impl Look {
             return Self::of(get, job, &mut None);
         }
         // whoever has posted it: the key is unique in the namespace (GET-21)
-        let found = job.put.keys().find_map(|rank| posted_by(*rank, get, job));
+        let found = job.put.ranks().find_map(|rank| posted_by(rank, get, job));
         found.map_or(Self::NotThere, Self::Found)
     }
 
@@ -401,7 +401,7 @@ impl Look {
 
     fn of(get: &PendingGet, job: &Job, modex: &mut Option<Arc<Modex>>) -> Self {
         let viewer = job.viewer_of(get.target.rank);
-        let Some(put) = job.put.get(&get.target.rank) else { return Self::NotThere };
+        let Some(put) = job.put.get(get.target.rank) else { return Self::NotThere };
         let mut reply = GetReply::default();
         if let Some(key) = &get.key {
             match put.find(key, viewer, get.scope) {
@@ -425,7 +425,7 @@ fn visible_job<'a>(get: &PendingGet, cx: &'a Context) -> Option<&'a Job> {
 
 /// The value of a key that anybody may have posted, if this process has.
 fn posted_by(rank: Rank, get: &PendingGet, job: &Job) -> Option<GetReply> {
-    let value = job.put.get(&rank)?.find(get.key.as_ref()?, job.viewer_of(rank), get.scope)?;
+    let value = job.put.get(rank)?.find(get.key.as_ref()?, job.viewer_of(rank), get.scope)?;
     Some(GetReply::value(value.clone()))
 }
 

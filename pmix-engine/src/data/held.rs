@@ -108,7 +108,7 @@ impl Held {
             let message = format!("{proc} is not a process of {}", cx.config.hostname);
             return fail(Status::ERR_NOT_FOUND, message);
         }
-        if let Some(put) = job.put.get(&proc.rank) {
+        if let Some(put) = job.put.get(proc.rank) {
             match key {
                 Some(key) if put.find(key, Viewer::OtherNode, None).is_none() => {
                     if put.hides(key, Viewer::OtherNode) {

@@ -14,9 +14,9 @@ use pmix_types::{Directives, Memory, Nspace, ProcId, RankSet, Scope, Status};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
-use crate::jobs::{registration, unknown_nspace};
+use crate::jobs::{PutData, registration, unknown_nspace};
 use crate::participants::{Members, Ranks, is_in};
-use crate::{Answer, Asked, CallId, ConnId};
+use crate::{Answer, Asked, CallId, Caller, ConnId};
 use get::{Fetches, PendingGets, not_found};
 use held::HeldRequests;
 
@@ -53,7 +53,7 @@ impl Data {
 
     pub(crate) fn on_commit(&mut self, asked: &Asked, entries: Vec<PutEntry>, cx: &mut Context) {
         let proc = &asked.by.proc;
-        let result = commit(proc, entries, cx);
+        let result = commit(&asked.by, entries, cx);
         let committed = result.is_ok();
         cx.reply(asked.to, result.map(|()| Reply::Done));
         if committed {
@@ -76,15 +76,16 @@ impl Data {
             for data in std::mem::take(&mut changes.procs) {
                 told.entry(data.proc).or_default().extend(data.entries);
             }
+            check_room(&told, changes.since == 0, cx)?;
             for (proc, entries) in told {
                 let Some(job) = cx.jobs.get_mut(&proc.nspace).filter(|job| !job.is_local(proc.rank)) else {
                     continue;
                 };
-                let put = match changes.since {
-                    0 => Some(job.put.entry(proc.rank).or_default()),
-                    _ => job.put.get_mut(&proc.rank),
+                let take = |put: &mut PutData| put.take(&changes, entries, &mut cx.changes);
+                let is_whole = match changes.since {
+                    0 => job.put.change(proc.rank, take),
+                    _ => job.put.change_known(proc.rank, take).unwrap_or(false),
                 };
-                let is_whole = put.is_some_and(|put| put.take(&changes, entries, &mut cx.changes));
                 filed.add(&proc, is_whole);
                 self.recheck(&proc, cx);
             }
@@ -97,10 +98,9 @@ impl Data {
                     if job.is_local(rank) {
                         continue;
                     }
-                    let put = job.put.get_mut(&rank);
+                    let take = |put: &mut PutData| put.take(&changes, Vec::new(), &mut cx.changes);
                     // of whom nothing is here nothing is outdated
-                    let is_whole =
-                        put.map_or(changes.since == 0, |put| put.take(&changes, Vec::new(), &mut cx.changes));
+                    let is_whole = job.put.change_known(rank, take).unwrap_or(changes.since == 0);
                     filed.add(&ProcId::new(nspace.clone(), rank), is_whole);
                 }
             }
@@ -137,7 +137,7 @@ impl Data {
             // it has ended, with all that it has put
             Err(failure) if failure.status == Status::ERR_NOT_FOUND => {
                 if let Some(job) = cx.jobs.get_mut(&proc.nspace) {
-                    job.put.remove(&proc.rank);
+                    job.put.remove(proc.rank);
                 }
                 return Ok(());
             }
@@ -215,7 +215,8 @@ fn no_modex(answer: &Answer) -> Failure {
 }
 
 /// Files all entries or none.
-fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), Failure> {
+fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), Failure> {
+    let proc = &by.proc;
     for entry in &entries {
         if entry.key.is_reserved() {
             let message =
@@ -228,19 +229,63 @@ fn commit(proc: &ProcId, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(),
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
     }
-    let Some(job) = cx.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
-    let put = job.put.entry(proc.rank).or_default();
     let limit = cx.config.put_limit;
-    let bytes = put.bytes_with(&entries, limit);
+    let of_user = if cx.config.trusts(by.uid) { 0 } else { bytes_of_user(by.uid, cx) };
+    let Some(job) = cx.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
+    let nothing = PutData::default();
+    let put = job.put.get(proc.rank).unwrap_or(&nothing);
+    let others = of_user.saturating_sub(put.bytes());
+    let bytes = put.bytes_with(&entries, limit.saturating_sub(others));
     if bytes > limit {
         let message =
             format!("commit: {proc} would hold {bytes} bytes of keys and values, the limit is {limit}");
         return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
     }
+    if others + bytes > limit {
+        return Err(too_much_of_user(by.uid, others + bytes, limit));
+    }
     cx.stats.commits += 1;
     cx.stats.bytes_committed += entries.iter().map(PutEntry::memory).sum::<usize>() as u64;
-    for entry in entries {
-        put.put(entry, &mut cx.changes);
+    job.put.change(proc.rank, |put| {
+        for entry in entries {
+            put.put(entry, &mut cx.changes);
+        }
+    });
+    Ok(())
+}
+
+/// What is held here of all that a user's processes have put.
+fn bytes_of_user(uid: u32, cx: &Context) -> usize {
+    let jobs = cx.jobs.values().filter(|job| job.put.bytes() > 0 && job.owner() == Some(uid));
+    jobs.map(|job| job.put.bytes()).sum()
+}
+
+/// Refuses what other nodes have sent if it is more than their user's processes may have put. It takes the place of what is
+/// held of these processes, or is added.
+fn check_room(told: &BTreeMap<ProcId, Vec<PutEntry>>, replaces: bool, cx: &Context) -> Result<(), Failure> {
+    let limit = cx.config.put_limit;
+    let mut users = BTreeMap::<u32, (usize, usize)>::new();
+    let mut owners = BTreeMap::<&Nspace, Option<u32>>::new();
+    for (proc, entries) in told {
+        let Some(job) = cx.jobs.get(&proc.nspace) else { continue };
+        let owner = owners.entry(&proc.nspace).or_insert_with(|| job.owner());
+        let Some(uid) = owner.filter(|uid| !cx.config.trusts(*uid)) else { continue };
+        let (new, old) = users.entry(uid).or_default();
+        *new += PutData::bytes_of(entries);
+        *old += job.put.get(proc.rank).filter(|_| replaces).map_or(0, PutData::bytes);
+    }
+    for (uid, (new, old)) in users {
+        let bytes = bytes_of_user(uid, cx).saturating_sub(old) + new;
+        if bytes > limit {
+            return Err(too_much_of_user(uid, bytes, limit));
+        }
     }
     Ok(())
+}
+
+fn too_much_of_user(uid: u32, bytes: usize, limit: usize) -> Failure {
+    let message = format!(
+        "the processes of uid {uid} would hold {bytes} bytes of keys and values at this server, the limit for a user is {limit}"
+    );
+    Failure::new(Status::ERR_OUT_OF_RESOURCE, message)
 }

@@ -8,7 +8,7 @@ use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
 
 /// Bytes kept for each channel of a process, unless directives say otherwise.
 pub(crate) const CACHE_SIZE: usize = 64 << 10;
-/// Bytes kept for all processes together.
+/// Bytes kept for all processes of a user together.
 pub(crate) const MAX_CACHE: usize = 16 << 20;
 /// Pieces kept for each channel of a process; output without information of its own is joined to one piece.
 const MAX_PIECES: usize = 256;
@@ -43,15 +43,19 @@ impl CacheRule {
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     sources: BTreeMap<Source, Held>,
-    /// Bytes and overhead of all of it.
-    taken: usize,
+    /// Bytes and overhead of all that is kept of the processes of each user.
+    taken: BTreeMap<User, usize>,
 }
+
+/// The user of a process, if it is known.
+pub(super) type User = Option<u32>;
 
 /// A channel of a process: the unit within which order is kept (IOF-09).
 pub(super) type Source = (ProcId, IofChannels);
 
 #[derive(Debug, Default)]
 struct Held {
+    user: User,
     pieces: VecDeque<Piece>,
     bytes: usize,
 }
@@ -71,14 +75,15 @@ pub(super) enum Cached {
 
 impl Cache {
     /// Keeps output; returns how many bytes are dropped for it.
-    pub(super) fn push(&mut self, output: Output, rule: CacheRule) -> u64 {
+    pub(super) fn push(&mut self, output: Output, user: User, rule: CacheRule) -> u64 {
         let Output { source, channels, data, info, .. } = output;
-        let held = self.sources.entry((source, channels)).or_default();
+        let held = self.sources.entry((source, channels)).or_insert_with(|| Held { user, ..Held::default() });
+        let of_user = self.taken.entry(held.user).or_default();
         let before = held.taken();
         let bytes = held.bytes + data.len();
-        let room = MAX_CACHE.saturating_sub(self.taken);
+        let room = MAX_CACHE.saturating_sub(*of_user);
         held.push(&data, info, CacheRule { size: rule.size.min(held.bytes + room), ..rule });
-        self.taken = self.taken + held.taken() - before;
+        *of_user = *of_user + held.taken() - before;
         (bytes - held.bytes) as u64
     }
 
@@ -89,7 +94,9 @@ impl Cache {
             if !wanted(source, *channels) {
                 return true;
             }
-            self.taken -= held.taken();
+            if let Some(of_user) = self.taken.get_mut(&held.user) {
+                *of_user -= held.taken();
+            }
             taken.extend(std::mem::take(&mut held.pieces).into_iter().map(|piece| match piece {
                 Piece::Lost(bytes) => Cached::Lost(bytes),
                 Piece::Data { data, info } => {
@@ -100,6 +107,7 @@ impl Cache {
             }));
             false
         });
+        self.taken.retain(|_, of_user| *of_user > 0);
         taken
     }
 

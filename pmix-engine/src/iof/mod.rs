@@ -213,7 +213,8 @@ impl Iof {
         }
         // output of an unknown namespace would never be dropped, as nobody deregisters that
         if !is_taken && cx.jobs.contains_key(&output.source.nspace) {
-            cx.stats.output_dropped += self.cache.push(output, rule.unwrap_or_default());
+            let user = cx.user_of(&output.source);
+            cx.stats.output_dropped += self.cache.push(output, user, rule.unwrap_or_default());
         }
         Ok(CallValue::Done)
     }

@@ -17,7 +17,7 @@ use pmix_types::{Info, Nspace, Rank, RankSet, Status};
 use crate::ConnId;
 use crate::participants::Named;
 use crate::upcall::HostObject;
-pub(crate) use put::{PutData, Viewer};
+pub(crate) use put::{JobPuts, PutData, Viewer};
 
 /// The end of a process that nothing else is known of.
 pub(crate) const DEREGISTERED: &str = "it was deregistered";
@@ -39,8 +39,7 @@ pub(crate) struct Job {
     seen: RankSet,
     /// Local processes that take part in nothing any more.
     pub(crate) departed: RankSet,
-    /// What processes have committed or servers have sent, by rank.
-    pub(crate) put: BTreeMap<Rank, PutData>,
+    pub(crate) put: JobPuts,
 }
 
 /// A local process that the host has registered.
@@ -84,7 +83,7 @@ impl Job {
             env_changes: Vec::new(),
             seen: RankSet::default(),
             departed: RankSet::default(),
-            put: BTreeMap::new(),
+            put: JobPuts::default(),
         }
     }
 
@@ -151,7 +150,7 @@ impl Job {
     pub(crate) fn known_ranks(&self, named: Option<&Named>) -> RankSet {
         self.data.all_ranks().unwrap_or_else(|| {
             let named = named.map(|named| named.ranks.clone()).unwrap_or_default();
-            &named | &self.put.keys().copied().collect()
+            &named | &self.put.ranks().collect()
         })
     }
 

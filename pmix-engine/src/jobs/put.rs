@@ -5,12 +5,68 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use pmix_types::message::{Changes, PutEntry};
-use pmix_types::{DataType, KeyName, Memory, Scope, Value};
+use pmix_types::{DataType, KeyName, Memory, Rank, Scope, Value};
 
 use crate::ids::Counter;
 
 /// What the places of a key take in the trees of a process's data.
 const PLACE: usize = 192;
+
+/// What processes of a job have committed or servers have sent, by rank.
+#[derive(Debug, Default)]
+pub(crate) struct JobPuts {
+    of: BTreeMap<Rank, PutData>,
+    /// Memory that the data of all of them takes.
+    bytes: usize,
+}
+
+impl JobPuts {
+    pub(crate) fn get(&self, rank: Rank) -> Option<&PutData> {
+        self.of.get(&rank)
+    }
+
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.of.keys().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the data of a process, of which there may be none yet.
+    pub(crate) fn change<T>(&mut self, rank: Rank, change: impl FnOnce(&mut PutData) -> T) -> T {
+        let put = self.of.entry(rank).or_default();
+        counted(&mut self.bytes, put, change)
+    }
+
+    /// Changes the data of a process if there is any.
+    pub(crate) fn change_known<T>(
+        &mut self,
+        rank: Rank,
+        change: impl FnOnce(&mut PutData) -> T,
+    ) -> Option<T> {
+        let put = self.of.get_mut(&rank)?;
+        Some(counted(&mut self.bytes, put, change))
+    }
+
+    /// Whether there was data of the process.
+    pub(crate) fn remove(&mut self, rank: Rank) -> bool {
+        let removed = self.of.remove(&rank);
+        self.bytes -= removed.as_ref().map_or(0, |put| put.bytes);
+        removed.is_some()
+    }
+}
+
+fn counted<T>(bytes: &mut usize, put: &mut PutData, change: impl FnOnce(&mut PutData) -> T) -> T {
+    let before = put.bytes;
+    let result = change(put);
+    *bytes = *bytes - before + put.bytes;
+    result
+}
 
 /// Keys of one process with what was put under them, the latest last.
 #[derive(Debug, Default)]
@@ -195,10 +251,15 @@ impl PutData {
         self.later(since).map(|(key, held)| taken(key, &held.value)).sum()
     }
 
+    /// What these would take.
+    pub(crate) fn bytes_of(entries: &[PutEntry]) -> usize {
+        entries.iter().map(|entry| taken(&entry.key, &entry.value)).sum()
+    }
+
     /// What all of it would take with these. Those that are replaced count no more, but are looked for only if that
     /// matters to the limit.
     pub(crate) fn bytes_with(&self, entries: &[PutEntry], limit: usize) -> usize {
-        let added = entries.iter().map(|entry| taken(&entry.key, &entry.value)).sum::<usize>();
+        let added = Self::bytes_of(entries);
         if self.bytes + added <= limit {
             return self.bytes + added;
         }

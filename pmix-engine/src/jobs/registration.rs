@@ -107,8 +107,8 @@ pub(crate) fn register_client(
     let job = cx.jobs.entry(proc.nspace.clone()).or_insert_with(|| Job::new(proc.nspace.clone()));
     job.seen.insert(proc.rank);
     // it was on another node before: other nodes are told by the next fence that this is gone
-    if job.put.get(&proc.rank).is_some_and(PutData::is_remote) {
-        job.put.remove(&proc.rank);
+    if job.put.get(proc.rank).is_some_and(PutData::is_remote) {
+        job.put.remove(proc.rank);
         cx.changes.next();
     }
     let client = job.clients.entry(proc.rank).or_default();

@@ -194,7 +194,7 @@ fn iof_05_loss_is_told_under_the_number_of_the_subscription() {
 }
 
 #[test]
-fn iof_05_the_cache_of_all_processes_together_is_bounded() {
+fn iof_05_the_cache_of_all_processes_of_a_user_is_bounded() {
     let (mut t, listener, writer) = two();
     t.job("more", "0");
     let most = "x".repeat(MAX_CACHE * 3 / 4);

@@ -1,5 +1,6 @@
 mod abort;
 mod absence;
+mod accounts;
 mod attributes;
 mod bootstrap;
 mod census;

@@ -52,7 +52,7 @@ impl Scene {
 
 /// Rank 0 of a job registers and connects.
 #[track_caller]
-fn joins(t: &mut Harness, name: &str, uid: u32) -> Peer {
+pub(super) fn joins(t: &mut Harness, name: &str, uid: u32) -> Peer {
     let proc = proc(name, 0);
     let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: uid, object: None };
     t.called(call).unwrap();

@@ -8,35 +8,56 @@ use prost::Message;
 use super::report::JobOutcome;
 use super::store::{EndedJob, TicketOf, UnreadableJob};
 
-/// Jobs whose ends are remembered.
-pub(super) const MAX_ENDINGS: usize = 1000;
+/// Jobs of a user whose ends are remembered.
+const MAX_ENDINGS: usize = 1000;
+/// Users of whose jobs ends are remembered.
+const MAX_USERS: usize = 1024;
 
 /// How the last jobs have ended.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
-    /// In the order in which they were told.
-    all: BTreeMap<u64, JobEnding>,
-    places: HashMap<Nspace, u64>,
+    /// Those of each user, in the order in which they were reported.
+    of_users: HashMap<u32, BTreeMap<u64, JobEnding>>,
+    places: HashMap<Nspace, Place>,
     last: u64,
 }
 
+/// The user and the number of an end.
+type Place = (u32, u64);
+
 impl Endings {
-    /// Forgets the earliest one if there are too many.
+    /// Forgets the user's earliest one if there are too many of that user, and those of the user who has had none for longest if
+    /// there are too many users.
     pub(super) fn remember(&mut self, ending: JobEnding) {
         self.last += 1;
-        if let Some(earlier) = self.places.insert(ending.nspace.clone(), self.last) {
-            self.all.remove(&earlier);
+        let place = (ending.owner, self.last);
+        if let Some((owner, earlier)) = self.places.insert(ending.nspace.clone(), place) {
+            self.of_users.get_mut(&owner).and_then(|all| all.remove(&earlier));
         }
-        self.all.insert(self.last, ending);
-        if self.all.len() > MAX_ENDINGS
-            && let Some((_, earliest)) = self.all.pop_first()
+        let of_user = self.of_users.entry(ending.owner).or_default();
+        of_user.insert(self.last, ending);
+        if of_user.len() > MAX_ENDINGS
+            && let Some((_, earliest)) = of_user.pop_first()
         {
             self.places.remove(&earliest.nspace);
+        }
+        if self.of_users.len() > MAX_USERS {
+            self.forget_a_user();
+        }
+    }
+
+    fn forget_a_user(&mut self) {
+        let last_of = |all: &BTreeMap<u64, JobEnding>| all.last_key_value().map(|(number, _)| *number);
+        let longest_ago = self.of_users.iter().min_by_key(|(_, all)| last_of(all)).map(|(user, _)| *user);
+        let forgotten = longest_ago.and_then(|user| self.of_users.remove(&user));
+        for ending in forgotten.into_iter().flat_map(BTreeMap::into_values) {
+            self.places.remove(&ending.nspace);
         }
     }
 
     pub(super) fn of(&self, nspace: &Nspace) -> Option<&JobEnding> {
-        self.all.get(self.places.get(nspace)?)
+        let (owner, number) = self.places.get(nspace)?;
+        self.of_users.get(owner)?.get(number)
     }
 }
 
@@ -113,14 +134,40 @@ mod tests {
     use super::super::table::JobTable;
     use super::*;
 
+    fn name(number: usize) -> Nspace {
+        Nspace::new(format!("job.{number}")).unwrap()
+    }
+
+    fn ending(owner: u32, number: usize, code: i32) -> JobEnding {
+        JobEnding::new((0, &name(number)), owner, (0, None), &JobOutcome::new(Status::SUCCESS, code))
+    }
+
+    #[test]
+    fn a_user_with_many_jobs_displaces_no_end_of_another_user() {
+        let table = JobTable::default();
+        table.remember([ending(1, 0, 7)]);
+        table.remember((1..=MAX_ENDINGS + 1).map(|number| ending(2, number, 0)));
+        assert!(table.ending(&name(1)).is_none(), "the earliest of the other user");
+        assert_eq!(table.ending(&name(0)).unwrap().exit_code, 7);
+    }
+
+    #[test]
+    fn of_very_many_users_the_one_who_has_been_away_for_longest_is_forgotten() {
+        let table = JobTable::default();
+        for user in 0..MAX_USERS {
+            table.remember([ending(user as u32, user, 0)]);
+        }
+        table.remember([ending(0, MAX_USERS, 0), ending(u32::MAX, MAX_USERS + 1, 0)]);
+        assert!(table.ending(&name(1)).is_none());
+        for number in [0, 2, MAX_USERS, MAX_USERS + 1] {
+            assert!(table.ending(&name(number)).is_some(), "{number}");
+        }
+    }
+
     #[test]
     fn the_ends_of_the_last_jobs_are_remembered_each_once() {
         let table = JobTable::default();
-        let name = |number: usize| Nspace::new(format!("job.{number}")).unwrap();
-        let ending = |number: usize, code| {
-            let outcome = JobOutcome::new(Status::SUCCESS, code);
-            JobEnding::new((0, &name(number)), 0, (0, None), &outcome)
-        };
+        let ending = |number, code| ending(0, number, code);
         for number in 0..MAX_ENDINGS {
             table.remember([ending(number, 1)]);
         }

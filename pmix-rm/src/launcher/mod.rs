@@ -5,8 +5,8 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -21,7 +21,7 @@ use pmix_host::{
 use pmix_server::{HostError, HostResult};
 use pmix_topology::{Processors, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status};
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use tokio::sync::{mpsc, watch};
 
 use self::start::{Started, end_all, find, kill_all};
@@ -94,8 +94,8 @@ pub struct LocalLauncher {
     /// Hardware of the machine, read when a job starts for the first time.
     topology: Arc<OnceLock<Topology>>,
     running: Arc<Mutex<Running>>,
-    /// Jobs that are being launched. Their processes are added to `running` all at once.
-    launching: Arc<Mutex<BTreeSet<Nspace>>>,
+    /// Jobs that are being launched, and how many processes of which other user. They are added to `running` all at once.
+    launching: Arc<Mutex<BTreeMap<Nspace, (Option<u32>, usize)>>>,
 }
 
 /// The running processes.
@@ -105,6 +105,8 @@ type Running = BTreeMap<ProcId, Process>;
 #[derive(Clone, Debug)]
 struct Process {
     handle: Handle,
+    /// Its user, if that is neither the launcher's own nor root.
+    user: Option<u32>,
     /// Processors that are its own.
     own: Processors,
     /// Closed when the process has ended.
@@ -169,7 +171,7 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launching(&self) -> MutexGuard<'_, BTreeSet<Nspace>> {
+    fn launching(&self) -> MutexGuard<'_, BTreeMap<Nspace, (Option<u32>, usize)>> {
         self.launching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +179,7 @@ impl LocalLauncher {
     fn look_after(
         &self,
         all: &mut Running,
-        nspace: &Nspace,
+        (nspace, user): (&Nspace, Option<u32>),
         started: Started,
         reports: mpsc::Sender<LaunchReport>,
     ) {
@@ -185,7 +187,7 @@ impl LocalLauncher {
         let proc = ProcId::new(nspace.clone(), rank);
         let (ending, ended) = watch::channel(());
         let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
-        let process = Process { handle: child.handle().clone(), own, ended, input };
+        let process = Process { handle: child.handle().clone(), user, own, ended, input };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -226,14 +228,31 @@ impl LocalLauncher {
 struct Launching<'a> {
     launcher: &'a LocalLauncher,
     nspace: &'a Nspace,
+    user: Option<u32>,
     started: Vec<Started>,
     is_whole: bool,
 }
 
 impl<'a> Launching<'a> {
-    fn new(launcher: &'a LocalLauncher, nspace: &'a Nspace, count: usize) -> Self {
-        launcher.launching().insert(nspace.clone());
-        Self { launcher, nspace, started: Vec::with_capacity(count), is_whole: false }
+    /// # Errors
+    /// Why the user may not have so many processes.
+    fn new(
+        launcher: &'a LocalLauncher,
+        nspace: &'a Nspace,
+        user: Option<u32>,
+        count: usize,
+    ) -> Result<Self, String> {
+        let mut launching = launcher.launching();
+        if let Some(uid) = user {
+            let held = launcher.running().values().filter(|process| process.user == user).count();
+            let coming = launching.values().filter(|(other, _)| *other == user).map(|(_, count)| count);
+            if let Some(why) = limit::lack_of_user(uid, held + coming.sum::<usize>(), count) {
+                return Err(why);
+            }
+        }
+        launching.insert(nspace.clone(), (user, count));
+        drop(launching);
+        Ok(Self { launcher, nspace, user, started: Vec::with_capacity(count), is_whole: false })
     }
 
     /// Kills all that has been started.
@@ -250,7 +269,7 @@ impl<'a> Launching<'a> {
         // locked until all are added: the end of one must not look like the end of the job
         let mut running = self.launcher.running();
         for process in std::mem::take(&mut self.started) {
-            self.launcher.look_after(&mut running, self.nspace, process, reports.clone());
+            self.launcher.look_after(&mut running, (self.nspace, self.user), process, reports.clone());
         }
     }
 }
@@ -316,10 +335,11 @@ impl Launcher for LocalLauncher {
             };
             found.push(Arc::clone(program));
         }
-        if let (Some(why), Some(first)) = (limit::lack(job.procs.len()), job.procs.first()) {
-            return Err(error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why)));
-        }
-        let mut launching = Launching::new(self, &job.nspace, job.procs.len());
+        let Some(first) = job.procs.first() else { return Ok(()) };
+        let no_room = |why| error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why));
+        limit::lack(job.procs.len()).map_or(Ok(()), |why| Err(no_room(why)))?;
+        let other = user.map(Account::uid).filter(|uid| ![0, geteuid().as_raw()].contains(uid));
+        let mut launching = Launching::new(self, &job.nspace, other, job.procs.len()).map_err(no_room)?;
         // while one is started, those after it are prepared
         let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());
         // the time that the start of another user's process may take is its own
@@ -366,7 +386,7 @@ impl Launcher for LocalLauncher {
 
     fn has_ended(&self, proc: &ProcId) -> bool {
         // checked first: the processes of a launched job are all in `running`
-        if self.launching().contains(&proc.nspace) {
+        if self.launching().contains_key(&proc.nspace) {
             return false;
         }
         let handle = self.running().get(proc).map(|process| process.handle.clone());

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::MetricsPlace;
+use pmix_tool::loopback::Users;
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;
@@ -21,7 +22,7 @@ const BACKLOG: i32 = 64;
 #[derive(Debug)]
 pub(crate) enum Door {
     Socket(UnixListener, SocketFile),
-    Port(TcpListener),
+    Port(TcpListener, Users),
 }
 
 /// A socket in the file system, removed when dropped if it is still this one.
@@ -55,16 +56,26 @@ impl Door {
             }
             MetricsPlace::Port(address) => {
                 let listener = TcpListener::bind(address).await;
-                listener.map(Self::Port).map_err(|error| format!("{address}: {error}"))
+                listener
+                    .map(|listener| Self::Port(listener, Users::open()))
+                    .map_err(|error| format!("{address}: {error}"))
             }
         }
     }
 
-    /// The next connection. Cancel-safe.
-    pub(super) async fn accept(&self) -> io::Result<Connection> {
+    /// The next connection, and the user who makes it, if known. Cancel-safe.
+    pub(super) async fn accept(&self) -> io::Result<(Connection, Option<u32>)> {
         match self {
-            Self::Socket(listener, _) => Ok(Box::new(listener.accept().await?.0)),
-            Self::Port(listener) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Socket(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred().ok().map(|peer| peer.uid());
+                Ok((Box::new(stream), user))
+            }
+            Self::Port(listener, users) => {
+                let (stream, from) = listener.accept().await?;
+                let user = users.of(&stream, from);
+                Ok((Box::new(stream), user))
+            }
         }
     }
 
@@ -72,7 +83,7 @@ impl Door {
     pub(super) fn port(&self) -> Option<SocketAddr> {
         match self {
             Self::Socket(..) => None,
-            Self::Port(listener) => listener.local_addr().ok(),
+            Self::Port(listener, _) => listener.local_addr().ok(),
         }
     }
 }

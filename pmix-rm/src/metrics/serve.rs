@@ -1,6 +1,5 @@
 //! Answers scrapes: HTTP/1.1, one request for each connection.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use pmix_tool::loopback::{NOT_THIS_HOST, names_this_host};
+use pmix_tool::loopback::{NOT_THIS_HOST, Visitors, names_this_host};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -17,7 +16,8 @@ use super::door::Connection;
 use super::{Door, Source};
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE as FORMAT;
 
-/// Simultaneous connections. A further one closes the oldest, so that idle clients cannot keep others from reading.
+/// Simultaneous connections. A further one closes the oldest of the user who has most, so that idle clients cannot keep others from
+/// reading.
 const MAX_CONNECTIONS: usize = 16;
 /// How long a connection may last.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -29,10 +29,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Answers whoever comes, for ever.
 pub(super) async fn all(door: Door, source: Source) {
     let is_port = door.port().is_some();
-    let mut connections = VecDeque::<AbortHandle>::new();
+    let mut connections = Visitors::<AbortHandle>::up_to(MAX_CONNECTIONS);
     loop {
-        let connection = match door.accept().await {
-            Ok(connection) => connection,
+        let (connection, user) = match door.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "metrics: cannot accept a connection");
                 sleep_until(Instant::now() + PAUSE).await;
@@ -40,13 +40,10 @@ pub(super) async fn all(door: Door, source: Source) {
             }
         };
         connections.retain(|one| !one.is_finished());
-        if connections.len() >= MAX_CONNECTIONS
-            && let Some(oldest) = connections.pop_front()
-        {
-            oldest.abort();
-        }
         let task = tokio::spawn(one(connection, is_port, source.clone()));
-        connections.push_back(task.abort_handle());
+        if let Some(evicted) = connections.add(user, task.abort_handle()) {
+            evicted.abort();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pmix_server::NativeWire;
-use pmix_tests::{OtherUser, Running, TestNode, mention, program, run};
+use pmix_tests::{OtherUser, Running, TestNode, mention, program, run, started_by};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -166,12 +166,6 @@ async fn a_rank_in_a_user_namespace_recognizes_its_server_and_a_tool_there_does_
 /// The same command in namespaces of its own.
 fn inside(unshare: &[&str], command: &Command, user: &OtherUser) -> Command {
     let mut outer = user.command(Path::new("unshare"));
-    outer.args(unshare).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => outer.env(name, value),
-            None => outer.env_remove(name),
-        };
-    }
-    outer
+    outer.args(unshare);
+    started_by(outer, command)
 }

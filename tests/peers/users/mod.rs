@@ -1,5 +1,6 @@
 //! Processes of several users on one server: real ones, on the server of root.
 
+mod accounts;
 mod dvm;
 mod impostors;
 mod jobs;

@@ -2,7 +2,6 @@
 //!
 //! The page itself is the same for everybody and tells nothing. What it shows comes by `/events`, for which a token is needed.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,8 +28,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::access::{Refusal, Token, check_host, check_token};
 use super::hub::Hub;
+use pmix_tool::loopback::{Users, Visitors};
 
-/// Connections that have not shown the token. The oldest makes room.
+/// Connections that have not shown the token. The oldest of the user who has most makes room.
 const MAX_STRANGERS: usize = 16;
 /// How long such a connection may last.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -68,10 +68,11 @@ struct Visitor {
 pub(super) async fn all(listener: TcpListener, token: Token, hub: Arc<Hub>) -> Infallible {
     let site =
         Arc::new(Site { router: routes(hub), token, pages: AtomicUsize::new(0), told: Mutex::default() });
-    let mut strangers = VecDeque::<(AbortHandle, Arc<Visitor>)>::new();
+    let users = Users::open();
+    let mut strangers = Visitors::<(AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 sleep_until(Instant::now() + PAUSE).await;
@@ -79,14 +80,12 @@ pub(super) async fn all(listener: TcpListener, token: Token, hub: Arc<Hub>) -> I
             }
         };
         strangers.retain(|(task, visitor)| !task.is_finished() && !visitor.is_known());
-        if strangers.len() >= MAX_STRANGERS
-            && let Some((oldest, _)) = strangers.pop_front()
-        {
-            oldest.abort();
-        }
+        let user = users.of(&stream, from);
         let visitor = Arc::new(Visitor { site: Arc::clone(&site), is_known: AtomicBool::new(false) });
         let task = tokio::spawn(one(stream, Arc::clone(&visitor)));
-        strangers.push_back((task.abort_handle(), visitor));
+        if let Some((evicted, _)) = strangers.add(user, (task.abort_handle(), visitor)) {
+            evicted.abort();
+        }
     }
 }
 

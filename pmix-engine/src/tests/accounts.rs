@@ -1,0 +1,107 @@
+//! What users hold together: one who has all that is allowed takes nothing from others.
+
+use pmix_types::message::Push;
+use pmix_types::{Directives, IofChannels, Scope, Status, Value, keys};
+
+use super::super::iof::MAX_CACHE;
+use super::super::upcall::Upcall;
+use super::super::{Answer, Command, Config, HostCall};
+use super::harness::*;
+use super::iof::{asked, pull, text};
+use super::users::joins;
+
+const ALICE: u32 = 1000;
+const BOB: u32 = 2000;
+
+/// The server of root with two jobs of one user and one of another, a process of each connected.
+fn three(upcalls: impl IntoIterator<Item = Upcall>) -> (Harness, [Peer; 3]) {
+    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config(upcalls) });
+    let peers = [("alices", ALICE), ("again", ALICE), ("bobs", BOB)].map(|(name, uid)| {
+        t.register(spec(name, "0;1"), None);
+        joins(&mut t, name, uid)
+    });
+    (t, peers)
+}
+
+fn half() -> Value {
+    "x".repeat(PUT_LIMIT / 2 - 1000).into()
+}
+
+#[test]
+fn put_04_what_processes_of_a_user_hold_together_is_limited_and_leaves_others_theirs() {
+    let (mut t, [alice, again, bob]) = three([]);
+    t.commits(&alice, [entry(Scope::GLOBAL, "a", half())]);
+    t.commits(&again, [entry(Scope::GLOBAL, "a", half())]);
+    let to = t.ask(&again, commit([entry(Scope::GLOBAL, "b", half())]));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains("the processes of uid 1000 would hold"), "{failure}");
+    // what takes the place of other data does not add to it
+    t.commits(&again, [entry(Scope::GLOBAL, "a", half())]);
+    for name in ["a", "b"] {
+        t.commits(&bob, [entry(Scope::GLOBAL, name, half())]);
+    }
+    t.called(HostCall::DeregisterNspace(nspace("alices"))).unwrap();
+    t.drain();
+    t.commits(&again, [entry(Scope::GLOBAL, "b", half())]);
+    t.finish();
+}
+
+#[test]
+fn put_04_processes_of_the_servers_user_and_of_root_share_no_limit() {
+    let mut t = Harness::with_config(Config { uid: ALICE, gid: ALICE, ..config([]) });
+    for (name, uid) in [("mine", ALICE), ("again", ALICE), ("roots", 0), ("more", 0)] {
+        t.register(spec(name, "0"), None);
+        let peer = joins(&mut t, name, uid);
+        for key in ["a", "b"] {
+            t.commits(&peer, [entry(Scope::GLOBAL, key, half())]);
+        }
+    }
+    t.finish();
+}
+
+#[test]
+fn put_04_what_other_nodes_send_counts_for_its_user() {
+    let (mut t, [alice, _, bob]) = three([Upcall::DirectModex]);
+    t.commits(&alice, [entry(Scope::GLOBAL, "a", half())]);
+    let mut fetch = |peer: &Peer, job: &str, entries: Vec<_>| {
+        let waits = t.ask(peer, get(proc(job, 1), "a").with(&keys::GET_REFRESH_CACHE, true));
+        let (id, ..) = t.upcall();
+        let sent = blob([data_of(&proc(job, 1), entries)]);
+        t.answer(id, Ok(Answer::Blob(sent)));
+        t.outcome(waits)
+    };
+    let two = || vec![entry(Scope::GLOBAL, "a", half()), entry(Scope::GLOBAL, "b", half())];
+    let failure = fetch(&alice, "alices", two()).unwrap_err();
+    assert_eq!(failure.status, Status::ERR_OUT_OF_RESOURCE, "{failure}");
+    // also when it comes once more in its place
+    for _ in 0..2 {
+        fetch(&alice, "alices", vec![entry(Scope::GLOBAL, "a", half())]).unwrap();
+    }
+    fetch(&bob, "bobs", two()).unwrap();
+    t.finish();
+}
+
+#[test]
+fn iof_05_a_user_whose_output_nobody_pulls_drops_none_of_another_user() {
+    let (mut t, [alice, again, bob]) = three([Upcall::IofPull]);
+    let most = "x".repeat(MAX_CACHE * 3 / 4);
+    for peer in [&alice, &again, &bob] {
+        let mut output = text(&peer.proc, IofChannels::STDOUT, &most);
+        output.info = Directives::new().with(&keys::IOF_CACHE_SIZE, u32::MAX);
+        t.delivers(output);
+    }
+    for (peer, is_whole) in [(&alice, true), (&again, false), (&bob, true)] {
+        t.pulls(peer, pull([peer.proc.clone()], IofChannels::STDOUT));
+        let mut lost = 0;
+        for command in t.drain() {
+            if let Command::Push { push: Push::OutputLost { bytes, .. }, .. } = command {
+                lost += bytes;
+            }
+        }
+        assert_eq!(lost == 0, is_whole, "{peer:?} lost {lost} bytes");
+        t.lose(peer);
+        let (upcall, ..) = asked(&mut t, false);
+        t.answer(upcall, Ok(Answer::Done));
+    }
+    t.finish();
+}

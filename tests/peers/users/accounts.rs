@@ -1,0 +1,73 @@
+//! One user who takes all that is allowed leaves others theirs.
+
+use std::fs;
+use std::io::{Read, Write};
+
+use pmix_test_wait::until;
+use pmix_tests::scrape::connect;
+use pmix_tests::{OtherUser, Running, Scrape, TestDvm, metered_run, run};
+use rustix::process::Signal;
+
+/// Files that a head may open: an ordinary limit of small systems.
+const FILES: u32 = 1024;
+
+#[tokio::test]
+async fn a_user_who_does_not_read_costs_another_none_of_its_output() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let script = "echo runs; until [ -e \"$0\" ]; do sleep 0.1; done
+        head -c 30000000 /dev/zero; echo > \"$0.all\"; exec sleep 1000";
+    let go = bob.home().join("go");
+    let mut floods = Vec::new();
+    for _ in 0..3 {
+        let mut flood =
+            Running::start(dvm.pmix_of(&bob, &["submit"], &["sh", "-c", script, go.to_str().unwrap()]));
+        assert_eq!(flood.line().await.as_deref(), Some("runs"));
+        flood.stop().await;
+        floods.push(flood);
+    }
+    fs::write(&go, "").unwrap();
+    let all = go.with_extension("all");
+    until("what nobody reads is dropped", || all.exists().then_some(()).ok_or("not yet")).await;
+    for round in 0..20 {
+        let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["echo", "hello"]));
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "hello\n", ""), "round {round}");
+    }
+    drop(floods);
+}
+
+#[tokio::test]
+async fn a_user_with_as_many_processes_as_a_head_can_hold_leaves_room_for_jobs_of_another() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared_with_files(FILES).await;
+    let most = (FILES / 16).to_string();
+    let stays = ["sh", "-c", "echo runs; exec sleep 1000"];
+    let mut full = Running::start(dvm.pmix_of(&bob, &["submit"], &[&["-n", &most], &stays[..]].concat()));
+    for _ in 0..FILES / 16 {
+        assert_eq!(full.line().await.as_deref(), Some("runs"));
+    }
+    let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &["true"]));
+    assert!(code != Some(0) && err.contains(&format!("may have {most} processes on a node")), "{out}{err}");
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["-n", "16", "echo", "hello"]));
+    assert_eq!((code, out, err), (Some(0), "hello\n".repeat(16), String::new()));
+}
+
+#[tokio::test]
+async fn a_user_who_fills_the_port_for_numbers_costs_another_no_connection() {
+    let Some(bob) = OtherUser::third() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (job, told) = metered_run(dir.path(), "127.0.0.1:0").await;
+    let place = told.strip_prefix("http://").and_then(|told| told.strip_suffix("/metrics")).unwrap();
+    let mut own = connect(place).unwrap();
+    let mut crowd = Running::start_with_input(bob.stranger(&["sit", place, "64"]));
+    crowd.line_with("seated").await;
+    // they have been accepted
+    assert_eq!(Scrape::of(place).value("pmix_jobs_running"), 1.0);
+    own.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {place}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    own.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    crowd.end().await;
+    job.signal(Signal::TERM);
+    job.end().await;
+}
