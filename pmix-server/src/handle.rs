@@ -470,7 +470,7 @@ impl ServerHandle {
     /// Delivers output of a process to its subscribers (IOF-05). Returns when the bytes are no longer needed.
     ///
     /// Output without a subscriber is kept for the first one, if the namespace is registered: the first 64 KiB of each channel
-    /// of each process, 16 MiB in total. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in `info` change these limits; they are not
+    /// of each process, 16 MiB of all processes of a user. `IOF_CACHE_SIZE` and `IOF_DROP_OLDEST` in `info` change these limits; they are not
     /// passed on. `IOF_COMPLETE` marks the channel as closed (IOF-08). To keep the order of a channel, await each call before
     /// the next (IOF-09).
     ///
