@@ -71,6 +71,8 @@ mod assembler;
 mod body;
 mod convert;
 mod expansion;
+#[cfg(feature = "files")]
+pub mod files;
 #[cfg(feature = "stream")]
 pub mod frames;
 pub mod grpc_status;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use pmix_host::OutputChannel;
+use pmix_proto::files::{self, Existing};
 use pmix_types::ProcId;
 use tokio::sync::mpsc;
 
@@ -65,7 +66,7 @@ impl Files {
             }
             kind => io::Error::new(kind, format!("{}: {error}", directory.display())),
         };
-        std::fs::create_dir_all(directory).map_err(failed)?;
+        files::create_dir_all(directory, 0o777).map_err(failed)?;
         let (writer, mut pieces) = mpsc::channel::<Piece>(QUEUE);
         let (returns, unwritten) = mpsc::unbounded_channel();
         std::thread::Builder::new().name("files".into()).spawn(move || {
@@ -191,10 +192,10 @@ impl Shelf {
     fn open(&mut self, path: &Path) -> io::Result<&mut File> {
         if !self.open.contains_key(path) {
             let file = match self.begun.contains(path) {
-                true => File::options().append(true).open(path)?,
+                true => files::open(path, Existing::Appended, 0o666)?,
                 false => {
-                    std::fs::create_dir_all(path.parent().unwrap_or(path))?;
-                    File::create(path)?
+                    files::create_dir_all(path.parent().unwrap_or(path), 0o777)?;
+                    files::open(path, Existing::Truncated, 0o666)?
                 }
             };
             self.begun.insert(path.to_owned());

@@ -1,12 +1,12 @@
 //! `--report-pid` and `--report-uri`.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pmix_host::OutputChannel;
-use rustix::fs::OFlags;
+use pmix_proto::files::{self, Directory, Existing};
 
 use crate::console::Console;
 
@@ -66,27 +66,26 @@ fn report(
 
 /// Writes a file; returns whether it is new. A new one appears whole: scripts wait for it.
 fn write(path: &Path, line: &str) -> io::Result<bool> {
-    if std::fs::symlink_metadata(path).is_err() {
-        let directory = path.parent().unwrap_or_else(|| Path::new("/"));
+    let (parent, reached) = Directory::of(path)?;
+    if std::fs::symlink_metadata(&reached).is_err() {
         let made = tempfile::Builder::new()
             .prefix(".pmix-report")
             .permissions(Permissions::from_mode(0o644))
-            .tempfile_in(directory);
+            .tempfile_in(parent.path());
         let Ok(mut file) = made else {
             // says in its own words why nothing can be made there
-            File::create_new(path)?.write_all(line.as_bytes())?;
+            File::create_new(&reached)?.write_all(line.as_bytes())?;
             return Ok(true);
         };
         file.write_all(line.as_bytes())?;
-        match file.persist_noclobber(path) {
+        match file.persist_noclobber(&reached) {
             Ok(_) => return Ok(true),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.error),
         }
     }
     // a pipe without a reader is an error; do not wait for one
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = OpenOptions::new().write(true).truncate(true).custom_flags(flags).open(path)?;
+    let mut file = files::open_at_once(path, Existing::Truncated, 0o644)?;
     file.write_all(line.as_bytes())?;
     Ok(false)
 }

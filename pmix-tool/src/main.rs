@@ -5,5 +5,9 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main(std::env::args_os())
+    let mut args = std::env::args_os();
+    match args.nth(1) {
+        Some(first) if first == cli::AS => cli::as_another_user(args),
+        _ => cli::main(std::env::args_os()),
+    }
 }

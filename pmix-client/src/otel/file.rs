@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use super::ExportError;
+use pmix_proto::files::Directory;
 
 #[derive(Debug)]
 pub(super) struct FileExporter {
@@ -29,6 +30,10 @@ impl FileExporter {
         // opening a pipe would wait for its reader, and a link of another user would choose the file
         #[allow(clippy::cast_possible_wrap, reason = "flags of open are small")]
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+        let name = path.file_name().ok_or_else(|| failed(io::Error::other("it is not a file")))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = Directory::open(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let path = directory.path().join(name);
         let file = File::options().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
         let file = file.map_err(failed)?;
         let found = file.metadata().map_err(failed)?;

@@ -1,12 +1,13 @@
 //! Where a node keeps what its flight recorder held when a job failed.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use pmix_proto::files::{self, Directory};
 use pmix_server::ServerHandle;
 use pmix_types::Nspace;
 use time::OffsetDateTime;
@@ -102,11 +103,12 @@ fn file_name(nspace: &Nspace, node: &str, at: OffsetDateTime) -> String {
 
 /// For its owner only: it tells of the jobs of all users.
 fn write(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).recursive(true).create(directory)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    files::create_dir_all(directory, 0o700)?;
+    let (_directory, path) = Directory::of(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(text.as_bytes()).inspect_err(|_| {
         // half of it would pass for all of it
-        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(&path);
     })
 }
 

@@ -1,12 +1,12 @@
 //! Published data in a file, for data that is to outlast the server.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pmix_proto::files::{self, Existing};
 use pmix_server::async_trait;
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::Status;
@@ -137,8 +137,7 @@ impl DurableStore for StoreFile {
 /// Opens or makes a file, and reads what it holds.
 pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<DurableRecord>), DurableError> {
     let io = |source| DurableError::Io { path: path.to_owned(), source };
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(io)?;
+    let file = files::open(path, Existing::Kept, 0o600).map_err(io)?;
     let lock = file.try_clone().map_err(io)?;
     // the crate below does not promise to find all damage without a panic
     let opened = catch_unwind(AssertUnwindSafe(|| open_database(path, file)));

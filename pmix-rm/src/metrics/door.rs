@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::MetricsPlace;
+use pmix_proto::files::Directory;
 use pmix_tool::loopback::Users;
 
 /// Connections that the kernel keeps until they are accepted.
@@ -49,9 +50,10 @@ impl Door {
         match place {
             MetricsPlace::Socket(path) => {
                 let failed = |error: io::Error| format!("{}: {error}", path.display());
-                remove_dead(path).await?;
-                let bound = bind_private(path).map_err(failed)?;
-                let file = SocketFile { id: id_of(path).map_err(failed)?, path: path.clone() };
+                let (_directory, reached) = Directory::of(path).map_err(failed)?;
+                remove_dead(&reached).await.map_err(|why| format!("{}: {why}", path.display()))?;
+                let bound = bind_private(&reached).map_err(failed)?;
+                let file = SocketFile { id: id_of(&reached).map_err(failed)?, path: path.clone() };
                 Ok(Self::Socket(UnixListener::from_std(bound).map_err(failed)?, file))
             }
             MetricsPlace::Port(address) => {
@@ -116,14 +118,14 @@ fn id_of(path: &Path) -> io::Result<(u64, u64)> {
 async fn remove_dead(path: &Path) -> Result<(), String> {
     let Ok(there) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !there.file_type().is_socket() || there.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("{}: it exists and is no socket of this user", path.display()));
+        return Err("it exists and is no socket of this user".into());
     }
     // does not wait for one that takes no connections any more
     match UnixStream::connect(path).await {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))
+            std::fs::remove_file(path).map_err(|error| error.to_string())
         }
-        _ => Err(format!("{}: another process serves it", path.display())),
+        _ => Err("another process serves it".into()),
     }
 }
 

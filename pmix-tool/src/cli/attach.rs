@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Read};
+use std::iter;
 use std::process::ExitCode;
 use std::thread;
 
@@ -15,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::named::about;
-use super::output::{Follower, complain, item};
+use super::output::{Follower, complain, item, start_printer};
 use super::printer::Printer;
 use super::selection::{Selection, leave};
 use super::signals::{NOT_RECEIVED, Received, Signals};
@@ -50,6 +51,10 @@ pub(super) struct Args {
     #[arg(long)]
     rank: bool,
 
+    /// Show output unchanged, whoever it belongs to: on a terminal, control characters of other users' processes are escaped otherwise
+    #[arg(long)]
+    raw: bool,
+
     #[command(flatten)]
     selection: Selection,
 }
@@ -67,9 +72,11 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         _ = signals.interrupted() => return Ok(ExitCode::SUCCESS),
     };
     let Some((tool, output)) = started else { return Ok(ExitCode::FAILURE) };
+    let format = OutputFormat::default().rank(args.rank);
+    let printer = start_printer(&tool, iter::once(proc), args.raw, format).await?;
     let mut attached = Attached {
         output,
-        printer: Printer::start(OutputFormat::default().rank(args.rank), false)?,
+        printer,
         acts: FuturesUnordered::new(),
         passes_signals: args.signals,
         proc: proc.clone(),

@@ -138,6 +138,8 @@ struct Console<'a> {
 }
 
 /// Runs a command line, the name of the command first.
+pub(crate) use stack::{AS, as_another_user};
+
 pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(submit::spelling::with_long_np(Cli::command(), args)) {
         Ok(cli) => cli,

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use pmix_tool::types::IofChannels;
+use pmix_tool::types::{IofChannels, keys};
 use pmix_tool::{
     AttachedServer, Error, Nspace, OutputChunk, OutputError, OutputFormat, OutputStream, ProcId, Tool,
 };
+use rustix::process::geteuid;
 use tokio::time::timeout;
 
 use super::printer::{Item, Printer};
@@ -21,7 +22,8 @@ use super::{Console, Trouble, message};
 /// Follows the output of running jobs or processes until they end
 ///
 /// Writes standard output to standard output and standard error to standard error, in whole lines. Earlier output is not
-/// shown. The output also goes where it went before, unless --redirect is given. By default it searches for the jobs at all
+/// shown. The output also goes where it went before, unless --redirect is given. On a terminal, control characters of other users'
+/// processes are escaped, unless --raw is given. By default it searches for the jobs at all
 /// live servers of this user on this node; all jobs must be at the same server.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -71,7 +73,7 @@ struct Format {
     #[arg(long)]
     xml: bool,
 
-    /// Write output as it arrives, not in whole lines
+    /// Write output as it arrives, not in whole lines, and unchanged, whoever it belongs to
     #[arg(long, conflicts_with_all = ["tag", "rank", "timestamp", "xml"])]
     raw: bool,
 
@@ -115,13 +117,33 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         return Err(Trouble::Other(problem.into()));
     };
     let mut follower = Follower::start(&tool, procs, channels, args.redirect).await?;
-    let printer = Printer::start(args.format.into(), false)?;
+    let printer = start_printer(&tool, follower.open.keys(), args.format.raw, args.format.into()).await?;
     let outcome = print(&mut follower, &tool, &printer).await;
     printer.finish().await?;
     outcome?;
     drop(follower);
     finalize(tool).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the output of these processes: what controls a terminal is escaped, unless it is to be `raw`, or all of them are this
+/// user's.
+pub(super) async fn start_printer(
+    tool: &Tool,
+    procs: impl Iterator<Item = &ProcId>,
+    raw: bool,
+    format: OutputFormat,
+) -> io::Result<Printer> {
+    let jobs: BTreeSet<_> = procs.map(|proc| proc.nspace.clone()).collect();
+    for job in jobs.into_iter().filter(|_| !raw) {
+        let own = geteuid();
+        let owner = tool.client().get(ProcId::wildcard(job), keys::USERID).immediate().await;
+        // servers that do not say it have few users
+        if owner.map_or(own.is_root(), |owner| owner != own.as_raw()) {
+            return Printer::of_another(format);
+        }
+    }
+    Printer::start(format, false)
 }
 
 /// Prints all output, unless nothing can be written.

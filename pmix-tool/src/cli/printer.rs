@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::message;
-use super::named::{Named, about};
+use super::named::{Guarded, Named, about};
 use super::signals::Signals;
 
 /// Items that wait for the reader; what comes before them is held, and dropped, by the subscription.
@@ -43,12 +43,18 @@ impl Printer {
     /// Writes to standard output and error. Not through their locks, which others hold. If standard output `goes_on`, its last line
     /// is ended.
     pub(super) fn start(format: OutputFormat, goes_on: bool) -> io::Result<Self> {
-        Self::spawn(format, goes_on).map_err(about("cannot begin to write"))
+        Self::spawn(format, goes_on, false).map_err(about("cannot begin to write"))
     }
 
-    fn spawn(format: OutputFormat, goes_on: bool) -> io::Result<Self> {
+    /// Writes output of another user's processes: escapes what would control a terminal.
+    pub(super) fn of_another(format: OutputFormat) -> io::Result<Self> {
+        Self::spawn(format, false, true).map_err(about("cannot begin to write"))
+    }
+
+    fn spawn(format: OutputFormat, goes_on: bool, guards: bool) -> io::Result<Self> {
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let guards = [guards && out.is_terminal(), guards && err.is_terminal()];
         let (items, received) = mpsc::channel(WAITING);
         let (told, outcome) = oneshot::channel();
         let notes = err.try_clone()?;
@@ -56,7 +62,9 @@ impl Printer {
             // who does not wait for the outcome is about to exit
             let is_inside = Cell::new(false);
             let tracked = Named::stdout(Tracked { file: &out, is_inside: &is_inside });
-            let writer = OutputWriter::new(format, tracked, Named::stderr(err));
+            let [out_guarded, err_guarded] = guards;
+            let tracked = Guarded::new(tracked, out_guarded);
+            let writer = OutputWriter::new(format, tracked, Guarded::new(Named::stderr(err), err_guarded));
             let written = write(writer, &mut Named::stdout(&out), notes, received);
             let ended = written.and_then(|()| match goes_on && is_inside.get() {
                 true => Named::stdout(&out).write_all(b"\n"),
@@ -155,7 +163,7 @@ impl Write for Tracked<'_> {
 }
 
 fn write(
-    mut writer: OutputWriter<Named<Tracked<'_>>, Named<File>>,
+    mut writer: OutputWriter<Guarded<Named<Tracked<'_>>>, Guarded<Named<File>>>,
     out: &mut Named<&File>,
     mut notes: File,
     mut items: mpsc::Receiver<Item>,

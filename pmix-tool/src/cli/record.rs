@@ -1,12 +1,11 @@
 //! `pmix why --record`: what servers have on record, in a file.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use futures::future::join_all;
+use pmix_proto::files::{self, Existing};
 use pmix_tool::types::escaped;
 use pmix_tool::{Error, ToolBuilder};
 
@@ -39,7 +38,7 @@ pub(super) async fn run(
         } else {
             let failed = |error: io::Error| Trouble::Other(format!("--record {}: {error}", file.display()));
             // it tells of the jobs of all users
-            let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
+            let opened = files::open(file, Existing::Truncated, 0o600);
             let mut opened = io::BufWriter::new(opened.map_err(failed)?);
             write(&records, &mut opened).and_then(|()| opened.flush()).map_err(failed)?;
         }

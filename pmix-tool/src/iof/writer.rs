@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use pmix_client::OutputChunk;
+use pmix_proto::files::{self, Existing};
 use pmix_types::{IofChannels, ProcId};
 
 use super::format::{OutputFormat, escape};
@@ -160,11 +161,11 @@ impl<O: Write, E: Write> OutputWriter<O, E> {
     /// Truncates a file the first time. None is kept open: there may be more than a process can have open.
     fn open(&mut self, path: &Path) -> io::Result<File> {
         if !self.files.insert(path.to_owned()) {
-            return OpenOptions::new().append(true).open(path);
+            return files::open(path, Existing::Appended, 0o666);
         }
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
+            files::create_dir_all(directory, 0o777)?;
         }
-        File::create(path)
+        files::open(path, Existing::Truncated, 0o666)
     }
 }

@@ -3,14 +3,14 @@
 use std::env;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use procfs::process::Process;
 use rustix::fs::{MemfdFlags, memfd_create};
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::find::{self, NoStack, Outcome};
 use super::frame::{self, Frame, RawThread};
@@ -20,6 +20,9 @@ use super::snapshot::{Snapshot, snapshot};
 
 /// How long a program may take for one process. On a crowded machine gdb takes some seconds to read the symbols.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The most that is kept of what a program says: 4,000 frames of some hundred threads take a tenth of it.
+const MAX_SAID: u64 = 64 << 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum With {
@@ -149,9 +152,11 @@ impl Backends {
         const ATTEMPTS: usize = 3;
         let mut last = NoStack::gone(pid);
         for _ in 0..ATTEMPTS {
-            let mut command = Command::new(program);
+            let owner = Process::new(pid).and_then(|process| find::owner(&process));
+            let owner = owner.map_err(|_| NoStack::gone(pid))?;
+            let mut command = owner.command(program);
             command.args(["dump", "--nonblocking", "--json", "--pid", &pid.to_string()]);
-            match said(command, "py-spy", self.limit).await {
+            match said(command, Stdio::null(), "py-spy", self.limit).await {
                 Ok(text) => {
                     let threads = parse::py_spy(&text).map_err(|error| {
                         NoStack::new(Outcome::Failed, format!("py-spy's report cannot be read: {error}"))
@@ -203,8 +208,7 @@ impl Debugger {
         let file =
             in_memory(&image(copy)).map_err(|error| failed(format!("no memory for a copy: {error}")))?;
         // in memory, so that none is ever left behind
-        let core = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let text = said(self.command(&core, &find::executable(copy.pid)), self.name(), limit).await?;
+        let text = said(self.command(copy), file.into(), self.name(), limit).await?;
         let threads: Vec<RawThread> = match self.kind {
             Kind::EuStack => parse::eu_stack(&text),
             Kind::Gdb => parse::gdb(&text),
@@ -224,11 +228,14 @@ impl Debugger {
         Ok(Looked { threads, is_whole, by: self.name().into(), stopped: copy.stopped(), note: None })
     }
 
-    fn command(&self, core: &str, executable: &Path) -> Command {
-        let mut command = Command::new(&self.program);
+    /// Reads the copy from its standard input.
+    fn command(&self, copy: &Snapshot) -> Command {
+        const CORE: &str = "/proc/self/fd/0";
+        let mut command = copy.owner.command(&self.program);
+        let executable = find::executable(copy.pid, copy.owner);
         match self.kind {
             // with sources and inlined functions, and a limit for endless recursion
-            Kind::EuStack => command.args(["-s", "-i", "-n", "4000", "--core", core, "-e"]).arg(executable),
+            Kind::EuStack => command.args(["-s", "-i", "-n", "4000", "--core", CORE, "-e"]).arg(executable),
             Kind::Gdb => {
                 command.args(["-batch", "-nx"]);
                 for setting in [
@@ -243,7 +250,7 @@ impl Debugger {
                     // older releases complain of settings that they do not know, and go on
                     command.arg("-iex").arg(format!("set {setting}"));
                 }
-                command.args(["-ex", "thread apply all backtrace"]).arg(executable).arg(core)
+                command.args(["-ex", "thread apply all backtrace"]).arg(executable).arg(CORE)
             }
         };
         command
@@ -257,12 +264,11 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
 }
 
 /// What a program says on standard output. One that takes too long is killed; no process waits for it.
-async fn said(mut command: Command, name: &str, limit: Duration) -> Result<String, NoStack> {
+async fn said(mut command: Command, stdin: Stdio, name: &str, limit: Duration) -> Result<String, NoStack> {
     let failed = |why: String| NoStack::new(Outcome::Failed, format!("{name} {why}"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     // nothing is downloaded
     command.env_remove("DEBUGINFOD_URLS").env("LC_ALL", "C");
-    let output = match tokio::time::timeout(limit, command.output()).await {
+    let output = match tokio::time::timeout(limit, output(command, stdin)).await {
         Ok(output) => output.map_err(|error| failed(format!("cannot be started: {error}")))?,
         Err(_) => return Err(failed(format!("did not end within {} s", limit.as_secs_f32()))),
     };
@@ -274,6 +280,23 @@ async fn said(mut command: Command, name: &str, limit: Duration) -> Result<Strin
         return Err(failed(format!("failed with {}: {first}", output.status)));
     }
     Ok(text)
+}
+
+/// Runs a program to its end, and keeps the beginning of what it writes.
+async fn output(command: Command, stdin: Stdio) -> io::Result<Output> {
+    let mut command = tokio::process::Command::from(command);
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = tokio::try_join!(beginning(stdout), beginning(stderr))?;
+    Ok(Output { status: child.wait().await?, stdout, stderr })
+}
+
+async fn beginning(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let (Some(mut pipe), mut bytes) = (pipe, Vec::new()) else { return Ok(Vec::new()) };
+    (&mut pipe).take(MAX_SAID).read_to_end(&mut bytes).await?;
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
+    Ok(bytes)
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

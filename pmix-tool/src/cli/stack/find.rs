@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 use pmix_tool::{ProcId, ProcInfo};
+use procfs::ProcResult;
 use procfs::process::Process;
 use rustix::process::geteuid;
 use serde::Serialize;
+
+use super::as_user::Owner;
 
 /// What became of the attempt to look at a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -164,15 +167,22 @@ fn why_not(pid: i32) -> String {
 
 /// The executable of a process where debuggers find it: by its name if that is still the same file, for what belongs to it may
 /// be beside it.
-pub(super) fn executable(pid: i32) -> PathBuf {
+pub(super) fn executable(pid: i32, owner: Owner) -> PathBuf {
     use std::os::unix::fs::MetadataExt;
 
     let link = PathBuf::from(format!("/proc/{pid}/exe"));
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     match fs::read_link(&link) {
+        // what another user has mounted there is not looked at
+        _ if owner.is_another() => link,
         Ok(path) if file(&path).is_some() && file(&path) == file(&link) => path,
         _ => link,
     }
+}
+
+/// The real user and group of a process.
+pub(super) fn owner(process: &Process) -> ProcResult<Owner> {
+    process.status().map(|status| Owner { uid: status.ruid, gid: status.rgid })
 }
 
 /// Whether a signal has stopped a process; false for one that is gone.

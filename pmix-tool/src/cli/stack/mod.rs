@@ -1,6 +1,7 @@
 //! `pmix stack`: where the ranks of a job are.
 
 mod answer;
+mod as_user;
 mod backend;
 mod find;
 mod frame;
@@ -23,6 +24,7 @@ use futures::stream;
 use pmix_tool::types::RankSet;
 use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool};
 
+pub(crate) use self::as_user::{AS, run as as_another_user};
 use self::backend::{Backends, With};
 use self::report::{JobReport, RankReport, Report};
 use super::selection::{Selection, absent, finalize};
@@ -40,7 +42,8 @@ const MAX_COPIES: usize = 64;
 /// debug information have functions but no lines.
 ///
 /// Each thread is stopped while its registers and its stack are copied, which takes less than a millisecond; eu-stack (of
-/// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped.
+/// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped. For processes of other users,
+/// root runs these programs as their user.
 ///
 /// The JSON report is one object: {"schema", "jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":

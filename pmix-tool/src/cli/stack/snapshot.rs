@@ -19,6 +19,8 @@ use nix::unistd::Pid;
 use procfs::process::{MMapPath, MemoryMap, Process};
 use rustix::process::{WaitId, WaitIdOptions, setpriority_process, waitid};
 
+use super::as_user::Owner;
+use super::find;
 use super::link_map;
 use super::registers::Registers;
 
@@ -64,6 +66,7 @@ pub(super) struct ThreadCopy {
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) pid: i32,
+    pub(super) owner: Owner,
     pub(super) auxv: Vec<(u64, u64)>,
     pub(super) maps: Vec<MemoryMap>,
     /// By which debuggers find the libraries.
@@ -80,6 +83,7 @@ pub(super) struct Snapshot {
 pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
     let process = Process::new(pid).map_err(io_error)?;
     let memory = process.mem().map_err(io_error)?;
+    let owner = find::owner(&process).map_err(io_error)?;
     let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
     let maps: Vec<_> = process.maps().map_err(io_error)?.into_iter().collect();
     if maps.is_empty() {
@@ -102,7 +106,7 @@ pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
         }
     }
     let maps = memory.1.clone();
-    Ok(Snapshot { pid, auxv, maps, pieces, threads })
+    Ok(Snapshot { pid, owner, auxv, maps, pieces, threads })
 }
 
 /// The memory of a process and its mappings.

@@ -1,7 +1,6 @@
 //! Many jobs, one for each line of a file.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::time::Instant;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
+use pmix_proto::files::{self, Existing};
 use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
 use tokio::sync::watch;
@@ -40,7 +40,7 @@ pub(super) async fn run(many: Many, selection: &Selection) -> Result<ExitCode, T
     let lines = Lines::open(&file).map_err(unreadable)?;
     if let Some(directory) = &output {
         let failed = |error: io::Error| Trouble::Other(format!("--output {}: {error}", directory.display()));
-        std::fs::create_dir_all(directory).map_err(failed)?;
+        files::create_dir_all(directory, 0o777).map_err(failed)?;
     }
     let mut signals = Signals::receive()?;
     let (tool, submitter, limit) = tokio::select! {
@@ -421,8 +421,8 @@ impl Files {
     }
 
     fn create(&self) -> io::Result<()> {
-        File::create(&self.out)?;
-        File::create(&self.err).map(drop)
+        files::open(&self.out, Existing::Truncated, 0o666)?;
+        files::open(&self.err, Existing::Truncated, 0o666).map(drop)
     }
 
     fn append(&self, chunk: &OutputChunk) -> io::Result<()> {
@@ -430,6 +430,6 @@ impl Files {
             return Ok(());
         }
         let path = if chunk.channels.contains(IofChannels::STDOUT) { &self.out } else { &self.err };
-        OpenOptions::new().append(true).open(path)?.write_all(&chunk.data)
+        files::open(path, Existing::Appended, 0o666)?.write_all(&chunk.data)
     }
 }

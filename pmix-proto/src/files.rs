@@ -1,0 +1,378 @@
+//! Files that root writes where others may have prepared something.
+//!
+//! Whoever may write a directory can put a link there, and root would then write what the link leads to. So root follows a link only
+//! in a directory that root alone may write, or, in one such as `/tmp`, a link of its own. Where others may write, root makes a new
+//! file or uses a plain one of its own with one name. For other users, paths lead where they lead.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, ftruncate, mkdirat, openat,
+    readlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Links that are followed for one path, as many as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is emptied.
+    Truncated,
+    /// What is written goes to its end.
+    Appended,
+    /// It is read, and written anywhere.
+    Kept,
+}
+
+/// Opens a file, and makes it with this mode if there is none.
+///
+/// # Errors
+/// The system's; `PermissionDenied` if root would follow a link, or use a file, of somebody else.
+pub fn open(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
+    open_with(path, existing, mode, OFlags::empty())
+}
+
+/// The same, but a pipe without a reader is an error at once (`ENXIO`). What is written to a full pipe does not wait either.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_at_once(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
+    open_with(path, existing, mode, OFlags::NONBLOCK)
+}
+
+fn open_with(path: &Path, existing: Existing, mode: u32, more: OFlags) -> io::Result<File> {
+    let flags = match existing {
+        Existing::Truncated => OFlags::WRONLY,
+        Existing::Appended => OFlags::WRONLY | OFlags::APPEND,
+        Existing::Kept => OFlags::RDWR,
+    };
+    let flags = flags | more | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode);
+    let truncated = if existing == Existing::Truncated { OFlags::TRUNC } else { OFlags::empty() };
+    if !geteuid().is_root() {
+        return Ok(openat(CWD, path, flags | truncated | OFlags::CREATE, mode)?.into());
+    }
+    let Place { dir, name, is_of_kernel } = walk(path, None)?;
+    if is_of_kernel {
+        return Ok(openat(dir, name, flags | truncated, mode)?.into());
+    }
+    let flags = flags | OFlags::NOFOLLOW;
+    if is_roots_alone(&fstat(&dir)?) {
+        return Ok(openat(dir, name, flags | truncated | OFlags::CREATE, mode)?.into());
+    }
+    match openat(&dir, &name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+        Err(Errno::EXIST) => {}
+        made => return Ok(made?.into()),
+    }
+    // a pipe without a reader is no reason to wait
+    let file = openat(dir, name, flags | OFlags::NONBLOCK, mode)?;
+    let found = fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
+        || found.st_nlink > 1
+        || found.st_uid != 0
+    {
+        let uid = found.st_uid;
+        let problem = format!(
+            "others may write its directory, and it is no plain file of root with one name (uid {uid})"
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    if existing == Existing::Truncated {
+        ftruncate(&file, 0)?;
+    }
+    Ok(file.into())
+}
+
+/// Makes a directory with this mode, and those above it, unless they are there.
+///
+/// # Errors
+/// The system's; `PermissionDenied` if root would follow a link of somebody else.
+pub fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    if !geteuid().is_root() {
+        return std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+    }
+    let mode = Mode::from_raw_mode(mode);
+    let Place { dir, name, .. } = walk(path, Some(mode))?;
+    match mkdirat(&dir, &name, mode) {
+        Err(Errno::EXIST) => match openat(dir, name, DIRECTORY, Mode::empty()) {
+            Err(Errno::NOTDIR) => Err(io::ErrorKind::AlreadyExists.into()),
+            opened => Ok(opened.map(drop)?),
+        },
+        made => Ok(made?),
+    }
+}
+
+/// A directory, held open, so that nobody puts another one in its place.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    _held: Option<OwnedFd>,
+}
+
+impl Directory {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// The system's; `PermissionDenied` if root would follow a link of somebody else.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if !geteuid().is_root() {
+            return Ok(Self { path: path.to_owned(), _held: None });
+        }
+        let Place { dir, name, .. } = walk(path, None)?;
+        Ok(Self::held(openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?))
+    }
+
+    /// Opens that of a file, and returns the path of the file in it, which is no link that root would not follow.
+    ///
+    /// # Errors
+    /// The system's; `PermissionDenied` if root would follow a link of somebody else.
+    pub fn of(file: &Path) -> io::Result<(Self, PathBuf)> {
+        if !geteuid().is_root() {
+            let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let path = parent.unwrap_or(Path::new(".")).to_owned();
+            return Ok((Self { path, _held: None }, file.to_owned()));
+        }
+        let Place { dir, name, .. } = walk(file, None)?;
+        let dir = Self::held(dir);
+        let file = dir.path.join(name);
+        Ok((dir, file))
+    }
+
+    fn held(dir: OwnedFd) -> Self {
+        Self { path: PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())), _held: Some(dir) }
+    }
+
+    /// A path that leads there as long as this value lives.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Where a path leads: the directory and the name there, which is no link.
+struct Place {
+    dir: OwnedFd,
+    name: OsString,
+    /// Whether it is a link of the kernel's, such as those for open files: it leads where no path does.
+    is_of_kernel: bool,
+}
+
+/// Follows a path up to its last name, which need not exist; directories that do not exist are made, if a mode is given.
+fn walk(path: &Path, mode: Option<Mode>) -> io::Result<Place> {
+    let enter = |dir: &OwnedFd, name: &OsStr| openat(dir, name, DIRECTORY, Mode::empty());
+    let mut dir = openat(CWD, ".", DIRECTORY, Mode::empty())?;
+    let mut rest = reversed(path);
+    let mut links = 0;
+    while let Some(name) = rest.pop() {
+        if name == "/" {
+            dir = openat(CWD, "/", DIRECTORY, Mode::empty())?;
+            continue;
+        }
+        if name == ".." {
+            dir = enter(&dir, &name)?;
+            continue;
+        }
+        let is_last = rest.is_empty();
+        let found = openat(&dir, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let found = match (found, mode) {
+            (Err(Errno::NOENT), _) if is_last => return Ok(Place { dir, name, is_of_kernel: false }),
+            (Err(Errno::NOENT), Some(mode)) => {
+                match mkdirat(&dir, &name, mode) {
+                    Ok(()) | Err(Errno::EXIST) => rest.push(name),
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            (found, _) => found?,
+        };
+        let link = fstat(&found)?;
+        if FileType::from_raw_mode(link.st_mode) != FileType::Symlink {
+            if is_last {
+                return Ok(Place { dir, name, is_of_kernel: false });
+            }
+            dir = found;
+        } else if fstatfs(&dir)?.f_type == PROC_SUPER_MAGIC {
+            if is_last {
+                return Ok(Place { dir, name, is_of_kernel: true });
+            }
+            dir = enter(&dir, &name)?;
+        } else {
+            check_link(&fstat(&dir)?, &link, &name)?;
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            let target = readlinkat(&dir, &name, Vec::new())?;
+            rest.extend(reversed(Path::new(&OsString::from_vec(target.into_bytes()))));
+        }
+    }
+    Ok(Place { dir, name: ".".into(), is_of_kernel: false })
+}
+
+/// The names of a path, the first one last.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter(|part| *part != Component::CurDir);
+    let mut names: Vec<_> = names.map(|part| part.as_os_str().to_owned()).collect();
+    names.reverse();
+    names
+}
+
+fn check_link(dir: &Stat, link: &Stat, name: &OsStr) -> io::Result<()> {
+    let is_sticky = Mode::from_raw_mode(dir.st_mode).contains(Mode::SVTX);
+    if is_roots_alone(dir) || (is_sticky && dir.st_uid == 0 && link.st_uid == 0) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} is a link in a directory that others may write, and root does not follow those (uid {})",
+        Path::new(name).display(),
+        link.st_uid
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
+/// Whether nobody but root may change what a directory holds.
+fn is_roots_alone(dir: &Stat) -> bool {
+    dir.st_uid == 0 && !Mode::from_raw_mode(dir.st_mode).intersects(Mode::WGRP | Mode::WOTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const OTHER: u32 = 4001;
+
+    /// A directory of another user; `None` for those who cannot give theirs away.
+    fn others() -> Option<TempDir> {
+        let dir = tempfile::tempdir().unwrap();
+        (geteuid().is_root() && chown(dir.path(), Some(OTHER), None).is_ok()).then_some(dir)
+    }
+
+    fn put(path: &Path, existing: Existing, text: &str) -> io::Result<()> {
+        open(path, existing, 0o644)?.write_all(text.as_bytes())
+    }
+
+    #[track_caller]
+    fn refused<T: std::fmt::Debug>(opened: io::Result<T>) {
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn files_are_emptied_appended_to_or_kept_and_made_with_their_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a/b/file");
+        create_dir_all(file.parent().unwrap(), 0o700).unwrap();
+        create_dir_all(file.parent().unwrap(), 0o700).unwrap();
+        for (existing, text, expected) in [
+            (Existing::Kept, "one", "one"),
+            (Existing::Appended, "two", "onetwo"),
+            (Existing::Kept, "1", "1netwo"),
+            (Existing::Truncated, "new", "new"),
+        ] {
+            open(&file, existing, 0o600).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+        }
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(dir.path().join("a").metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(create_dir_all(&file, 0o700).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(create_dir_all(&file.join("x"), 0o700).is_err());
+        let (parent, path) = Directory::of(&file).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "new");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_of_ones_own_lead_where_they_lead() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        fs::create_dir(&real).unwrap();
+        symlink("real", dir.path().join("dir")).unwrap();
+        symlink(real.join("../dir/./target"), dir.path().join("link")).unwrap();
+        put(&dir.path().join("link"), Existing::Truncated, "text").unwrap();
+        assert_eq!(fs::read_to_string(real.join("target")).unwrap(), "text");
+        create_dir_all(&dir.path().join("dir/deep/er"), 0o700).unwrap();
+        assert!(real.join("deep/er").is_dir());
+        symlink("round", dir.path().join("round")).unwrap();
+        let looped = put(&dir.path().join("round"), Existing::Truncated, "").unwrap_err();
+        assert_eq!(looped.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
+        let (read, write) = io::pipe().unwrap();
+        let link = PathBuf::from(format!("/dev/fd/{}", write.as_raw_fd()));
+        put(&link, Existing::Appended, "through").unwrap();
+        drop(write);
+        assert_eq!(io::read_to_string(read).unwrap(), "through");
+    }
+
+    #[test]
+    fn root_follows_no_link_in_a_directory_of_others() {
+        let (Some(dir), safe) = (others(), tempfile::tempdir().unwrap()) else { return };
+        let victim = safe.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, dir.path().join("file")).unwrap();
+        symlink(safe.path(), dir.path().join("dir")).unwrap();
+        // also by way of a good link
+        symlink(dir.path(), safe.path().join("good")).unwrap();
+        for path in [dir.path().join("file"), dir.path().join("dir/victim"), safe.path().join("good/file")] {
+            for existing in [Existing::Truncated, Existing::Appended, Existing::Kept] {
+                refused(put(&path, existing, "x"));
+            }
+            refused(Directory::of(&path));
+        }
+        refused(create_dir_all(&dir.path().join("dir/new"), 0o700));
+        refused(create_dir_all(&dir.path().join("dir"), 0o700));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        // what is no link is only a place
+        put(&safe.path().join("good/new"), Existing::Truncated, "x").unwrap();
+        put(&safe.path().join("good/new"), Existing::Truncated, "y").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("new")).unwrap(), "y");
+    }
+
+    #[test]
+    fn root_writes_to_no_file_that_another_user_has_prepared() {
+        let Some(dir) = others() else { return };
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("theirs"), "old").unwrap();
+        chown(path("theirs"), Some(OTHER), None).unwrap();
+        fs::write(path("roots"), "old").unwrap();
+        fs::hard_link(path("roots"), path("second")).unwrap();
+        rustix::fs::mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for name in ["theirs", "roots", "second"] {
+            refused(put(&path(name), Existing::Truncated, "x"));
+            assert_eq!(fs::read_to_string(path(name)).unwrap(), "old");
+        }
+        assert!(put(&path("pipe"), Existing::Truncated, "x").is_err());
+        refused(put(&path("pipe"), Existing::Kept, "x"));
+    }
+
+    #[test]
+    fn in_a_directory_for_all_root_follows_links_of_its_own() {
+        let Some(dir) = others() else { return };
+        chown(dir.path(), Some(0), None).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let safe = tempfile::tempdir().unwrap();
+        for (name, uid) in [("roots", 0), ("theirs", OTHER)] {
+            let link = dir.path().join(name);
+            symlink(safe.path().join(name), &link).unwrap();
+            std::os::unix::fs::lchown(&link, Some(uid), None).unwrap();
+        }
+        put(&dir.path().join("roots"), Existing::Truncated, "x").unwrap();
+        refused(put(&dir.path().join("theirs"), Existing::Truncated, "x"));
+        assert!(safe.path().join("roots").exists() && !safe.path().join("theirs").exists());
+    }
+}

@@ -1,0 +1,80 @@
+//! Programs that read what belongs to a process of another user run as that user: what they are made to open may be hostile.
+//!
+//! Such a program could itself be traced by the user, so it has nothing of root's: no capability, group, variable, session, terminal or
+//! keyring. This program starts itself once more for that, because it has to become the user before the other program begins.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use keyutils::Keyring;
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior, setsid};
+
+/// The first argument of a process that is to become another user and run another program.
+pub(crate) const AS: &str = "__as";
+
+/// User and group of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+impl Owner {
+    /// Whether programs are to run as this user: it is not the one that runs this one, which is root.
+    pub(super) fn is_another(self) -> bool {
+        geteuid().is_root() && self.uid != 0
+    }
+
+    /// Runs a program with the permissions of this user, or with those of this process if that is not root's.
+    pub(super) fn command(self, program: &Path) -> Command {
+        if !self.is_another() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("/proc/self/exe");
+        command.args([AS, &self.uid.to_string(), &self.gid.to_string()]).arg(program);
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").current_dir("/");
+        command
+    }
+}
+
+/// Becomes the user that the arguments name, and runs the program that follows them.
+pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut number = || args.next()?.to_str()?.parse().ok();
+    let (Some(uid), Some(gid), Some(program)) = (number(), number(), args.next()) else {
+        eprintln!("pmix {AS}: a user, a group and a program are missing");
+        return ExitCode::from(2);
+    };
+    let failed = match assume(uid, gid) {
+        Ok(()) => Command::new(&program).args(args).exec(),
+        Err(error) => error,
+    };
+    eprintln!("pmix {AS}: {} cannot run as uid {uid}: {failed}", Path::new(&program).display());
+    ExitCode::FAILURE
+}
+
+fn assume(uid: u32, gid: u32) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    setsid()?;
+    leave_keyring()?;
+    setgroups(&[gid])?;
+    setresgid(gid, gid, gid)?;
+    // drops all capabilities
+    setresuid(uid, uid, uid)?;
+    // whatever `fs.suid_dumpable` says, nobody traces this program until it is the other one
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Leaves the session keyring, which is root's. Some kernels and containers have none.
+fn leave_keyring() -> io::Result<()> {
+    match Keyring::join_anonymous_session() {
+        Err(error) if ![Errno::NOSYS, Errno::PERM].contains(&Errno::from_raw_os_error(error.0)) => {
+            Err(error.into())
+        }
+        _ => Ok(()),
+    }
+}
