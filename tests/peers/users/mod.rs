@@ -2,6 +2,7 @@
 
 mod accounts;
 mod dvm;
+mod hostile;
 mod impostors;
 mod jobs;
 mod refusals;

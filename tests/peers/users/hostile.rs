@@ -1,0 +1,131 @@
+//! What root meets that another user has prepared: links where it writes, processes that it looks at, output that it is shown.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use pmix_tests::{
+    OtherUser, Running, TestDvm, executable, on_path, plain_environment, pmixrun, program, run,
+};
+use rustix::process::Signal;
+
+#[test]
+fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
+    let Some(bob) = OtherUser::third() else { return };
+    let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let victim = roots.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let planted = |name: &str, target: &Path| {
+        let link = bob.home().join(name);
+        symlink(target, &link).unwrap();
+        link.to_str().unwrap().to_owned()
+    };
+    let (file, below) = (planted("file", &victim), planted("dir", roots.path()));
+    for options in [
+        &["--report-pid", &file][..],
+        &["--store", &file],
+        &["--metrics", &format!("{below}/metrics")],
+        &["--trace-to", &format!("{below}/victim")],
+        &["--trace-to", &format!("{file}")],
+        &["--output", &format!("dir={below}/new")],
+        &["--output", &format!("file={below}/new")],
+    ] {
+        let (code, out, err) = run(pmixrun(dir.path(), &[options, &["true"]].concat()));
+        assert!(code != Some(0) && err.contains("link"), "{options:?}: {out}{err}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{options:?}");
+        assert_eq!(fs::read_dir(roots.path()).unwrap().count(), 1, "{options:?}");
+    }
+    let mut head = Command::new(program("pmixd"));
+    plain_environment(&mut head);
+    head.args(["--head", "--report-uri", &file]).env("PMIX_SERVER_TMPDIR", dir.path());
+    let (code, out, err) = run(head);
+    assert!(code != Some(0) && err.contains("link"), "{out}{err}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+
+    // root may write where others may
+    fs::create_dir(bob.home().join("new")).unwrap();
+    let home = bob.home().display();
+    let (pid, output) = (format!("{home}/new/../pid"), format!("dir={home}/new/out"));
+    let (code, out, err) =
+        run(pmixrun(dir.path(), &["--report-pid", &pid, "--output", &output, "cat", &pid]));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
+    let mut files = Command::new("find");
+    files.args([bob.home().to_str().unwrap(), "-name", "stdout", "-size", "+0", "-uid", "0"]);
+    assert_eq!(run(files).1.lines().count(), 1);
+}
+
+/// Debuggers open what a process says it has loaded: they must not do that as root.
+#[tokio::test]
+async fn root_has_debuggers_run_as_the_user_whose_process_they_look_at() {
+    let Some(bob) = OtherUser::third() else { return };
+    let dvm = TestDvm::shared().await;
+    let mut job = Running::start(dvm.pmix_of(&bob, &["submit"], &["sh", "-c", "echo runs; exec sleep 1000"]));
+    assert_eq!(job.line().await.as_deref(), Some("runs"));
+    let seen = bob.home().join("seen");
+    let script = format!(
+        "#!/bin/sh
+exec > {} 2>&1
+id -u; id -G
+grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | tr -d '\\n\\t'; echo
+cut -d' ' -f6,7 /proc/self/stat
+env | cut -d= -f1 | sort | tr '\\n' ' '; echo
+head -c4 /proc/self/fd/0 | tail -c3; echo
+",
+        seen.display()
+    );
+    let tools = tempfile::tempdir().unwrap();
+    fs::set_permissions(tools.path(), Permissions::from_mode(0o755)).unwrap();
+    executable(&tools.path().join("eu-stack"), &script);
+    let mut stack = dvm.pmix(&["stack", "--with", "eu-stack"], &[]);
+    let path = std::env::var("PATH").unwrap();
+    stack.env("PATH", format!("{}:{path}", tools.path().display())).env("SECRET", "of root");
+    let (_, _, err) = run(stack);
+    let said = fs::read_to_string(&seen).unwrap_or_else(|error| panic!("{error}: {err}"));
+    assert_eq!(seen.metadata().unwrap().uid(), bob.uid);
+    let lines: Vec<_> = said.lines().collect();
+    let none = "0000000000000000";
+    let uid = bob.uid.to_string();
+    assert_eq!(lines[..2], [&*uid, &*uid], "{said}");
+    assert_eq!(lines[2], format!("CapInh:{none}CapPrm:{none}CapEff:{none}CapAmb:{none}"), "{said}");
+    // a session of its own, without a terminal
+    let (session, terminal) = lines[3].split_once(' ').unwrap();
+    assert_eq!(terminal, "0", "{said}");
+    assert_ne!(session, own_session(), "{said}");
+    assert_eq!(lines[4].trim(), "LC_ALL PATH PWD", "{said}");
+    assert_eq!(lines[5], "ELF", "{said}");
+    if on_path("eu-stack", "apt-get install elfutils").is_some() {
+        let (code, out, err) = run(dvm.pmix(&["stack", "--with", "eu-stack"], &[]));
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        assert!(out.contains("sleep"), "{out}");
+    }
+}
+
+fn own_session() -> String {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn output_of_another_user_does_not_control_the_terminal_of_root() {
+    let Some(script) = on_path("script", "apt-get install bsdutils") else { return };
+    let Some(bob) = OtherUser::third() else { return };
+    let dvm = TestDvm::shared().await;
+    let rank =
+        ["sh", "-c", "echo $PMIX_NAMESPACE; while sleep 0.1; do printf 'a\\033]0;title\\007b\\n'; done"];
+    let (raw, harmless) = ("a\u{1b}]0;title\u{7}b", r"a\u{1b}]0;title\u{7}b");
+    for (is_theirs, option, expected) in [(true, "", harmless), (true, "--raw", raw), (false, "", raw)] {
+        let submit = if is_theirs { dvm.pmix_of(&bob, &["submit"], &rank) } else { dvm.submit(&rank) };
+        let mut job = Running::start(submit);
+        let nspace = job.line().await.unwrap();
+        let pmix = program("pmix");
+        let words = format!("{} output --uri '{}' {option} {nspace}", pmix.display(), dvm.uri());
+        let mut command = dvm.command(&script);
+        command.args(["-qec", &words, "/dev/null"]).env("SHELL", "/bin/sh");
+        let mut shown = Running::start(command);
+        assert_eq!(shown.line_with("title").await.trim_end(), expected, "{is_theirs} {option}");
+        job.signal(Signal::TERM);
+        job.end().await;
+        shown.end().await;
+    }
+}
