@@ -1,5 +1,7 @@
 //! Which jobs a process may see, by its user.
 
+use std::collections::BTreeSet;
+
 use pmix_types::job::Target;
 use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Value, keys};
@@ -75,6 +77,13 @@ impl Context {
     /// The voice for events that the server sends on behalf of a process, or about it. If its user is unknown, the server's own.
     pub(super) fn voice_for(&self, proc: &ProcId) -> Voice {
         self.user_of(proc).map_or(Voice::Trusted, |uid| self.voice_of(uid, proc))
+    }
+
+    /// The jobs of a user who may have only a share of what the server has for all together; `None` for one who sees everything, or is
+    /// not known.
+    pub(super) fn jobs_of_sharer(&self, uid: Option<u32>) -> Option<BTreeSet<&Nspace>> {
+        let uid = uid.filter(|uid| !self.config.trusts(*uid))?;
+        Some(self.jobs.iter().filter(|(_, job)| job.owner() == Some(uid)).map(|(nspace, _)| nspace).collect())
     }
 
     /// The user of a process, as far as it is known.

@@ -9,7 +9,9 @@ use super::rounds::{Rounds, Terms};
 use crate::Asked;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
-use crate::group::{Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, not_complete, spelled_out};
+use crate::group::{
+    Group, Groups, MAX_GROUPS, MAX_GROUPS_OF_PROC, MAX_GROUPS_OF_USER, not_complete, spelled_out,
+};
 use crate::participants::{Members, contains, members_of};
 
 impl Rounds {
@@ -146,11 +148,16 @@ impl Rounds {
         if lower.sets.id_of(id).is_some() || nspaces.any(|nspace| is_or_belongs_to(id, nspace)) {
             return exists("which is a namespace, or begins with a namespace and a dot: choose another id");
         }
-        self.check_room_for_group(caller, lower.groups)
+        self.check_room_for_group(caller, lower.groups, cx)
     }
 
-    /// Whether a process, and this server, may have another group.
-    pub(super) fn check_room_for_group(&self, caller: &ProcId, groups: &Groups) -> Result<(), Failure> {
+    /// Whether a process, its user and this server may have another group.
+    pub(super) fn check_room_for_group(
+        &self,
+        caller: &ProcId,
+        groups: &Groups,
+        cx: &Context,
+    ) -> Result<(), Failure> {
         let (all, own) = self.constructions(caller);
         let full = |limit: usize, whose: &str| {
             let message = format!("{whose} {limit} groups already, which is the limit");
@@ -158,6 +165,11 @@ impl Rounds {
         };
         if groups.len() + all >= MAX_GROUPS {
             return full(MAX_GROUPS, "this server has");
+        }
+        if let Some(jobs) = cx.jobs_of_sharer(cx.user_of(caller))
+            && groups.count_in(&jobs) + self.constructions_in(&jobs) >= MAX_GROUPS_OF_USER
+        {
+            return full(MAX_GROUPS_OF_USER, &format!("the user of {caller} has"));
         }
         if groups.count_of(caller) + own >= MAX_GROUPS_OF_PROC {
             return full(MAX_GROUPS_OF_PROC, &format!("{caller} is in"));

@@ -91,9 +91,14 @@ impl Collectives {
         self.rounds.check_coming_group(id, proc, lower, cx)
     }
 
-    /// Whether a process, and this server, may have another group.
-    pub(crate) fn check_room_for_group(&self, proc: &ProcId, groups: &Groups) -> Result<(), Failure> {
-        self.rounds.check_room_for_group(proc, groups)
+    /// Whether a process, its user and this server may have another group.
+    pub(crate) fn check_room_for_group(
+        &self,
+        proc: &ProcId,
+        groups: &Groups,
+        cx: &Context,
+    ) -> Result<(), Failure> {
+        self.rounds.check_room_for_group(proc, groups, cx)
     }
 
     /// The participants of the undecided construct of this id that the process takes part in.

@@ -148,7 +148,7 @@ impl Collectives {
             }
         }
         cx.check_partners(asked, signature.procs.keys())?;
-        self.check_set(&signature, caller, terms, lower)?;
+        self.check_set(&signature, caller, terms, lower, cx)?;
         let until = deadline(asked.at, &mut directives)?.or(until);
         // the members of a group get each other's data (GRP-05)
         let mut collect = order.is_some();
@@ -189,6 +189,7 @@ impl Collectives {
         caller: &ProcId,
         terms: Terms,
         lower: &Lower<'_>,
+        cx: &Context,
     ) -> Result<(), Failure> {
         let Some(id) = signature.set_id() else { return Ok(()) };
         match &signature.operation {
@@ -201,7 +202,7 @@ impl Collectives {
                         format!("connect: {caller} is in a disconnect of these processes: await its end");
                     return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
                 }
-                lower.sets.check_room(&id)
+                lower.sets.check_room(&id, cx.jobs_of_sharer(cx.user_of(caller)).as_ref())
             }
         }
     }

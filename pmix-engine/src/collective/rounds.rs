@@ -287,6 +287,13 @@ impl Rounds {
         })
     }
 
+    /// The number of group constructions of these jobs under way.
+    pub(super) fn constructions_in(&self, jobs: &BTreeSet<&Nspace>) -> usize {
+        let is_construct = |signature: &&Signature| matches!(signature.operation, Operation::Construct(_));
+        let constructs = self.queues.keys().filter(is_construct);
+        constructs.filter(|signature| signature.procs.keys().any(|nspace| jobs.contains(nspace))).count()
+    }
+
     /// Sets that are connecting, for the first time or again.
     pub(super) fn connecting(&self) -> BTreeSet<SetId> {
         let is_connect = |signature: &&Signature| matches!(signature.operation, Operation::Connect(_));

@@ -10,4 +10,4 @@ pub(crate) use numbering::Numbering;
 pub(crate) use sets::{Absent, ConnectedSets, SetId, Terms};
 
 #[cfg(test)]
-pub(crate) use sets::MAX_SETS;
+pub(crate) use sets::{MAX_SETS, MAX_SETS_OF_USER};

@@ -11,6 +11,8 @@ use crate::participants::{Members, Named, Ranks, add, contains, is_in, memory_of
 
 /// Connected sets that a server knows at a time.
 pub(crate) const MAX_SETS: usize = 4096;
+/// Of these, sets of a user other than the server's own and root.
+pub(crate) const MAX_SETS_OF_USER: usize = MAX_SETS / 4;
 /// What the name and the list of members of one of them may take.
 const MAX_SET: usize = 256 << 10;
 
@@ -148,8 +150,9 @@ impl ConnectedSets {
         self.all.get(id)
     }
 
-    /// Whether there is room for another set; one that is connected already takes none (CON-15).
-    pub(crate) fn check_room(&self, id: &SetId) -> Result<(), Failure> {
+    /// Whether there is room for another set, for a user of these jobs if it has only a share; one that is connected already takes none
+    /// (CON-15).
+    pub(crate) fn check_room(&self, id: &SetId, jobs: Option<&BTreeSet<&Nspace>>) -> Result<(), Failure> {
         if self.all.contains_key(id) {
             return Ok(());
         }
@@ -162,6 +165,15 @@ impl ConnectedSets {
             let message =
                 format!("connect: there are already {MAX_SETS} connected sets here, which is the limit");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+        }
+        if let Some(jobs) = jobs {
+            let is_of_user = |id: &&SetId| id.1.keys().any(|nspace| jobs.contains(nspace));
+            if self.all.keys().filter(is_of_user).count() >= MAX_SETS_OF_USER {
+                let message = format!(
+                    "connect: your user already has {MAX_SETS_OF_USER} connected sets here, which is the limit"
+                );
+                return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
+            }
         }
         Ok(())
     }
@@ -286,7 +298,7 @@ mod tests {
         let members = members_of(&[ProcId::new("job".parse().unwrap(), pmix_types::Rank::WILDCARD)]);
         let rest = memory_of(&members) + Some("x".to_owned()).heap() - 1;
         let named = |bytes: usize| (Some("x".repeat(bytes - rest)), members.clone());
-        assert!(sets.check_room(&named(MAX_SET)).is_ok());
-        assert!(sets.check_room(&named(MAX_SET + 1)).is_err());
+        assert!(sets.check_room(&named(MAX_SET), None).is_ok());
+        assert!(sets.check_room(&named(MAX_SET + 1), None).is_err());
     }
 }

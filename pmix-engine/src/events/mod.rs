@@ -9,7 +9,7 @@ mod release;
 mod uplink;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
 use pmix_types::why::Wait;
@@ -23,7 +23,7 @@ use audience::Audience;
 use cache::{Cache, Had, Heard};
 use release::Unreleased;
 use uplink::Uplink;
-use watch::Watch;
+use watch::{MAX_WATCHED_OF_USER, Watch};
 
 /// Event registrations that one connection may hold.
 const MAX_REGISTRATIONS: usize = 1024;
@@ -89,6 +89,15 @@ impl Events {
         self.watch.add(&codes, directives, by, cx);
     }
 
+    /// How many codes processes of a user would have registered for, with these.
+    fn codes_of(&self, uid: u32, new: &[Status], cx: &Context) -> usize {
+        let is_of_user =
+            |held: &&Registration| cx.conns.get(&held.conn).is_some_and(|conn| conn.peer.uid == uid);
+        let held = self.registrations.values().filter(is_of_user);
+        let codes: BTreeSet<_> = held.flat_map(|held| held.filter.codes()).chain(new).collect();
+        codes.len()
+    }
+
     fn check_registration(
         &self,
         conn: ConnId,
@@ -110,6 +119,14 @@ impl Events {
         }
         if !self.watch.has_room_for(&codes) {
             return exhausted("the host already watches as many codes as it can".to_owned());
+        }
+        let uid = held.map(|held| held.peer.uid).filter(|uid| !cx.config.trusts(*uid));
+        if let Some(uid) = uid
+            && self.codes_of(uid, &codes, cx) > MAX_WATCHED_OF_USER
+        {
+            return exhausted(format!(
+                "processes of uid {uid} would have registered for more than {MAX_WATCHED_OF_USER} codes, which is the limit"
+            ));
         }
         let filter = EventFilter::new(codes, directives)?;
         take_order(directives)?;

@@ -9,6 +9,8 @@ use crate::{Caller, UpcallId, UpcallRequest};
 
 /// Limit for the codes that the host is asked to watch.
 const MAX_WATCHED: usize = 4096;
+/// Of these, codes for which processes of a user other than the server's own and root have registered.
+pub(super) const MAX_WATCHED_OF_USER: usize = MAX_WATCHED / 4;
 
 /// The codes that the host is asked to watch: each once, as long as a registration names it (HST-06).
 ///

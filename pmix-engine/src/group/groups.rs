@@ -14,6 +14,8 @@ use crate::query::Grouping;
 
 /// Groups that a server knows at a time, those under construction included.
 pub(crate) const MAX_GROUPS: usize = 16384;
+/// Of these, groups of a user other than the server's own and root.
+pub(crate) const MAX_GROUPS_OF_USER: usize = MAX_GROUPS / 4;
 /// Groups of one process at a time, those under construction included.
 pub(crate) const MAX_GROUPS_OF_PROC: usize = 1024;
 
@@ -105,6 +107,12 @@ impl Groups {
 
     pub(crate) fn is_reserved(&self, id: &str) -> bool {
         self.inviting.contains(id)
+    }
+
+    /// The number of groups of these jobs. A group has members of one user.
+    pub(crate) fn count_in(&self, jobs: &BTreeSet<&Nspace>) -> usize {
+        let is_in = |group: &Group| group.founders().next().is_some_and(|first| jobs.contains(&first.nspace));
+        self.all.values().filter(|group| is_in(group)).count()
     }
 
     /// The number of groups that have this member.

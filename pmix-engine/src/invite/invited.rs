@@ -147,7 +147,7 @@ impl Invites {
         let is_its_own = lower.groups.get(id).is_some_and(|group| group.has(proc))
             || collectives.is_constructing(id, proc);
         if is_led_here || is_its_own {
-            return collectives.check_room_for_group(proc, lower.groups);
+            return collectives.check_room_for_group(proc, lower.groups, cx);
         }
         collectives.check_coming_group(id, proc, lower, cx)
     }

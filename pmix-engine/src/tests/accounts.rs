@@ -1,11 +1,14 @@
 //! What users hold together: one who has all that is allowed takes nothing from others.
 
-use pmix_types::message::Push;
+use pmix_types::message::{Connect, Push, RegisterEvents, Request};
 use pmix_types::{Directives, IofChannels, Scope, Status, Value, keys};
 
+use super::super::connected::MAX_SETS_OF_USER;
+use super::super::group::{MAX_GROUPS_OF_PROC, MAX_GROUPS_OF_USER};
 use super::super::iof::MAX_CACHE;
-use super::super::upcall::Upcall;
+use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, Command, Config, HostCall};
+use super::group::{construct, make};
 use super::harness::*;
 use super::iof::{asked, pull, text};
 use super::users::joins;
@@ -103,5 +106,66 @@ fn iof_05_a_user_whose_output_nobody_pulls_drops_none_of_another_user() {
         let (upcall, ..) = asked(&mut t, false);
         t.answer(upcall, Ok(Answer::Done));
     }
+    t.finish();
+}
+
+#[test]
+fn con_15_a_user_has_a_share_of_the_connected_sets() {
+    let (mut t, [alice, again, bob]) = three([Upcall::Connect, Upcall::Disconnect]);
+    let connect = |peer: &Peer, id: usize| {
+        Request::Connect(Connect::new(vec![peer.proc.clone()])).with(&keys::CONNECT_ID, id.to_string())
+    };
+    let mut connects = |peer: &Peer, id: usize| {
+        let to = t.ask(peer, connect(peer, id));
+        let (upcall, ..) = t.upcall();
+        t.answer(upcall, Ok(Answer::Connected(Connected::default())));
+        t.ok(to);
+    };
+    for number in 0..MAX_SETS_OF_USER {
+        connects(if number % 2 == 0 { &alice } else { &again }, number);
+    }
+    connects(&bob, MAX_SETS_OF_USER);
+    let to = t.ask(&again, connect(&again, MAX_SETS_OF_USER + 1));
+    t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    t.finish();
+}
+
+#[test]
+fn grp_11_a_user_has_a_share_of_the_groups() {
+    let (mut t, [alice, _, bob]) = three([]);
+    let makes = |t: &mut Harness, peer: &Peer, id: String| {
+        let request = construct(&id, [peer.proc.clone()]);
+        make(t, std::slice::from_ref(peer), &request);
+    };
+    for job in 0..MAX_GROUPS_OF_USER / MAX_GROUPS_OF_PROC {
+        let name = format!("alices{job}");
+        t.register(spec(&name, "0"), None);
+        let peer = joins(&mut t, &name, ALICE);
+        for number in 0..MAX_GROUPS_OF_PROC {
+            makes(&mut t, &peer, format!("g{job}-{number}"));
+        }
+    }
+    let to = t.ask(&alice, construct("more", [alice.proc.clone()]));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.starts_with("the user of alices:0 has 4096 groups"), "{failure}");
+    makes(&mut t, &bob, "bobs-group".into());
+    t.finish();
+}
+
+#[test]
+fn evt_11_a_user_has_a_share_of_the_codes_that_the_host_watches() {
+    let (mut t, [alice, again, bob]) = three([Upcall::RegisterEvents, Upcall::DeregisterEvents]);
+    let codes = |from: i32| (from..from + 512).map(Status::from_raw).collect::<Vec<_>>();
+    for (peer, from) in [(&alice, 1), (&again, 1001), (&again, 1), (&bob, 2001)] {
+        let to = t.ask(peer, Request::RegisterEvents(RegisterEvents::new(codes(from))));
+        t.ok(to);
+        if from != 1 || peer.conn == alice.conn {
+            let (upcall, ..) = t.upcall();
+            t.answer(upcall, Ok(Answer::Done));
+        }
+    }
+    let to = t.ask(&alice, Request::RegisterEvents(RegisterEvents::new(vec![Status::from_raw(3001)])));
+    let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    assert!(failure.message.contains("uid 1000"), "{failure}");
     t.finish();
 }
