@@ -2,14 +2,17 @@
 //!
 //! Whoever may write a directory can put a link there, and root would then write what the link leads to. So root follows a link only
 //! in a directory that root alone may write, or, in one such as `/tmp`, a link of its own. Where others may write, root makes a new
-//! file or uses a plain one of its own with one name. For other users, paths lead where they lead.
+//! file or uses a plain one of its own with one name. For other users, and for the root of a namespace that has no other user, paths
+//! lead where they lead.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
     CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, ftruncate, mkdirat, openat,
@@ -25,72 +28,98 @@ const MAX_LINKS: usize = 40;
 
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Existing {
-    /// It is emptied.
+    /// It is emptied, or made if there is none.
     Truncated,
-    /// What is written goes to its end.
+    /// What is written goes to the end of one that is there.
     Appended,
-    /// It is read, and written anywhere.
+    /// It is read, and written anywhere; it is made if there is none.
     Kept,
 }
 
-/// Opens a file, and makes it with this mode if there is none.
+/// Opens a file; a new one gets this mode.
 ///
 /// # Errors
 /// The system's; `PermissionDenied` if root would follow a link, or use a file, of somebody else.
 pub fn open(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
-    open_with(path, existing, mode, OFlags::empty())
+    let (flags, makes) = match existing {
+        Existing::Truncated => (OFlags::WRONLY | OFlags::TRUNC, OFlags::CREATE),
+        Existing::Appended => (OFlags::WRONLY | OFlags::APPEND, OFlags::empty()),
+        Existing::Kept => (OFlags::RDWR, OFlags::CREATE),
+    };
+    open_with(path, flags | OFlags::CLOEXEC, makes, Mode::from_raw_mode(mode))
 }
 
-/// The same, but a pipe without a reader is an error at once (`ENXIO`). What is written to a full pipe does not wait either.
+/// Opens a file that is there, and empties it. A pipe without a reader is an error (`ENXIO`), and writing to a full one another.
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_at_once(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
-    open_with(path, existing, mode, OFlags::NONBLOCK)
+pub fn open_existing(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open_with(path, flags, OFlags::empty(), Mode::empty())
 }
 
-fn open_with(path: &Path, existing: Existing, mode: u32, more: OFlags) -> io::Result<File> {
-    let flags = match existing {
-        Existing::Truncated => OFlags::WRONLY,
-        Existing::Appended => OFlags::WRONLY | OFlags::APPEND,
-        Existing::Kept => OFlags::RDWR,
-    };
-    let flags = flags | more | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(mode);
-    let truncated = if existing == Existing::Truncated { OFlags::TRUNC } else { OFlags::empty() };
-    if !geteuid().is_root() {
-        return Ok(openat(CWD, path, flags | truncated | OFlags::CREATE, mode)?.into());
+fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Result<File> {
+    if !is_among_others() {
+        return Ok(openat(CWD, path, flags | makes, mode)?.into());
     }
     let Place { dir, name, is_of_kernel } = walk(path, None)?;
     if is_of_kernel {
-        return Ok(openat(dir, name, flags | truncated, mode)?.into());
+        return Ok(openat(dir, name, flags, mode)?.into());
     }
     let flags = flags | OFlags::NOFOLLOW;
-    if is_roots_alone(&fstat(&dir)?) {
-        return Ok(openat(dir, name, flags | truncated | OFlags::CREATE, mode)?.into());
+    let place = fstat(&dir)?;
+    if is_roots_alone(&place) {
+        return Ok(openat(dir, name, flags | makes, mode)?.into());
     }
-    match openat(&dir, &name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-        Err(Errno::EXIST) => {}
-        made => return Ok(made?.into()),
+    if makes.contains(OFlags::CREATE) {
+        match openat(&dir, &name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+            Err(Errno::EXIST) => {}
+            made => {
+                let made = made?;
+                own_files().insert(id_of(&fstat(&made)?));
+                return Ok(made.into());
+            }
+        }
     }
     // a pipe without a reader is no reason to wait
-    let file = openat(dir, name, flags | OFlags::NONBLOCK, mode)?;
+    let file = openat(dir, name, flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK, mode)?;
     let found = fstat(&file)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
-        || found.st_nlink > 1
-        || found.st_uid != 0
-    {
+    // where files are given to somebody else, as over NFS, those that this process has made are known
+    let is_own = found.st_uid == 0 || own_files().contains(&id_of(&found));
+    let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    if !is_own || found.st_nlink > 1 || !(is_plain || is_for_all(&place)) {
         let uid = found.st_uid;
         let problem = format!(
             "others may write its directory, and it is no plain file of root with one name (uid {uid})"
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
-    if existing == Existing::Truncated {
+    if is_plain && flags.contains(OFlags::TRUNC) {
         ftruncate(&file, 0)?;
     }
     Ok(file.into())
+}
+
+/// Whether this is root, and there are other users: in a namespace with one user, whoever is root there is nobody elsewhere.
+fn is_among_others() -> bool {
+    static SEVERAL: LazyLock<bool> = LazyLock::new(|| {
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let lengths = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
+        map.is_empty() || lengths.sum::<u64>() > 1
+    });
+    geteuid().is_root() && *SEVERAL
+}
+
+/// Device and number of each file that was made in a directory of others.
+fn own_files() -> MutexGuard<'static, HashSet<(u64, u64)>> {
+    static MADE: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const fn id_of(file: &Stat) -> (u64, u64) {
+    (file.st_dev, file.st_ino)
 }
 
 /// Makes a directory with this mode, and those above it, unless they are there.
@@ -100,7 +129,7 @@ fn open_with(path: &Path, existing: Existing, mode: u32, more: OFlags) -> io::Re
 pub fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
 
-    if !geteuid().is_root() {
+    if !is_among_others() {
         return std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
     }
     let mode = Mode::from_raw_mode(mode);
@@ -127,7 +156,7 @@ impl Directory {
     /// # Errors
     /// The system's; `PermissionDenied` if root would follow a link of somebody else.
     pub fn open(path: &Path) -> io::Result<Self> {
-        if !geteuid().is_root() {
+        if !is_among_others() {
             return Ok(Self { path: path.to_owned(), _held: None });
         }
         let Place { dir, name, .. } = walk(path, None)?;
@@ -139,9 +168,9 @@ impl Directory {
     /// # Errors
     /// The system's; `PermissionDenied` if root would follow a link of somebody else.
     pub fn of(file: &Path) -> io::Result<(Self, PathBuf)> {
-        if !geteuid().is_root() {
+        if !is_among_others() {
             let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let path = parent.unwrap_or(Path::new(".")).to_owned();
+            let path = parent.unwrap_or_else(|| Path::new(".")).to_owned();
             return Ok((Self { path, _held: None }, file.to_owned()));
         }
         let Place { dir, name, .. } = walk(file, None)?;
@@ -185,7 +214,13 @@ fn walk(path: &Path, mode: Option<Mode>) -> io::Result<Place> {
             continue;
         }
         let is_last = rest.is_empty();
-        let found = openat(&dir, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        // as a directory first, which mounts what is mounted on demand
+        let found = match openat(&dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                openat(&dir, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+            }
+            found => found,
+        };
         let found = match (found, mode) {
             (Err(Errno::NOENT), _) if is_last => return Ok(Place { dir, name, is_of_kernel: false }),
             (Err(Errno::NOENT), Some(mode)) => {
@@ -230,8 +265,8 @@ fn reversed(path: &Path) -> Vec<OsString> {
 }
 
 fn check_link(dir: &Stat, link: &Stat, name: &OsStr) -> io::Result<()> {
-    let is_sticky = Mode::from_raw_mode(dir.st_mode).contains(Mode::SVTX);
-    if is_roots_alone(dir) || (is_sticky && dir.st_uid == 0 && link.st_uid == 0) {
+    // one with several names may have been made elsewhere
+    if is_roots_alone(dir) || (is_for_all(dir) && link.st_uid == 0 && link.st_nlink == 1) {
         return Ok(());
     }
     let problem = format!(
@@ -245,6 +280,11 @@ fn check_link(dir: &Stat, link: &Stat, name: &OsStr) -> io::Result<()> {
 /// Whether nobody but root may change what a directory holds.
 fn is_roots_alone(dir: &Stat) -> bool {
     dir.st_uid == 0 && !Mode::from_raw_mode(dir.st_mode).intersects(Mode::WGRP | Mode::WOTH)
+}
+
+/// Whether a directory of root is one in which nobody removes files of others, such as `/tmp`.
+fn is_for_all(dir: &Stat) -> bool {
+    dir.st_uid == 0 && Mode::from_raw_mode(dir.st_mode).contains(Mode::SVTX)
 }
 
 #[cfg(test)]
@@ -358,6 +398,11 @@ mod tests {
         }
         assert!(put(&path("pipe"), Existing::Truncated, "x").is_err());
         refused(put(&path("pipe"), Existing::Kept, "x"));
+        // one that this process has made, wherever it belongs to
+        put(&path("own"), Existing::Truncated, "a").unwrap();
+        chown(path("own"), Some(OTHER), None).unwrap();
+        put(&path("own"), Existing::Appended, "b").unwrap();
+        assert_eq!(fs::read_to_string(path("own")).unwrap(), "ab");
     }
 
     #[test]
@@ -374,5 +419,10 @@ mod tests {
         put(&dir.path().join("roots"), Existing::Truncated, "x").unwrap();
         refused(put(&dir.path().join("theirs"), Existing::Truncated, "x"));
         assert!(safe.path().join("roots").exists() && !safe.path().join("theirs").exists());
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let reader = openat(CWD, &pipe, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+        open_existing(&pipe).unwrap().write_all(b"uri").unwrap();
+        assert_eq!(io::read_to_string(File::from(reader)).unwrap(), "uri");
     }
 }

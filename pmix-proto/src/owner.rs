@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, IPPROTO_TCP, TCP_ESTABLISHED};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -168,7 +168,7 @@ impl Link {
 
 fn question(number: u32, local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let request = InetRequest {
-        family: AF_INET,
+        family: if local.is_ipv6() { AF_INET6 } else { AF_INET },
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::empty(),
         states: StateFlags::all(),

@@ -2,13 +2,14 @@
 
 use std::env::var_os;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pmix_host::Records;
+use pmix_proto::files;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
@@ -93,7 +94,7 @@ fn candidates(state: Option<OsString>, home: Option<OsString>, temporary: &Path,
 
 /// For its owner only: records tell of the jobs of all users.
 fn make(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).recursive(true).create(directory)
+    files::create_dir_all(directory, 0o700)
 }
 
 /// Whether nobody else can have put the directory there or can change it.

@@ -6,13 +6,15 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pmix_host::OutputChannel;
-use pmix_proto::files::{self, Directory, Existing};
+use pmix_proto::files::{self, Directory};
 
 use crate::console::Console;
 
 /// A file created for what is reported, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct ReportFile {
+    _directory: Directory,
+    /// By way of this directory.
     path: PathBuf,
     /// Device and number of the file: another run may have put its own there since.
     id: (u64, u64),
@@ -55,17 +57,15 @@ fn report(
         path => {
             // stays the same file if the current directory changes
             let path = std::path::absolute(Path::new(path))?;
-            let is_new = write(&path, &line)
-                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-            // created only on success, as it removes the file when dropped
-            return Ok(if is_new { Some(ReportFile::at(path)?) } else { None });
+            return write(&path, &line)
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())));
         }
     }
     Ok(None)
 }
 
-/// Writes a file; returns whether it is new. A new one appears whole: scripts wait for it.
-fn write(path: &Path, line: &str) -> io::Result<bool> {
+/// Writes a file; returns it if it is new. A new one appears whole: scripts wait for it.
+fn write(path: &Path, line: &str) -> io::Result<Option<ReportFile>> {
     let (parent, reached) = Directory::of(path)?;
     if std::fs::symlink_metadata(&reached).is_err() {
         let made = tempfile::Builder::new()
@@ -75,25 +75,25 @@ fn write(path: &Path, line: &str) -> io::Result<bool> {
         let Ok(mut file) = made else {
             // says in its own words why nothing can be made there
             File::create_new(&reached)?.write_all(line.as_bytes())?;
-            return Ok(true);
+            return ReportFile::at(parent, reached).map(Some);
         };
         file.write_all(line.as_bytes())?;
         match file.persist_noclobber(&reached) {
-            Ok(_) => return Ok(true),
+            Ok(_) => return ReportFile::at(parent, reached).map(Some),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.error),
         }
     }
     // a pipe without a reader is an error; do not wait for one
-    let mut file = files::open_at_once(path, Existing::Truncated, 0o644)?;
+    let mut file = files::open_existing(path)?;
     file.write_all(line.as_bytes())?;
-    Ok(false)
+    Ok(None)
 }
 
 impl ReportFile {
-    fn at(path: PathBuf) -> io::Result<Self> {
+    fn at(directory: Directory, path: PathBuf) -> io::Result<Self> {
         let id = id(&path)?;
-        Ok(Self { path, id })
+        Ok(Self { _directory: directory, path, id })
     }
 }
 
@@ -124,12 +124,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("pid"), dir.path().join("moved"));
         std::fs::write(&path, "7\n").unwrap();
-        let own = ReportFile::at(path.clone()).unwrap();
+        let at = |path: &Path| {
+            let (directory, path) = Directory::of(path).unwrap();
+            ReportFile::at(directory, path).unwrap()
+        };
+        let own = at(&path);
         std::fs::rename(&path, &moved).unwrap();
         std::fs::write(&path, "8\n").unwrap();
         drop(own);
         assert!(path.exists());
-        drop(ReportFile::at(moved.clone()).unwrap());
+        drop(at(&moved));
         assert!(!moved.exists());
     }
 
@@ -138,10 +142,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("old"), "what was there, and longer than a process id").unwrap();
-        assert!(write(&path("new"), "7\n").unwrap());
-        assert!(!write(&path("old"), "7\n").unwrap());
+        assert!(write(&path("new"), "7\n").unwrap().is_some());
+        assert!(write(&path("old"), "7\n").unwrap().is_none());
         assert_eq!(std::fs::read_to_string(path("old")).unwrap(), "7\n");
-        assert!(!write(Path::new("/dev/null"), "7\n").unwrap(), "a device stays");
+        assert!(write(Path::new("/dev/null"), "7\n").unwrap().is_none(), "a device stays");
         mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
         write(&path("pipe"), "7\n").expect_err("nobody reads it");
     }

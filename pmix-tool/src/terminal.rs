@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use procfs::process::Process;
+use nix::unistd::getpgrp;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::tcgetpgrp;
@@ -32,7 +32,6 @@ pub fn wait_for_input() -> io::Result<()> {
 
 /// Whether standard input is this session's terminal and another process group is in its foreground.
 fn is_in_background(stdin: &io::Stdin) -> bool {
-    // not getpgrp: the id of a group that started in another PID namespace is 0, which rustix takes for impossible
-    let group = || Process::myself().and_then(|process| process.stat()).map(|stat| stat.pgrp);
-    tcgetpgrp(stdin).is_ok_and(|foreground| group().is_ok_and(|own| own != foreground.as_raw_pid()))
+    // nix's: the id of a group that started in another PID namespace is 0, which rustix takes for impossible
+    tcgetpgrp(stdin).is_ok_and(|foreground| getpgrp().as_raw() != foreground.as_raw_pid())
 }

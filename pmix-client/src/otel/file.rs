@@ -32,7 +32,7 @@ impl FileExporter {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
         let name = path.file_name().ok_or_else(|| failed(io::Error::other("it is not a file")))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = Directory::open(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let directory = Directory::open(parent.unwrap_or_else(|| Path::new("."))).map_err(failed)?;
         let path = directory.path().join(name);
         let file = File::options().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
         let file = file.map_err(failed)?;

@@ -1,5 +1,6 @@
 //! What enters a process into a collective: the request, and what identifies the collective that it means.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use pmix_types::message::{Connect, Disconnect, Failure, Fence, GroupConstruct};
@@ -242,6 +243,11 @@ impl Signature {
         // a connect is identified by its processes, whatever set they were named by
         let sets = if by_set && operation.is_fence() { as_named } else { Members::new() };
         Ok(Self { operation, procs: members, sets })
+    }
+
+    /// Whether processes of one of these jobs take part.
+    pub(super) fn is_of(&self, jobs: &BTreeSet<&Nspace>) -> bool {
+        self.procs.keys().any(|nspace| jobs.contains(nspace))
     }
 
     /// The set that a connect or disconnect is about.

@@ -148,7 +148,7 @@ impl Collectives {
             }
         }
         cx.check_partners(asked, signature.procs.keys())?;
-        self.check_set(&signature, caller, terms, lower, cx)?;
+        self.check_set(&signature, (caller, terms), lower, cx)?;
         let until = deadline(asked.at, &mut directives)?.or(until);
         // the members of a group get each other's data (GRP-05)
         let mut collect = order.is_some();
@@ -186,8 +186,7 @@ impl Collectives {
     fn check_set(
         &self,
         signature: &Signature,
-        caller: &ProcId,
-        terms: Terms,
+        (caller, terms): (&ProcId, Terms),
         lower: &Lower<'_>,
         cx: &Context,
     ) -> Result<(), Failure> {
@@ -202,7 +201,9 @@ impl Collectives {
                         format!("connect: {caller} is in a disconnect of these processes: await its end");
                     return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
                 }
-                lower.sets.check_room(&id, cx.jobs_of_sharer(cx.user_of(caller)).as_ref())
+                lower.sets.check_room(&id)?;
+                let Some(jobs) = cx.jobs_of_sharer(cx.user_of(caller)) else { return Ok(()) };
+                lower.sets.check_share(&id, &jobs, self.rounds.connects_in(&jobs, &id, lower.sets))
             }
         }
     }

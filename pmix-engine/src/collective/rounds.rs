@@ -13,7 +13,7 @@ use super::entry::{Operation, Signature};
 use super::others::Lacking;
 use super::shares::Shares;
 use super::timeouts::Inquiry;
-use crate::connected::{self, Introduction, SetId};
+use crate::connected::{self, ConnectedSets, Introduction, SetId};
 use crate::group::{Constructing, GroupTerms};
 use crate::ids::{ConnId, Counter, ReplyTo, UpcallId};
 use crate::participants::{Members, Ranks, is_in};
@@ -290,8 +290,14 @@ impl Rounds {
     /// The number of group constructions of these jobs under way.
     pub(super) fn constructions_in(&self, jobs: &BTreeSet<&Nspace>) -> usize {
         let is_construct = |signature: &&Signature| matches!(signature.operation, Operation::Construct(_));
-        let constructs = self.queues.keys().filter(is_construct);
-        constructs.filter(|signature| signature.procs.keys().any(|nspace| jobs.contains(nspace))).count()
+        self.queues.keys().filter(is_construct).filter(|signature| signature.is_of(jobs)).count()
+    }
+
+    /// The number of sets of these jobs, other than this one, that are being connected and are not yet.
+    pub(super) fn connects_in(&self, jobs: &BTreeSet<&Nspace>, but: &SetId, sets: &ConnectedSets) -> usize {
+        let is_connect = |signature: &&Signature| matches!(signature.operation, Operation::Connect(_));
+        let connects = self.queues.keys().filter(is_connect).filter(|signature| signature.is_of(jobs));
+        connects.filter_map(Signature::set_id).filter(|id| id != but && !sets.is_known(id)).count()
     }
 
     /// Sets that are connecting, for the first time or again.

@@ -150,9 +150,8 @@ impl ConnectedSets {
         self.all.get(id)
     }
 
-    /// Whether there is room for another set, for a user of these jobs if it has only a share; one that is connected already takes none
-    /// (CON-15).
-    pub(crate) fn check_room(&self, id: &SetId, jobs: Option<&BTreeSet<&Nspace>>) -> Result<(), Failure> {
+    /// Whether there is room for another set; one that is connected already takes none (CON-15).
+    pub(crate) fn check_room(&self, id: &SetId) -> Result<(), Failure> {
         if self.all.contains_key(id) {
             return Ok(());
         }
@@ -166,16 +165,26 @@ impl ConnectedSets {
                 format!("connect: there are already {MAX_SETS} connected sets here, which is the limit");
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
-        if let Some(jobs) = jobs {
-            let is_of_user = |id: &&SetId| id.1.keys().any(|nspace| jobs.contains(nspace));
-            if self.all.keys().filter(is_of_user).count() >= MAX_SETS_OF_USER {
-                let message = format!(
-                    "connect: your user already has {MAX_SETS_OF_USER} connected sets here, which is the limit"
-                );
-                return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
-            }
-        }
         Ok(())
+    }
+
+    /// Whether the user who has these jobs may have another set, with those under way.
+    pub(crate) fn check_share(
+        &self,
+        id: &SetId,
+        jobs: &BTreeSet<&Nspace>,
+        under_way: usize,
+    ) -> Result<(), Failure> {
+        let is_of_user = |id: &&SetId| id.1.keys().any(|nspace| jobs.contains(nspace));
+        if self.all.contains_key(id)
+            || self.all.keys().filter(is_of_user).count() + under_way < MAX_SETS_OF_USER
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "connect: your user already has {MAX_SETS_OF_USER} connected sets here, which is the limit"
+        );
+        Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message))
     }
 
     pub(super) fn insert(&mut self, id: SetId, set: ConnectedSet) {
@@ -298,7 +307,7 @@ mod tests {
         let members = members_of(&[ProcId::new("job".parse().unwrap(), pmix_types::Rank::WILDCARD)]);
         let rest = memory_of(&members) + Some("x".to_owned()).heap() - 1;
         let named = |bytes: usize| (Some("x".repeat(bytes - rest)), members.clone());
-        assert!(sets.check_room(&named(MAX_SET), None).is_ok());
-        assert!(sets.check_room(&named(MAX_SET + 1), None).is_err());
+        assert!(sets.check_room(&named(MAX_SET)).is_ok());
+        assert!(sets.check_room(&named(MAX_SET + 1)).is_err());
     }
 }

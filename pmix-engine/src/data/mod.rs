@@ -230,7 +230,8 @@ fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), F
         }
     }
     let limit = cx.config.put_limit;
-    let of_user = if cx.config.trusts(by.uid) { 0 } else { bytes_of_user(by.uid, cx) };
+    let added = PutData::bytes_of(&entries);
+    let of_user = if cx.config.trusts(by.uid) { 0 } else { bytes_of_user(by.uid, added, cx) };
     let Some(job) = cx.jobs.get_mut(&proc.nspace) else { return Err(unknown_nspace(&proc.nspace)) };
     let nothing = PutData::default();
     let put = job.put.get(proc.rank).unwrap_or(&nothing);
@@ -254,14 +255,19 @@ fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), F
     Ok(())
 }
 
-/// What is held here of all that a user's processes have put.
-fn bytes_of_user(uid: u32, cx: &Context) -> usize {
+/// What is held here of all that a user's processes have put, or at least so much that the limit is far if this is added.
+fn bytes_of_user(uid: u32, added: usize, cx: &Context) -> usize {
+    // the jobs of all users are added up at once, and owners looked for only if that matters
+    let of_all = cx.jobs.values().map(|job| job.put.bytes()).sum::<usize>();
+    if of_all + added <= cx.config.put_limit {
+        return of_all;
+    }
     let jobs = cx.jobs.values().filter(|job| job.put.bytes() > 0 && job.owner() == Some(uid));
     jobs.map(|job| job.put.bytes()).sum()
 }
 
-/// Refuses what other nodes have sent if it is more than their user's processes may have put. It takes the place of what is
-/// held of these processes, or is added.
+/// Refuses what other nodes have sent if it is more than their user's processes may have put. It takes the place of all that is held of
+/// these processes, or of some.
 fn check_room(told: &BTreeMap<ProcId, Vec<PutEntry>>, replaces: bool, cx: &Context) -> Result<(), Failure> {
     let limit = cx.config.put_limit;
     let mut users = BTreeMap::<u32, (usize, usize)>::new();
@@ -270,12 +276,20 @@ fn check_room(told: &BTreeMap<ProcId, Vec<PutEntry>>, replaces: bool, cx: &Conte
         let Some(job) = cx.jobs.get(&proc.nspace) else { continue };
         let owner = owners.entry(&proc.nspace).or_insert_with(|| job.owner());
         let Some(uid) = owner.filter(|uid| !cx.config.trusts(*uid)) else { continue };
+        // what is of this node has been counted
+        if job.is_local(proc.rank) {
+            continue;
+        }
+        let held = job.put.get(proc.rank);
         let (new, old) = users.entry(uid).or_default();
-        *new += PutData::bytes_of(entries);
-        *old += job.put.get(proc.rank).filter(|_| replaces).map_or(0, PutData::bytes);
+        *new += match held {
+            Some(held) if !replaces => held.bytes_with(entries, 0),
+            _ => PutData::bytes_of(entries),
+        };
+        *old += held.map_or(0, PutData::bytes);
     }
     for (uid, (new, old)) in users {
-        let bytes = bytes_of_user(uid, cx).saturating_sub(old) + new;
+        let bytes = bytes_of_user(uid, new, cx).saturating_sub(old) + new;
         if bytes > limit {
             return Err(too_much_of_user(uid, bytes, limit));
         }

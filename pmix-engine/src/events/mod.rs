@@ -9,7 +9,7 @@ mod release;
 mod uplink;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
 use pmix_types::why::Wait;
@@ -23,7 +23,7 @@ use audience::Audience;
 use cache::{Cache, Had, Heard};
 use release::Unreleased;
 use uplink::Uplink;
-use watch::{MAX_WATCHED_OF_USER, Watch};
+use watch::Watch;
 
 /// Event registrations that one connection may hold.
 const MAX_REGISTRATIONS: usize = 1024;
@@ -47,6 +47,7 @@ pub(super) struct Events {
 #[derive(Debug)]
 struct Registration {
     conn: ConnId,
+    uid: u32,
     filter: EventFilter,
 }
 
@@ -82,20 +83,11 @@ impl Events {
         let number = self.next.next();
         held.registrations.insert(number);
         let codes = filter.codes().to_vec();
-        self.registrations.insert(number, Registration { conn: to.conn, filter });
+        self.registrations.insert(number, Registration { conn: to.conn, uid: by.uid, filter });
         // the reply comes before all events (EVT-15)
         cx.reply(to, Ok(Reply::Registered(number)));
         self.deliver_kept(number, cx);
         self.watch.add(&codes, directives, by, cx);
-    }
-
-    /// How many codes processes of a user would have registered for, with these.
-    fn codes_of(&self, uid: u32, new: &[Status], cx: &Context) -> usize {
-        let is_of_user =
-            |held: &&Registration| cx.conns.get(&held.conn).is_some_and(|conn| conn.peer.uid == uid);
-        let held = self.registrations.values().filter(is_of_user);
-        let codes: BTreeSet<_> = held.flat_map(|held| held.filter.codes()).chain(new).collect();
-        codes.len()
     }
 
     fn check_registration(
@@ -120,13 +112,10 @@ impl Events {
         if !self.watch.has_room_for(&codes) {
             return exhausted("the host already watches as many codes as it can".to_owned());
         }
-        let uid = held.map(|held| held.peer.uid).filter(|uid| !cx.config.trusts(*uid));
-        if let Some(uid) = uid
-            && self.codes_of(uid, &codes, cx) > MAX_WATCHED_OF_USER
+        if let Some(uid) = held.map(|held| held.peer.uid).filter(|uid| !cx.config.trusts(*uid))
+            && !self.watch.has_share_for(uid, &codes)
         {
-            return exhausted(format!(
-                "processes of uid {uid} would have registered for more than {MAX_WATCHED_OF_USER} codes, which is the limit"
-            ));
+            return exhausted(format!("processes of uid {uid} may not have the host watch more codes"));
         }
         let filter = EventFilter::new(codes, directives)?;
         take_order(directives)?;
@@ -163,7 +152,7 @@ impl Events {
 
     fn end_registration(&mut self, number: u64, cx: &mut Context) {
         if let Some(registration) = self.registrations.remove(&number) {
-            self.watch.remove(registration.filter.codes(), cx);
+            self.watch.remove(registration.uid, registration.filter.codes(), cx);
         }
     }
 
@@ -254,7 +243,7 @@ impl Events {
     /// Delivers earlier events to a new registration, in order of arrival (EVT-13), except those that its process has had
     /// already (EVT-14).
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
-        let Some(Registration { conn, filter }) = self.registrations.get(&number) else { return };
+        let Some(Registration { conn, filter, .. }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
         let receiver = held.proc.clone();
         let is_for = |voice: &Voice| voice.is_for(held.listener(), &cx.config);

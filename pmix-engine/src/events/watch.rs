@@ -1,3 +1,4 @@
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::{Directives, Status};
@@ -10,7 +11,7 @@ use crate::{Caller, UpcallId, UpcallRequest};
 /// Limit for the codes that the host is asked to watch.
 const MAX_WATCHED: usize = 4096;
 /// Of these, codes for which processes of a user other than the server's own and root have registered.
-pub(super) const MAX_WATCHED_OF_USER: usize = MAX_WATCHED / 4;
+const MAX_WATCHED_OF_USER: usize = MAX_WATCHED / 4;
 
 /// The codes that the host is asked to watch: each once, as long as a registration names it (HST-06).
 ///
@@ -18,6 +19,8 @@ pub(super) const MAX_WATCHED_OF_USER: usize = MAX_WATCHED / 4;
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     codes: BTreeMap<Status, Code>,
+    /// How many registrations of each user name each code.
+    of_users: BTreeMap<u32, BTreeMap<Status, usize>>,
     /// Upcalls that the host has not answered yet.
     asked: BTreeMap<UpcallId, Asked>,
 }
@@ -57,6 +60,14 @@ impl Watch {
         self.codes.len() + fresh <= MAX_WATCHED
     }
 
+    /// Whether processes of a user may register for these as well.
+    pub(super) fn has_share_for(&self, uid: u32, codes: &[Status]) -> bool {
+        let held = self.of_users.get(&uid);
+        let is_fresh = |code: &Status| !held.is_some_and(|held| held.contains_key(code));
+        let fresh = named_once(codes).into_iter().filter(is_fresh).count();
+        fresh == 0 || held.map_or(0, BTreeMap::len) + fresh <= MAX_WATCHED_OF_USER
+    }
+
     /// Asks the host to watch those codes that only it can see and that it does not watch yet.
     pub(super) fn add(&mut self, codes: &[Status], directives: Directives, caller: Caller, cx: &mut Context) {
         if !cx.config.capabilities.has(Upcall::RegisterEvents) {
@@ -66,6 +77,7 @@ impl Watch {
         for code in named_once(codes) {
             let held = self.codes.entry(code).or_insert(Code { wanted: 0, stage: Stage::Idle });
             held.wanted += 1;
+            *self.of_users.entry(caller.uid).or_default().entry(code).or_default() += 1;
             if held.stage == Stage::Idle {
                 fresh.push(code);
             }
@@ -73,9 +85,18 @@ impl Watch {
         self.start(fresh, directives, caller, cx);
     }
 
-    /// A registration of these codes has ended.
-    pub(super) fn remove(&mut self, codes: &[Status], cx: &mut Context) {
+    /// A registration of a user for these codes has ended.
+    pub(super) fn remove(&mut self, uid: u32, codes: &[Status], cx: &mut Context) {
         let codes = named_once(codes);
+        if let Entry::Occupied(mut of_user) = self.of_users.entry(uid) {
+            of_user.get_mut().retain(|code, count| {
+                *count -= usize::from(codes.binary_search(code).is_ok());
+                *count > 0
+            });
+            if of_user.get().is_empty() {
+                of_user.remove();
+            }
+        }
         for code in &codes {
             if let Some(held) = self.codes.get_mut(code) {
                 held.wanted -= 1;

@@ -1,5 +1,6 @@
 //! Output that nobody has subscribed to yet.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
@@ -75,9 +76,20 @@ pub(super) enum Cached {
 
 impl Cache {
     /// Keeps output; returns how many bytes are dropped for it.
-    pub(super) fn push(&mut self, output: Output, user: User, rule: CacheRule) -> u64 {
+    pub(super) fn push(
+        &mut self,
+        output: Output,
+        user: impl FnOnce(&ProcId) -> User,
+        rule: CacheRule,
+    ) -> u64 {
         let Output { source, channels, data, info, .. } = output;
-        let held = self.sources.entry((source, channels)).or_insert_with(|| Held { user, ..Held::default() });
+        let held = match self.sources.entry((source, channels)) {
+            Entry::Occupied(held) => held.into_mut(),
+            Entry::Vacant(place) => {
+                let user = user(&place.key().0);
+                place.insert(Held { user, ..Held::default() })
+            }
+        };
         let of_user = self.taken.entry(held.user).or_default();
         let before = held.taken();
         let bytes = held.bytes + data.len();

@@ -213,7 +213,7 @@ impl Iof {
         }
         // output of an unknown namespace would never be dropped, as nobody deregisters that
         if !is_taken && cx.jobs.contains_key(&output.source.nspace) {
-            let user = cx.user_of(&output.source);
+            let user = |source: &ProcId| cx.user_of(source);
             cx.stats.output_dropped += self.cache.push(output, user, rule.unwrap_or_default());
         }
         Ok(CallValue::Done)

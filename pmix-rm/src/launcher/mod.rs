@@ -266,8 +266,10 @@ impl<'a> Launching<'a> {
     /// All processes have been started.
     fn finish(mut self, reports: &mpsc::Sender<LaunchReport>) {
         self.is_whole = true;
-        // locked until all are added: the end of one must not look like the end of the job
+        // both, so that no process counts twice, and the end of one does not look like the end of the job
+        let mut launching = self.launcher.launching();
         let mut running = self.launcher.running();
+        launching.insert(self.nspace.clone(), (None, 0));
         for process in std::mem::take(&mut self.started) {
             self.launcher.look_after(&mut running, (self.nspace, self.user), process, reports.clone());
         }

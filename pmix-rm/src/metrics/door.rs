@@ -30,6 +30,9 @@ pub(crate) enum Door {
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
+    _directory: Directory,
+    /// The path by way of this directory.
+    reached: PathBuf,
     /// Its file system and number there.
     id: (u64, u64),
 }
@@ -50,10 +53,11 @@ impl Door {
         match place {
             MetricsPlace::Socket(path) => {
                 let failed = |error: io::Error| format!("{}: {error}", path.display());
-                let (_directory, reached) = Directory::of(path).map_err(failed)?;
+                let (directory, reached) = Directory::of(path).map_err(failed)?;
                 remove_dead(&reached).await.map_err(|why| format!("{}: {why}", path.display()))?;
                 let bound = bind_private(&reached).map_err(failed)?;
-                let file = SocketFile { id: id_of(&reached).map_err(failed)?, path: path.clone() };
+                let id = id_of(&reached).map_err(failed)?;
+                let file = SocketFile { path: path.clone(), _directory: directory, reached, id };
                 Ok(Self::Socket(UnixListener::from_std(bound).map_err(failed)?, file))
             }
             MetricsPlace::Port(address) => {
@@ -102,8 +106,8 @@ impl fmt::Display for Door {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if id_of(&self.path).is_ok_and(|id| id == self.id)
-            && let Err(error) = std::fs::remove_file(&self.path)
+        if id_of(&self.reached).is_ok_and(|id| id == self.id)
+            && let Err(error) = std::fs::remove_file(&self.reached)
         {
             tracing::debug!(path = %self.path.display(), %error, "cannot remove the socket of the metrics");
         }

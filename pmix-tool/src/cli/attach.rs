@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::named::about;
-use super::output::{Follower, complain, item, start_printer};
+use super::output::{Follower, are_own, complain, item, start_printer};
 use super::printer::Printer;
 use super::selection::{Selection, leave};
 use super::signals::{NOT_RECEIVED, Received, Signals};
@@ -71,9 +71,8 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         // its server may hang
         _ = signals.interrupted() => return Ok(ExitCode::SUCCESS),
     };
-    let Some((tool, output)) = started else { return Ok(ExitCode::FAILURE) };
-    let format = OutputFormat::default().rank(args.rank);
-    let printer = start_printer(&tool, iter::once(proc), args.raw, format).await?;
+    let Some((tool, output, is_own)) = started else { return Ok(ExitCode::FAILURE) };
+    let printer = start_printer(args.raw || is_own, OutputFormat::default().rank(args.rank))?;
     let mut attached = Attached {
         output,
         printer,
@@ -100,17 +99,18 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows the output of a process, or of a job; `None` if no server runs it, which has been said.
+/// Follows the output of a process, or of a job, and whether that is this user's; `None` if no server runs it, which has been said.
 async fn start(
     proc: &ProcId,
     selection: &Selection,
     console: &mut Console<'_>,
-) -> Result<Option<(Tool, Follower)>, Error> {
+) -> Result<Option<(Tool, Follower, bool)>, Error> {
     let found = selection.find(std::slice::from_ref(&proc.nspace), console).await?;
     let Some((tool, _)) = found.servers.into_iter().next() else { return Ok(None) };
     let channels = IofChannels::STDOUT | IofChannels::STDERR;
     let output = Follower::start(&tool, BTreeSet::from([proc.clone()]), channels, false).await?;
-    Ok(Some((tool, output)))
+    let is_own = selection.trusts_nobody_else() && are_own(&tool, iter::once(proc)).await?;
+    Ok(Some((tool, output, is_own)))
 }
 
 struct Attached {

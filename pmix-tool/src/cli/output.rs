@@ -117,7 +117,9 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         return Err(Trouble::Other(problem.into()));
     };
     let mut follower = Follower::start(&tool, procs, channels, args.redirect).await?;
-    let printer = start_printer(&tool, follower.open.keys(), args.format.raw, args.format.into()).await?;
+    let is_plain = args.format.raw
+        || args.selection.trusts_nobody_else() && are_own(&tool, follower.open.keys()).await?;
+    let printer = start_printer(is_plain, args.format.into())?;
     let outcome = print(&mut follower, &tool, &printer).await;
     printer.finish().await?;
     outcome?;
@@ -126,24 +128,25 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the output of these processes: what controls a terminal is escaped, unless it is to be `raw`, or all of them are this
-/// user's.
-pub(super) async fn start_printer(
-    tool: &Tool,
-    procs: impl Iterator<Item = &ProcId>,
-    raw: bool,
-    format: OutputFormat,
-) -> io::Result<Printer> {
+/// Writes output, `is_plain` or with what controls a terminal escaped.
+pub(super) fn start_printer(is_plain: bool, format: OutputFormat) -> io::Result<Printer> {
+    if is_plain { Printer::start(format, false) } else { Printer::of_another(format) }
+}
+
+/// Whether all of these processes are this user's. Of a server that does not say it, an ordinary user sees no others; root takes them for
+/// others'.
+pub(super) async fn are_own(tool: &Tool, procs: impl Iterator<Item = &ProcId>) -> Result<bool, Error> {
     let jobs: BTreeSet<_> = procs.map(|proc| proc.nspace.clone()).collect();
-    for job in jobs.into_iter().filter(|_| !raw) {
-        let own = geteuid();
-        let owner = tool.client().get(ProcId::wildcard(job), keys::USERID).immediate().await;
-        // servers that do not say it have few users
-        if owner.map_or(own.is_root(), |owner| owner != own.as_raw()) {
-            return Printer::of_another(format);
+    let own = geteuid();
+    for job in jobs {
+        let asked = tool.client().get(ProcId::wildcard(job), keys::USERID).immediate();
+        match tool.within_limit("the user of a job", asked).await {
+            Ok(owner) if owner == own.as_raw() => {}
+            Err(error) if !own.is_root() && !error.is_lost_connection() => {}
+            _ => return Ok(false),
         }
     }
-    Printer::start(format, false)
+    Ok(true)
 }
 
 /// Prints all output, unless nothing can be written.

@@ -92,6 +92,11 @@ impl Selection {
         self.timeout.and_then(|_| self.limit())
     }
 
+    /// Whether the server is certainly root's or this user's: a process id trusts whoever owns that process.
+    pub(super) const fn trusts_nobody_else(&self) -> bool {
+        self.trust_uid.is_none() && self.which.pid.is_none()
+    }
+
     /// Settings for the server selected, or for the only one.
     pub(super) fn builder(&self) -> ToolBuilder {
         let mut builder = Tool::builder();

@@ -4,39 +4,42 @@
 //! keyring. This program starts itself once more for that, because it has to become the user before the other program begins.
 
 use std::ffi::OsString;
+use std::fs::{self, DirEntry};
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use keyutils::Keyring;
-use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Uid, close, setgroups, setresgid, setresuid};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior, setsid};
 
 /// The first argument of a process that is to become another user and run another program.
 pub(crate) const AS: &str = "__as";
 
-/// User and group of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The user and the groups of a process, its own one first.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) uid: u32,
-    pub(super) gid: u32,
+    pub(super) groups: Vec<u32>,
 }
 
 impl Owner {
     /// Whether programs are to run as this user: it is not the one that runs this one, which is root.
-    pub(super) fn is_another(self) -> bool {
+    pub(super) fn is_another(&self) -> bool {
         geteuid().is_root() && self.uid != 0
     }
 
     /// Runs a program with the permissions of this user, or with those of this process if that is not root's.
-    pub(super) fn command(self, program: &Path) -> Command {
+    pub(super) fn command(&self, program: &Path) -> Command {
         if !self.is_another() {
             return Command::new(program);
         }
         let mut command = Command::new("/proc/self/exe");
-        command.args([AS, &self.uid.to_string(), &self.gid.to_string()]).arg(program);
+        let groups: Vec<_> = self.groups.iter().map(u32::to_string).collect();
+        command.args([AS, &self.uid.to_string(), &groups.join(",")]).arg(program);
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").current_dir("/");
         command
     }
@@ -44,12 +47,15 @@ impl Owner {
 
 /// Becomes the user that the arguments name, and runs the program that follows them.
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    let mut number = || args.next()?.to_str()?.parse().ok();
-    let (Some(uid), Some(gid), Some(program)) = (number(), number(), args.next()) else {
-        eprintln!("pmix {AS}: a user, a group and a program are missing");
+    let mut text = || args.next()?.into_string().ok();
+    let uid = text().and_then(|uid| uid.parse().ok());
+    let groups: Option<Vec<u32>> =
+        text().and_then(|groups| groups.split(',').map(|gid| gid.parse().ok()).collect());
+    let (Some(uid), Some(groups), Some(program)) = (uid, groups, args.next()) else {
+        eprintln!("pmix {AS}: a user, groups and a program are missing");
         return ExitCode::from(2);
     };
-    let failed = match assume(uid, gid) {
+    let failed = match close_all().and_then(|()| assume(uid, &groups)) {
         Ok(()) => Command::new(&program).args(args).exec(),
         Err(error) => error,
     };
@@ -57,11 +63,24 @@ pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn assume(uid: u32, gid: u32) -> io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+/// Closes what root's shell has left open besides standard input, output and error.
+fn close_all() -> io::Result<()> {
+    let numbers = |file: io::Result<DirEntry>| file.ok()?.file_name().to_str()?.parse::<RawFd>().ok();
+    let open: Vec<_> = fs::read_dir("/proc/self/fd")?.filter_map(numbers).filter(|fd| *fd > 2).collect();
+    for fd in open {
+        // one of them was that of the directory
+        let _ = close(fd);
+    }
+    Ok(())
+}
+
+fn assume(uid: u32, groups: &[u32]) -> io::Result<()> {
+    let uid = Uid::from_raw(uid);
+    let groups: Vec<_> = groups.iter().copied().map(Gid::from_raw).collect();
+    let gid = *groups.first().ok_or(io::ErrorKind::InvalidInput)?;
     setsid()?;
     leave_keyring()?;
-    setgroups(&[gid])?;
+    setgroups(&groups)?;
     setresgid(gid, gid, gid)?;
     // drops all capabilities
     setresuid(uid, uid, uid)?;

@@ -16,13 +16,13 @@ use super::find::{self, NoStack, Outcome};
 use super::frame::{self, Frame, RawThread};
 use super::image::image;
 use super::parse;
-use super::snapshot::{Snapshot, snapshot};
+use super::snapshot::{Snapshot, io_error, snapshot};
 
 /// How long a program may take for one process. On a crowded machine gdb takes some seconds to read the symbols.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The most that is kept of what a program says: 4,000 frames of some hundred threads take a tenth of it.
-const MAX_SAID: u64 = 64 << 20;
+/// The most that is kept of what a program says: 4,000 frames of a thread take some 400 KB.
+const MAX_SAID: u64 = 8 << 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum With {
@@ -152,8 +152,8 @@ impl Backends {
         const ATTEMPTS: usize = 3;
         let mut last = NoStack::gone(pid);
         for _ in 0..ATTEMPTS {
-            let owner = Process::new(pid).and_then(|process| find::owner(&process));
-            let owner = owner.map_err(|_| NoStack::gone(pid))?;
+            let owner = Process::new(pid).map_err(io_error).and_then(|process| find::owner(&process));
+            let owner = owner.map_err(|error| find::refusal(pid, &error))?;
             let mut command = owner.command(program);
             command.args(["dump", "--nonblocking", "--json", "--pid", &pid.to_string()]);
             match said(command, Stdio::null(), "py-spy", self.limit).await {
@@ -232,7 +232,7 @@ impl Debugger {
     fn command(&self, copy: &Snapshot) -> Command {
         const CORE: &str = "/proc/self/fd/0";
         let mut command = copy.owner.command(&self.program);
-        let executable = find::executable(copy.pid, copy.owner);
+        let executable = find::executable(copy.pid, &copy.owner);
         match self.kind {
             // with sources and inlined functions, and a limit for endless recursion
             Kind::EuStack => command.args(["-s", "-i", "-n", "4000", "--core", CORE, "-e"]).arg(executable),

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 use pmix_tool::{ProcId, ProcInfo};
-use procfs::ProcResult;
 use procfs::process::Process;
 use rustix::process::geteuid;
 use serde::Serialize;
 
 use super::as_user::Owner;
+use super::snapshot::io_error;
 
 /// What became of the attempt to look at a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -167,7 +167,7 @@ fn why_not(pid: i32) -> String {
 
 /// The executable of a process where debuggers find it: by its name if that is still the same file, for what belongs to it may
 /// be beside it.
-pub(super) fn executable(pid: i32, owner: Owner) -> PathBuf {
+pub(super) fn executable(pid: i32, owner: &Owner) -> PathBuf {
     use std::os::unix::fs::MetadataExt;
 
     let link = PathBuf::from(format!("/proc/{pid}/exe"));
@@ -180,9 +180,29 @@ pub(super) fn executable(pid: i32, owner: Owner) -> PathBuf {
     }
 }
 
-/// The real user and group of a process.
-pub(super) fn owner(process: &Process) -> ProcResult<Owner> {
-    process.status().map(|status| Owner { uid: status.ruid, gid: status.rgid })
+/// The user of a process, who may look at it too.
+///
+/// # Errors
+/// Those of the kernel. To root: it has permissions that its user has not, and a copy of it is not for that user.
+pub(super) fn owner(process: &Process) -> io::Result<Owner> {
+    use std::os::unix::fs::MetadataExt;
+
+    let status = process.status().map_err(io_error)?;
+    let mut groups = vec![status.rgid];
+    groups.extend(status.groups.iter().copied().filter(|gid| *gid != status.rgid));
+    let owner = Owner { uid: status.ruid, groups };
+    // the kernel gives this file to root if the process is to be closed to its user
+    let memory = fs::metadata(format!("/proc/{}/mem", process.pid))?.uid();
+    let is_all_of = |ids: [u32; 3], own: u32| ids.iter().all(|id| *id == own);
+    let is_open = memory == status.ruid
+        && is_all_of([status.euid, status.suid, status.fuid], status.ruid)
+        && is_all_of([status.egid, status.sgid, status.fgid], status.rgid);
+    if geteuid().is_root() && !is_open && [status.ruid, status.euid] != [0, 0] {
+        return Err(io::Error::other(
+            "it has permissions that its user has not, and debuggers run as its user",
+        ));
+    }
+    Ok(owner)
 }
 
 /// Whether a signal has stopped a process; false for one that is gone.

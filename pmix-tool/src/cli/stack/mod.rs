@@ -43,7 +43,7 @@ const MAX_COPIES: usize = 64;
 ///
 /// Each thread is stopped while its registers and its stack are copied, which takes less than a millisecond; eu-stack (of
 /// elfutils) or gdb reads the copy. py-spy does not stop a process. Ranks that were stopped stay stopped. For processes of other users,
-/// root runs these programs as their user.
+/// root runs these programs as their user, where kernel.yama.ptrace_scope must be 0 for py-spy.
 ///
 /// The JSON report is one object: {"schema", "jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":

@@ -82,8 +82,9 @@ pub(super) struct Snapshot {
 /// does not stop.
 pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
     let process = Process::new(pid).map_err(io_error)?;
+    let owner = find::owner(&process)?;
+    // that of the program that runs now: it leads nowhere once the process runs another one
     let memory = process.mem().map_err(io_error)?;
-    let owner = find::owner(&process).map_err(io_error)?;
     let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
     let maps: Vec<_> = process.maps().map_err(io_error)?.into_iter().collect();
     if maps.is_empty() {
@@ -104,6 +105,9 @@ pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
             Err(error) if threads.is_empty() => return Err(error),
             Err(error) => tracing::debug!(pid, tid, %error, "cannot copy a thread"),
         }
+    }
+    if find::owner(&process)? != owner {
+        return Err(io::Error::other("it has become another user's process"));
     }
     let maps = memory.1.clone();
     Ok(Snapshot { pid, owner, auxv, maps, pieces, threads })
@@ -188,7 +192,7 @@ impl Snapshot {
 }
 
 /// The kernel's own error.
-fn io_error(error: procfs::ProcError) -> io::Error {
+pub(super) fn io_error(error: procfs::ProcError) -> io::Error {
     match error {
         procfs::ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
         procfs::ProcError::NotFound(_) => io::Error::from_raw_os_error(libc::ESRCH),
