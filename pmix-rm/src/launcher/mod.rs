@@ -94,9 +94,12 @@ pub struct LocalLauncher {
     /// Hardware of the machine, read when a job starts for the first time.
     topology: Arc<OnceLock<Topology>>,
     running: Arc<Mutex<Running>>,
-    /// Jobs that are being launched, and how many processes of which other user. They are added to `running` all at once.
-    launching: Arc<Mutex<BTreeMap<Nspace, (Option<u32>, usize)>>>,
+    /// Jobs that are being launched. Their processes are added to `running` all at once.
+    launching: Arc<Mutex<Coming>>,
 }
+
+/// Jobs that are being launched, and how many processes of which other user.
+type Coming = BTreeMap<Nspace, (Option<u32>, usize)>;
 
 /// The running processes.
 type Running = BTreeMap<ProcId, Process>;
@@ -171,7 +174,7 @@ impl LocalLauncher {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launching(&self) -> MutexGuard<'_, BTreeMap<Nspace, (Option<u32>, usize)>> {
+    fn launching(&self) -> MutexGuard<'_, Coming> {
         self.launching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
