@@ -28,7 +28,7 @@ fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
         &["--store", &file],
         &["--metrics", &format!("{below}/metrics")],
         &["--trace-to", &format!("{below}/victim")],
-        &["--trace-to", &format!("{file}")],
+        &["--trace-to", &file],
         &["--output", &format!("dir={below}/new")],
         &["--output", &format!("file={below}/new")],
     ] {
