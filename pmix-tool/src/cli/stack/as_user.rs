@@ -16,6 +16,8 @@ use nix::unistd::{Gid, Uid, close, setgroups, setresgid, setresuid};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior, setsid};
 
+use super::super::output::complain;
+
 /// The first argument of a process that is to become another user and run another program.
 pub(crate) const AS: &str = "__as";
 
@@ -52,14 +54,14 @@ pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let groups: Option<Vec<u32>> =
         text().and_then(|groups| groups.split(',').map(|gid| gid.parse().ok()).collect());
     let (Some(uid), Some(groups), Some(program)) = (uid, groups, args.next()) else {
-        eprintln!("pmix {AS}: a user, groups and a program are missing");
+        complain(&format!("{AS}: a user, groups and a program are missing"));
         return ExitCode::from(2);
     };
     let failed = match close_all().and_then(|()| assume(uid, &groups)) {
         Ok(()) => Command::new(&program).args(args).exec(),
         Err(error) => error,
     };
-    eprintln!("pmix {AS}: {} cannot run as uid {uid}: {failed}", Path::new(&program).display());
+    complain(&format!("{} cannot run as uid {uid}: {failed}", Path::new(&program).display()));
     ExitCode::FAILURE
 }
 
