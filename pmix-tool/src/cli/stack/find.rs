@@ -183,7 +183,8 @@ pub(super) fn executable(pid: i32, owner: &Owner) -> PathBuf {
 /// The user of a process, who may look at it too.
 ///
 /// # Errors
-/// Those of the kernel. To root: it has permissions that its user has not, and a copy of it is not for that user.
+/// Those of the kernel. To root: its user may not look at it, because it has permissions or a program that this user has not, and a
+/// copy of it is not for that user.
 pub(super) fn owner(process: &Process) -> io::Result<Owner> {
     use std::os::unix::fs::MetadataExt;
 
@@ -198,9 +199,7 @@ pub(super) fn owner(process: &Process) -> io::Result<Owner> {
         && is_all_of([status.euid, status.suid, status.fuid], status.ruid)
         && is_all_of([status.egid, status.sgid, status.fgid], status.rgid);
     if geteuid().is_root() && !is_open && [status.ruid, status.euid] != [0, 0] {
-        return Err(io::Error::other(
-            "it has permissions that its user has not, and debuggers run as its user",
-        ));
+        return Err(io::Error::other("its user may not look at it, and debuggers run as its user"));
     }
     Ok(owner)
 }
