@@ -11,11 +11,11 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+use pmix_proto::files::Directory;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use super::ExportError;
-use pmix_proto::files::Directory;
 
 #[derive(Debug)]
 pub(super) struct FileExporter {

@@ -255,7 +255,8 @@ fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), F
     Ok(())
 }
 
-/// What is held here of all that a user's processes have put, or at least so much that the limit is far if this is added.
+/// Bytes of put data that this server holds for a user. If even all users together stay within the limit with `added` more, the sum of
+/// all users.
 fn bytes_of_user(uid: u32, added: usize, cx: &Context) -> usize {
     // the jobs of all users are added up at once, and owners looked for only if that matters
     let of_all = cx.jobs.values().map(|job| job.put.bytes()).sum::<usize>();

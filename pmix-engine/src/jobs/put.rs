@@ -12,7 +12,7 @@ use crate::ids::Counter;
 /// What the places of a key take in the trees of a process's data.
 const PLACE: usize = 192;
 
-/// What processes of a job have committed or servers have sent, by rank.
+/// Put data of the processes of a job, by rank: committed here, or sent by other servers.
 #[derive(Debug, Default)]
 pub(crate) struct JobPuts {
     of: BTreeMap<Rank, PutData>,
@@ -251,7 +251,7 @@ impl PutData {
         self.later(since).map(|(key, held)| taken(key, &held.value)).sum()
     }
 
-    /// What these would take.
+    /// Memory that these entries take once they are filed.
     pub(crate) fn bytes_of(entries: &[PutEntry]) -> usize {
         entries.iter().map(|entry| taken(&entry.key, &entry.value)).sum()
     }

@@ -1,4 +1,4 @@
-//! What users hold together: one who has all that is allowed takes nothing from others.
+//! Limits of each user: a user who has reached one takes nothing from others.
 
 use pmix_types::message::{Connect, Push, RegisterEvents, Request};
 use pmix_types::{Directives, IofChannels, Scope, Status, Value, keys};
@@ -85,7 +85,7 @@ fn put_04_what_other_nodes_send_counts_for_its_user() {
 }
 
 #[test]
-fn iof_05_a_user_whose_output_nobody_pulls_drops_none_of_another_user() {
+fn iof_05_unpulled_output_of_one_user_displaces_none_of_another() {
     let (mut t, [alice, again, bob]) = three([Upcall::IofPull]);
     let most = "x".repeat(MAX_CACHE * 3 / 4);
     for peer in [&alice, &again, &bob] {

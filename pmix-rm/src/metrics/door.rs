@@ -7,14 +7,14 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener as Bound;
 use std::path::{Path, PathBuf};
 
+use pmix_proto::files::Directory;
+use pmix_tool::loopback::Users;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::MetricsPlace;
-use pmix_proto::files::Directory;
-use pmix_tool::loopback::Users;
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;

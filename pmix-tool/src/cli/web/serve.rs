@@ -22,13 +22,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use pmix_tool::loopback::{Users, Visitors};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::access::{Refusal, Token, check_host, check_token};
 use super::hub::Hub;
-use pmix_tool::loopback::{Users, Visitors};
 
 /// Connections that have not shown the token. The oldest of the user who has most makes room.
 const MAX_STRANGERS: usize = 16;
