@@ -65,8 +65,9 @@ impl TestEtcd {
     fn try_start(etcd: &Path, members: usize, is_tls: bool) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let urls: Vec<_> =
-            free_ports(2 * members).into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let (clients, peers) = urls.split_at(members);
+            free_ports(3 * members).into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let (clients, others) = urls.split_at(members);
+        let (peers, healths) = others.split_at(members);
         let peer = |number: usize| format!("http://{}", peers[number]);
         let all: Vec<_> = (0..members).map(|number| format!("e{number}={}", peer(number))).collect();
         if is_tls {
@@ -80,6 +81,8 @@ impl TestEtcd {
             command.args(["--listen-client-urls", &own, "--advertise-client-urls", &own]);
             let peer = peer(number);
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            // without TLS and certificates
+            command.args(["--listen-metrics-urls", &format!("http://{}", healths[number])]);
             command.arg("--data-dir").arg(dir.path().join(name));
             if is_tls {
                 command.arg("--client-cert-auth");
@@ -93,13 +96,11 @@ impl TestEtcd {
         };
         let daemons = (0..members).map(start).collect();
         let mut etcd = Self { daemons, url: url(0), dir, is_tls };
-        let is_up = block_until("etcd opens its ports", || {
+        let is_up = block_until("etcd has a leader", || {
             if etcd.daemons.iter_mut().any(|daemon| daemon.try_wait().unwrap().is_some()) {
                 return Some(false);
             }
-            let serves =
-                |address: &String| TcpStream::connect(address).is_ok() && (is_tls || has_leader(address));
-            clients.iter().all(serves).then_some(true)
+            healths.iter().all(|health| has_leader(health)).then_some(true)
         });
         is_up.then_some(etcd)
     }

@@ -182,6 +182,7 @@ impl Etcd {
         C: Future<Output = Result<tonic::Response<T>, Status>> + Send,
     {
         let deadline = Instant::now() + LIMIT;
+        let mut earlier = None;
         loop {
             let patience = deadline.min(Instant::now() + PATIENCE);
             let problem = match self.channel(patience).await {
@@ -200,9 +201,13 @@ impl Etcd {
                 }
                 Err(why) => why,
             };
-            if Instant::now() + AGAIN >= deadline {
-                return Err(EtcdError::Silent(problem));
+            let now = Instant::now();
+            if now + AGAIN >= deadline {
+                // a call that the end of the time has cut short tells less than one before it
+                let is_cut_short = patience == deadline && now >= deadline;
+                return Err(EtcdError::Silent(earlier.filter(|_| is_cut_short).unwrap_or(problem)));
             }
+            earlier = Some(problem);
             tokio::time::sleep_until(Instant::now() + AGAIN).await;
         }
     }
