@@ -3,17 +3,20 @@
 //!
 //! Collectives know the names of connected sets themselves: a fence of a set is another one than that of its members.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pmix_types::job::Target;
-use pmix_types::message::{Failure, Request, ResolvePeers};
+use pmix_types::message::{
+    Failure, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, Request, ResolvePeers,
+};
 use pmix_types::{DataArray, Directives, Info, Key, Nspace, ProcId, Rank, Value, keys};
 
 use crate::Caller;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Groups, not_complete};
-use crate::users::not_own;
+use crate::users::{not_own, rename_group};
 
 /// What names may mean, for a caller.
 pub(crate) struct Names<'a, F> {
@@ -34,6 +37,7 @@ const SINGLES: [&Key<ProcId>; 3] = [&keys::EVENT_AFFECTED_PROC, &keys::PARENT_ID
 impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
     /// Replaces the names in a request.
     pub(crate) fn resolve(&self, request: &mut Request) -> Result<(), Failure> {
+        self.name_group(request)?;
         match request {
             Request::Get(get) => {
                 self.drop_own_cluster(&mut get.proc.nspace);
@@ -41,7 +45,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
                     return Ok(());
                 }
                 self.check_own([&get.proc])?;
-                if let Some(member) = self.groups.member(&get.proc) {
+                if let Some(member) = self.groups.member(&self.in_group(&get.proc)) {
                     get.proc = member;
                 }
                 // a process may be named by its rank among those who have connected (CON-07)
@@ -81,6 +85,41 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             Request::Spawn(spawn) => self.resolve_infos(&mut spawn.directives),
             Request::Log(log) => self.resolve_infos(&mut log.directives),
             _ => Ok(()),
+        }
+    }
+
+    /// Puts the id by which the server knows a group in the place of what the caller calls it.
+    fn name_group(&self, request: &mut Request) -> Result<(), Failure> {
+        let full = |id: &Nspace| self.cx.config.group_of_user(self.by.uid, id).map(Cow::into_owned);
+        // what is no id names no group
+        let in_infos = |infos: &mut Directives| {
+            rename_group(infos, |id| match Nspace::new(id) {
+                Ok(id) => full(&id).map(|id| id.to_string()),
+                Err(_) => Ok(id.to_owned()),
+            })
+        };
+        match request {
+            Request::GroupConstruct(GroupConstruct { group, .. })
+            | Request::GroupInvite(GroupInvite { group, .. })
+            | Request::GroupJoin(GroupJoin { group, .. })
+            | Request::GroupDestruct(GroupDestruct { group, .. })
+            | Request::GroupLeave(GroupLeave { group, .. }) => {
+                *group = full(group)?;
+                Ok(())
+            }
+            Request::Notify(event) => in_infos(&mut event.info),
+            Request::Query(queries) => {
+                queries.iter_mut().try_for_each(|query| in_infos(&mut query.qualifiers))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A name, if it is that of a group, with the id by which the server knows it.
+    fn in_group<'b>(&self, name: &'b ProcId) -> Cow<'b, ProcId> {
+        match self.cx.config.group_of_user(self.by.uid, &name.nspace) {
+            Ok(Cow::Owned(id)) => Cow::Owned(ProcId::new(id, name.rank)),
+            _ => Cow::Borrowed(name),
         }
     }
 
@@ -163,15 +202,15 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
 
     /// Whether it is the name of a group or connected set.
     fn is_name(&self, name: &Nspace) -> bool {
-        let Self { cx, sets, is_group, .. } = self;
-        !cx.jobs.contains_key(name) && (is_group(name) || sets.id_of(name).is_some())
+        let Self { cx, sets, is_group, by, .. } = self;
+        let is_group = || cx.config.group_of_user(by.uid, name).is_ok_and(|id| is_group(&id));
+        !cx.jobs.contains_key(name) && (is_group() || sets.id_of(name).is_some())
     }
 
-    /// Whether it is the name of a group or connected set that the caller may not know. Where it may name any process, such a
-    /// name stays what it is, as if it meant nobody.
+    /// Whether it is the name of a connected set that the caller may not know. Where it may name any process, such a name
+    /// stays what it is, as if it meant nobody.
     fn is_strange(&self, name: &Nspace) -> bool {
-        let Self { cx, groups, sets, by, .. } = self;
-        !cx.jobs.contains_key(name) && (groups.is_strange(name, by, cx) || sets.is_strange(name, by, cx))
+        !self.cx.jobs.contains_key(name) && self.sets.is_strange(name, self.by, self.cx)
     }
 
     /// Refuses such names in the same way as jobs of another user.
@@ -181,6 +220,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
     }
 
     fn members_of_group(&self, proc: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
+        let proc = &*self.in_group(proc);
         // a group cannot be used before it is complete (GRP-08)
         let incomplete = || (self.is_group)(&proc.nspace).then(|| Err(not_complete(&proc.nspace)));
         self.groups.named(proc).or_else(incomplete)

@@ -3,8 +3,11 @@
 //! Each user is a trust domain. Processes of the server's own user and of root see everything and reach everybody; those of
 //! another user see their own namespace and the jobs of their user, and reach only these.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
+
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Info, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Event, Info, Nspace, ProcId, Status, Value, keys};
 
 use super::Config;
 
@@ -33,6 +36,59 @@ impl Config {
     pub(super) const fn trusts(&self, uid: u32) -> bool {
         uid == self.uid || uid == 0
     }
+
+    /// The group that a process of a user calls by this id. Each user has ids of its own (GRP-11): in the server, between
+    /// servers and for the host, the id of a user who does not see everything is followed by `@` and the user.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` if it is too long with that.
+    pub(super) fn group_of_user<'a>(&self, uid: u32, id: &'a Nspace) -> Result<Cow<'a, Nspace>, Failure> {
+        if self.trusts(uid) {
+            return Ok(Cow::Borrowed(id));
+        }
+        let too_long = |_| {
+            let message =
+                format!("the group id {id} is too long: with @{uid} it exceeds {} bytes", Nspace::MAX_LEN);
+            Failure::new(Status::ERR_BAD_PARAM, message)
+        };
+        Nspace::new(format!("{id}@{uid}")).map(Cow::Owned).map_err(too_long)
+    }
+
+    /// What processes of a user call a group.
+    pub(super) fn group_for_user<'a>(&self, uid: u32, id: &'a str) -> &'a str {
+        let own = || id.strip_suffix(&uid.to_string())?.strip_suffix('@');
+        if self.trusts(uid) { id } else { own().unwrap_or(id) }
+    }
+
+    /// An event as a process of a user receives it: with what it calls the group that the event is about.
+    pub(super) fn event_for_user(&self, uid: u32, event: &Event) -> Event {
+        let mut event = event.clone();
+        self.name_group_for_user(uid, &mut event.info);
+        event
+    }
+
+    /// Calls the group that infos name as processes of a user do.
+    pub(super) fn name_group_for_user(&self, uid: u32, infos: &mut Directives) {
+        let Ok(()) = rename_group(infos, |id| Ok::<_, Infallible>(self.group_for_user(uid, id).to_owned()));
+    }
+}
+
+/// Calls the group that infos name otherwise.
+pub(super) fn rename_group<E>(
+    infos: &mut Directives,
+    rename: impl Fn(&str) -> Result<String, E>,
+) -> Result<(), E> {
+    if infos.get_value(keys::GROUP_ID.name()).is_none() {
+        return Ok(());
+    }
+    let mut all = std::mem::take(infos).into_vec();
+    for info in all.iter_mut().filter(|info| info.is(&keys::GROUP_ID)) {
+        if let Value::String(id) = &mut info.value {
+            *id = rename(id)?;
+        }
+    }
+    *infos = all.into();
+    Ok(())
 }
 
 impl Voice {

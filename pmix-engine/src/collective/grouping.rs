@@ -144,8 +144,9 @@ impl Rounds {
         if lower.groups.is_reserved(id) {
             return exists("to which others are being invited");
         }
+        let name = cx.user_of(caller).map_or(id.as_str(), |uid| cx.config.group_for_user(uid, id));
         let mut nspaces = cx.nspaces();
-        if lower.sets.id_of(id).is_some() || nspaces.any(|nspace| is_or_belongs_to(id, nspace)) {
+        if lower.sets.id_of(name).is_some() || nspaces.any(|nspace| is_or_belongs_to(name, nspace)) {
             return exists("which is a namespace, or begins with a namespace and a dot: choose another id");
         }
         self.check_room_for_group(caller, lower.groups, cx)

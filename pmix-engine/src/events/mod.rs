@@ -232,10 +232,10 @@ impl Events {
             if event.code == Status::DEBUGGER_RELEASE {
                 self.unreleased.release(conn);
             }
-            if let Some(held) = cx.conns.get(&conn) {
-                had.insert(&held.proc);
-            }
-            cx.out.push(Command::Push { conn, push: Push::Event { registrations, event: event.clone() } });
+            let Some(held) = cx.conns.get(&conn) else { continue };
+            had.insert(&held.proc);
+            let event = cx.config.event_for_user(held.peer.uid, event);
+            cx.out.push(Command::Push { conn, push: Push::Event { registrations, event } });
         }
         self.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &cx.jobs);
     }
@@ -254,7 +254,8 @@ impl Events {
             .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
             .inspect(|(_, event)| is_released |= event.code == Status::DEBUGGER_RELEASE)
             .map(|(arrival, event)| {
-                let push = Push::Event { registrations: vec![number], event: event.clone() };
+                let event = cx.config.event_for_user(held.peer.uid, event);
+                let push = Push::Event { registrations: vec![number], event };
                 (arrival, Command::Push { conn: *conn, push })
             })
             .unzip();

@@ -6,9 +6,7 @@ use pmix_types::message::Failure;
 use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
 
 use super::terms::GroupTerms;
-use crate::Caller;
 use crate::connected::Numbering;
-use crate::context::Context;
 use crate::participants::{Ranks, is_in};
 use crate::query::Grouping;
 
@@ -126,12 +124,6 @@ impl Groups {
 
     pub(crate) fn remove(&mut self, id: &Nspace) {
         self.all.remove(id);
-    }
-
-    /// Whether it is the id of a group that the caller may not know: it may see none of the members (GRP-12).
-    pub(crate) fn is_strange(&self, id: &Nspace, by: &Caller, cx: &Context) -> bool {
-        let is_seen = |proc: ProcId| cx.may_see(&by.proc, by.uid, &proc.nspace);
-        self.get(id).is_some_and(|group| !group.founders().any(is_seen))
     }
 
     /// The process that is meant by a rank of a group.

@@ -152,6 +152,9 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
             }
         });
     }
+    for question in &mut questions.asked {
+        question.name_groups_for(questions.asker.uid, &cx.config);
+    }
     let to = questions.to;
     cx.reply(to, questions.result().map(Reply::Query));
 }

@@ -4,10 +4,10 @@ use pmix_types::{
 };
 
 use super::{MAX_FOUND, too_large};
-use crate::Caller;
 use crate::ids::ReplyTo;
 use crate::names::Meant;
 use crate::upcall::{Answer, QueryResults};
+use crate::{Caller, Config};
 
 /// Queries of one request that are being answered.
 #[derive(Debug)]
@@ -102,6 +102,20 @@ impl Question {
             copied += info.value.memory();
             if copied > MAX_FOUND { Outcome::Failed(too_large()) } else { Outcome::Found(info.value.clone()) }
         });
+    }
+
+    /// Calls groups as processes of a user do.
+    pub(super) fn name_groups_for(&mut self, uid: u32, config: &Config) {
+        config.name_group_for_user(uid, &mut self.query.qualifiers);
+        for (key, outcome) in self.query.keys.iter().zip(&mut self.outcomes) {
+            if *key == *keys::QUERY_GROUP_NAMES.name()
+                && let Outcome::Found(Value::DataArray(array)) = outcome
+                && let Some(names) = array.as_strings()
+            {
+                let own = names.iter().map(|id| config.group_for_user(uid, id).to_owned()).collect();
+                *outcome = Outcome::Found(DataArray::String(own).into());
+            }
+        }
     }
 
     /// Bytes of what was found.

@@ -1,15 +1,17 @@
 //! Limits of each user: a user who has reached one takes nothing from others.
 
 use pmix_types::message::{Connect, Push, RegisterEvents, Request};
-use pmix_types::{Directives, IofChannels, Scope, Status, Value, keys};
+use pmix_types::{Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value, keys};
 
 use super::super::connected::MAX_SETS_OF_USER;
 use super::super::group::{MAX_GROUPS_OF_PROC, MAX_GROUPS_OF_USER};
 use super::super::iof::MAX_CACHE;
-use super::super::upcall::{Connected, Upcall};
-use super::super::{Answer, Command, Config, HostCall};
-use super::group::{construct, make};
+use super::super::upcall::{Connected, Grouped, Upcall};
+use super::super::{Answer, Command, Config, HostCall, UpcallRequest};
+use super::connected_names;
+use super::group::{construct, destruct, hears_of, made, make};
 use super::harness::*;
+use super::invite::{accept, invite};
 use super::iof::{asked, pull, text};
 use super::users::joins;
 
@@ -167,5 +169,81 @@ fn evt_11_a_user_has_a_share_of_the_codes_that_the_host_watches() {
     let to = t.ask(&alice, Request::RegisterEvents(RegisterEvents::new(vec![Status::from_raw(3001)])));
     let failure = t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     assert!(failure.message.contains("uid 1000"), "{failure}");
+    t.finish();
+}
+
+#[test]
+fn grp_11_users_have_group_ids_of_their_own() {
+    let (mut t, [alice, again, bob]) = three([]);
+    t.register(spec("roots", "0"), None);
+    let root = joins(&mut t, "roots", 0);
+    let jobs = [(&alice, ALICE), (&bob, BOB), (&root, 0)];
+    for (peer, _) in jobs {
+        make(&mut t, std::slice::from_ref(peer), &construct("g", [peer.proc.clone()]));
+    }
+    let to = t.ask(&again, construct("g", [again.proc.clone()]));
+    let failure = t.fails(to, Status::ERR_EXISTS);
+    assert!(failure.message.contains("g@1000"), "{failure}");
+    // the name means the group of who says it
+    for (peer, uid) in jobs {
+        t.commits(peer, [entry(Scope::GLOBAL, "k", uid)]);
+        let full = if uid == 0 { "g".to_owned() } else { format!("g@{uid}") };
+        for (by, name) in [(peer, "g"), (&root, full.as_str())] {
+            let to = t.ask(by, get(proc(name, 0), "k"));
+            assert_eq!(t.value(to), Value::Uint32(uid), "{name} of {}", by.proc);
+        }
+    }
+    for (peer, _) in jobs {
+        let to = t.ask(peer, destruct("g"));
+        t.done(to);
+    }
+    // of an id that is a namespace, the user learns that
+    for id in ["alices", "bobs.1"] {
+        let to = t.ask(&alice, construct(id, [alice.proc.clone()]));
+        t.fails(to, Status::ERR_EXISTS);
+    }
+    let to = t.ask(&alice, construct(&"x".repeat(251), [alice.proc.clone()]));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    t.finish();
+}
+
+#[test]
+fn grp_11_a_host_hears_whose_group_it_is_and_the_members_what_they_call_it() {
+    let (mut t, _) = three([Upcall::Group]);
+    t.register(spec("pair", "0-1"), None);
+    let [alice, other] = [0, 1].map(|rank| connected_names::joins(&mut t, &proc("pair", rank), ALICE));
+    listen(&mut t, &other);
+    let invites = t.ask(&alice, invite([other.proc.clone()]).with(&keys::GROUP_ASSIGN_CONTEXT_ID, true));
+    hears_of(&mut t, &other, Status::GROUP_INVITED, &alice.proc);
+    let joins = t.ask(&other, accept(&alice));
+    hears_of(&mut t, &other, Status::GROUP_MEMBERSHIP_UPDATE, &alice.proc);
+    let (upcall, _, UpcallRequest::Group(request)) = t.upcall() else { panic!("the host is not asked") };
+    assert_eq!(request.group, "g@1000");
+    t.answer(upcall, Ok(Answer::Grouped(Grouped { context_id: Some(7), ..Grouped::default() })));
+    let Command::Push { push: Push::Event { event, .. }, .. } = t.next() else { panic!("no event") };
+    assert_eq!(event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
+    for to in [joins, invites] {
+        made(&mut t, to);
+    }
+    // an event that comes late is kept with the whole id
+    t.called(HostCall::NotifyEvent(
+        Event::new(Status::GROUP_LEFT, ProcId::none())
+            .with_info(Info::new(&keys::GROUP_ID, "g@1000"))
+            .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, other.proc.clone())),
+    ))
+    .unwrap();
+    hears_of(&mut t, &other, Status::GROUP_LEFT, &other.proc);
+    listen(&mut t, &alice);
+    let kept = t.drain().into_iter().map(|command| match command {
+        Command::Push { push: Push::Event { event, .. }, .. } => event,
+        other => panic!("{other:?}"),
+    });
+    let kept: Vec<_> = kept.collect();
+    assert!(kept.iter().any(|event| event.code == Status::GROUP_LEFT), "{kept:?}");
+    assert!(
+        kept.iter().all(|event| event.info.get(&keys::GROUP_ID).unwrap().as_deref() == Some("g")),
+        "{kept:?}"
+    );
     t.finish();
 }

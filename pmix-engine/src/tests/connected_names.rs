@@ -11,7 +11,7 @@ use pmix_types::{
 use super::super::upcall::Upcall;
 use super::super::{Answer, Config, HostCall, UpcallRequest};
 use super::connected::{all_connect, connect, everybody, leave, named};
-use super::group::construct;
+use super::group::{construct, destruct};
 use super::harness::*;
 
 /// `asm` is `b:0`, `a:0`, `a:1` as ranks 10, 11, 12.
@@ -285,12 +285,18 @@ fn idn_06_grp_12_a_stranger_learns_nothing_from_the_id_of_a_group() {
     });
     let made = [&a, &b].map(|peer| t.ask(peer, construct("g", [a.proc.clone(), b.proc.clone()])));
     made.into_iter().for_each(|to| drop(t.ok(to)));
-    learns_nothing(&mut t, &c, "g");
-    // the server's own user and other jobs of the members' user know it
-    for peer in [&d, &e] {
-        let to = t.ask(peer, get(proc("g", 1), "none").with(&keys::IMMEDIATE, true));
+    // for a stranger these are names of which nobody has heard
+    for name in ["g", "g@1000", "none"] {
+        let to = t.ask(&c, get(proc(name, 0), "k").with(&keys::IMMEDIATE, true));
         t.fails(to, Status::ERR_NOT_FOUND);
-        let range = DataArray::Proc(vec![all_of("g")]);
+        let to = t.ask(&c, destruct(name));
+        assert_eq!(t.fails(to, Status::ERR_NOT_FOUND).message, format!("there is no group {name}@2000"));
+    }
+    // the server's own user and other jobs of the members' user know it
+    for (peer, name) in [(&d, "g"), (&e, "g@1000")] {
+        let to = t.ask(peer, get(proc(name, 1), "none").with(&keys::IMMEDIATE, true));
+        t.fails(to, Status::ERR_NOT_FOUND);
+        let range = DataArray::Proc(vec![all_of(name)]);
         let event = Event::new(Status::ERR_NODE_DOWN, ProcId::none()).with_range(DataRange::CUSTOM);
         let to = t.ask(peer, Request::Notify(event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, range))));
         t.done(to);

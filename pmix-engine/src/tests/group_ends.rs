@@ -4,8 +4,7 @@ use pmix_types::message::Request;
 use pmix_types::{DataArray, DataRange, Event, Info, Status, keys};
 
 use super::super::upcall::{Grouped, Upcall};
-use super::super::{Answer, CallValue, Config, HostCall, Presence, UpcallRequest};
-use super::connected_names::joins;
+use super::super::{Answer, CallValue, HostCall, Presence, UpcallRequest};
 use super::group::*;
 use super::harness::*;
 
@@ -43,14 +42,14 @@ fn grp_06_after_a_failure_the_same_id_is_free_for_those_who_are_left() {
 
 #[test]
 fn grp_11_who_tries_again_after_a_failure_takes_no_id_that_others_have_meanwhile() {
-    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config([]) });
-    let [a0, a1, b0, b1] =
-        [("a", 0, 1000), ("a", 1, 1000), ("b", 0, 2000), ("b", 1, 2000)].map(|(job, rank, uid)| {
-            if rank == 0 {
-                t.register(spec(job, "0-1"), None);
-            }
-            joins(&mut t, &proc(job, rank), uid)
-        });
+    let mut t = Harness::new([]);
+    let [a0, a1, b0, b1] = [("a", 0), ("a", 1), ("b", 0), ("b", 1)].map(|(job, rank)| {
+        if rank == 0 {
+            t.register(spec(job, "0-1"), None);
+        }
+        t.register_client(&proc(job, rank));
+        t.connect(&proc(job, rank))
+    });
     let of_b = || construct("g", [all_of("b")]);
     let to = t.ask(&b0, of_b().with(&keys::TIMEOUT, 1));
     t.advance(1);

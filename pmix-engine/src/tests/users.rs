@@ -441,13 +441,15 @@ fn qry_12_grp_12_groups_are_shown_with_their_members_to_those_who_may_see_one_of
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Some(Value::from(DataArray::String(names)))
     };
+    // the users have ids of their own (GRP-11)
+    let (ones, twos) = (format!("one@{ALICE}"), format!("two@{BOB}"));
     for (asker, shown) in
-        [(&alice, &["one"][..]), (&again, &["one"]), (&bob, &["two"]), (&root, &["one", "two"])]
+        [(&alice, &["one"][..]), (&again, &["one"]), (&bob, &["two"]), (&root, &[ones.as_str(), &twos])]
     {
         let number = text(&mut t, asker, Query::new(&keys::QUERY_NUM_GROUPS));
         assert_eq!(number, Some(Value::Size(shown.len() as u64)));
         assert_eq!(text(&mut t, asker, Query::new(&keys::QUERY_GROUP_NAMES)), names(shown));
-        for (id, peer) in [("one", &alice), ("two", &bob)] {
+        for (id, peer) in [("one", &alice), ("two", &bob), (&ones, &alice), (&twos, &bob)] {
             let query = Query::new(&keys::QUERY_GROUP_MEMBERSHIP).qualifier(&keys::GROUP_ID, id);
             let members = Value::from(DataArray::Proc(vec![peer.proc.clone()]));
             assert_eq!(text(&mut t, asker, query), shown.contains(&id).then_some(members), "{id}");

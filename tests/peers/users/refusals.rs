@@ -45,7 +45,7 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
     let Some(rig) = Rig::start().await else { return };
     let mut victims =
         [("roots", victim(&rig, "roots", None).await), ("bobs", victim(&rig, "bobs", Some(&rig.bob)).await)];
-    for (name, job) in &mut victims {
+    for ((name, job), uid) in victims.iter_mut().zip([0, rig.bob.uid]) {
         let (status, out, err) =
             rig.process(&rig.alice, &format!("alice-and-{name}"), &["attack", name]).await.end().await;
         assert!(status.success(), "{out}{err}");
@@ -69,16 +69,21 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
 
         let outsider = format!("alice-and-the-group-of-{name}");
         let (status, out, err) =
-            rig.process(&rig.alice, &outsider, &["attack-group", name]).await.end().await;
+            rig.process(&rig.alice, &outsider, &["attack-group", name, &uid.to_string()]).await.end().await;
         assert!(status.success(), "{out}{err}");
-        for attack in ["get", "fence", "connect", "construct"] {
-            let line = out.lines().find(|line| line.starts_with(&format!("{attack}: "))).unwrap();
-            assert!(line.contains("Status::ERR_NO_PERMISSIONS") && !line.contains(&**name), "{line}");
+        for attack in ["get", "fence", "connect", "construct", "destruct"] {
+            // the group is as one that there is not
+            let status_of = |whose: &str| {
+                let line = out.lines().find_map(|line| line.strip_prefix(&format!("{attack} of {whose}: ")));
+                line.unwrap_or_else(|| panic!("{attack} of {whose}: {out}")).split(' ').next().unwrap()
+            };
+            let expected = status_of("nobodys");
+            assert_ne!(expected, "SUCCESS", "{attack}: {out}");
+            assert_eq!(["theirs", "as root sees it"].map(status_of), [expected; 2], "{attack}: {out}");
         }
-        let destruct = out.lines().find(|line| line.starts_with("destruct: ")).unwrap();
+        assert!(out.contains("one of the same id: SUCCESS"), "{out}");
         // it names itself
-        let others = destruct.replace(&outsider, "");
-        assert!(!destruct.contains("SUCCESS") && !others.contains(&**name), "{destruct}");
+        assert!(!out.replace(&outsider, "").contains(&**name), "{out}");
 
         let table = rig.host.process_table(job.nspace());
         assert_eq!(table[0].state, ProcState::CONNECTED, "it lives");

@@ -61,8 +61,8 @@ enum Act {
     LookUp(String),
     /// `attack NAMESPACE`: tries on another user's job what can be done to one, finalize.
     Attack(Nspace),
-    /// `attack-group NAMESPACE`: tries the same by the name of the group that the `keep-secret` of that job has made, finalize.
-    AttackGroup(Nspace),
+    /// `attack-group NAMESPACE UID`: tries the same by the name of the group that the `keep-secret` of that job has made, finalize.
+    AttackGroup(Nspace, String),
     /// `slander NAMESPACE`: says that a process of another user's job is lost, finalize.
     Slander(Nspace),
     /// `keep-secret`: puts a secret, makes a group, then waits for the event that a process has died, and says of which.
@@ -208,7 +208,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             println!("found {} of {publisher}", found.get::<String>(key)?.unwrap_or_default());
         }
         Act::Attack(ref victim) => users::attack(&client, victim.clone()).await?,
-        Act::AttackGroup(ref victim) => users::attack_group(&client, victim).await?,
+        Act::AttackGroup(ref victim, ref uid) => users::attack_group(&client, victim, uid).await?,
         Act::Slander(ref victim) => users::slander(&client, victim.clone()).await,
         Act::KeepSecret => {
             client.put(Scope::GLOBAL, "secret", "the secret")?;
@@ -475,7 +475,7 @@ impl Act {
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
             "attack" => Self::Attack(args.get(1)?.parse().ok()?),
-            "attack-group" => Self::AttackGroup(args.get(1)?.parse().ok()?),
+            "attack-group" => Self::AttackGroup(args.get(1)?.parse().ok()?, args.get(2)?.clone()),
             "slander" => Self::Slander(args.get(1)?.parse().ok()?),
             "keep-secret" => Self::KeepSecret,
             "spawn-with" => {

@@ -53,23 +53,39 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     Ok(())
 }
 
-/// Tries forbidden requests on processes of another user by the name of their group, which does not tell who its members are. The
-/// server must know the group: a request that names an unknown one waits for it.
-pub(crate) async fn attack_group(client: &Client, victim: &Nspace) -> Result<(), Error> {
+/// Tries on processes of another user, by the name of their group, what is forbidden, and the same by a name that nobody has.
+pub(crate) async fn attack_group(client: &Client, victim: &Nspace, uid: &str) -> Result<(), Error> {
     let me = client.proc_id().clone();
-    let theirs: Nspace = group_of(victim).try_into()?;
-    let one = ProcId::new(theirs.clone(), Rank::from_raw(0));
-    let beside = || vec![me.clone(), ProcId::wildcard(theirs.clone())];
-    let group: Nspace = format!("group of {me}").try_into()?;
-    for (name, request) in [
-        ("get", Request::Get(Get::new(one, "secret".try_into().ok()))),
-        ("fence", Request::Fence(Fence::new(Some(beside())))),
-        ("connect", Request::Connect(Connect::new(beside()))),
-        ("construct", Request::GroupConstruct(GroupConstruct::new(group, beside()))),
-        ("destruct", Request::GroupDestruct(GroupDestruct::new(theirs.clone()))),
+    let own: Nspace = format!("group of {me}").try_into()?;
+    let theirs = group_of(victim);
+    for (label, name) in [
+        ("theirs", theirs.clone()),
+        ("as root sees it", format!("{theirs}@{uid}")),
+        ("nobodys", "none".into()),
     ] {
-        tell(name, client.request(request).await);
+        let name: Nspace = name.try_into()?;
+        let beside = || vec![me.clone(), ProcId::wildcard(name.clone())];
+        let mut get = Get::new(ProcId::new(name.clone(), Rank::from_raw(0)), "secret".try_into().ok());
+        get.directives = Directives::new().with(&keys::IMMEDIATE, true);
+        // whoever names what is not known waits for it
+        let limit = || Directives::new().with(&keys::TIMEOUT, 1);
+        let mut fence = Fence::new(Some(beside()));
+        fence.directives = limit();
+        let mut connect = Connect::new(beside());
+        connect.directives = limit();
+        let mut construct = GroupConstruct::new(own.clone(), beside());
+        construct.directives = limit();
+        for (what, request) in [
+            ("get", Request::Get(get)),
+            ("fence", Request::Fence(fence)),
+            ("connect", Request::Connect(connect)),
+            ("construct", Request::GroupConstruct(construct)),
+            ("destruct", Request::GroupDestruct(GroupDestruct::new(name.clone()))),
+        ] {
+            tell(&format!("{what} of {label}"), client.request(request).await);
+        }
     }
+    tell("one of the same id", client.group_construct(theirs, [me]).await);
     Ok(())
 }
 
