@@ -107,6 +107,9 @@ impl SessionDir {
         let mode = if other_users { 0o711 } else { 0o700 };
         let (base, gate) = loop {
             let base = choose(places, mode)?;
+            if let Some(parent) = base.parent().filter(|_| other_users) {
+                check_keeps(parent, uid)?;
+            }
             match enter(&base, mode, uid) {
                 Ok(gate) => break (base, gate),
                 // another user was faster
@@ -294,6 +297,23 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
     let base = other.map_or_else(|| make_random(places, mode), Ok)?;
     tracing::warn!(taken = %first.display(), instead = %base.display(), "the usual directory belongs to another user; using another one");
     Ok(base)
+}
+
+/// Checks that no user of the server, but root, can put something else in the place of what lies in a directory: their processes
+/// go to the address of a server wherever they have it from.
+fn check_keeps(dir: &Path, uid: u32) -> Result<(), SessionDirError> {
+    let real = dir.canonicalize().map_err(SessionDirError::io(dir, "cannot be followed"))?;
+    for dir in real.ancestors() {
+        let found = fs::metadata(dir).map_err(SessionDirError::io(dir, "cannot be looked at"))?;
+        let (mode, is_own) = (found.mode(), [0, uid].contains(&found.uid()));
+        let is_shared = mode & 0o002 != 0 || mode & 0o020 != 0 && found.gid() != 0;
+        if !is_own || is_shared && mode & 0o1000 == 0 {
+            let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it \
+                          belongs to another user";
+            return Err(SessionDirError::new(dir, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Makes a directory with a random name.

@@ -195,3 +195,29 @@ fn tol_03c_the_record_of_the_c_library_is_the_first() {
     let second = text.split("\n\n").nth(1);
     assert_eq!(second.and_then(|record| record.lines().next()), Some("a/b.0;unix:/x"));
 }
+
+#[test]
+fn a_server_of_several_users_has_its_directory_where_nobody_can_replace_it() {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join("open/below");
+    fs::create_dir_all(&place).unwrap();
+    let open = place.parent().unwrap();
+    for (mode, other_users, refused) in [
+        (0o777, true, true),
+        (0o1777, true, false),
+        (0o755, true, false),
+        (0o777, false, false),
+        (0o711, true, false),
+    ] {
+        fs::set_permissions(open, Permissions::from_mode(mode)).unwrap();
+        let made = create(&place, "n0", other_users);
+        assert_eq!(made.is_err(), refused, "{mode:o} {other_users} {made:?}");
+        if let Err(error) = made {
+            assert!(error.path.ends_with("open") && error.reason.contains("chmod +t"), "{error}");
+        }
+    }
+    // the owner of a directory may replace what lies in it
+    if rustix::process::geteuid().is_root() && std::os::unix::fs::chown(open, Some(4001), None).is_ok() {
+        assert!(create(&place, "n0", true).is_err());
+    }
+}
