@@ -6,6 +6,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use pmix_host::{NodeRequest, NodesWanted, StandardHost};
+use pmix_tool::this_host::ThisHost;
 
 use crate::console::Console;
 use crate::dvm::Dvm;
@@ -44,6 +45,12 @@ struct Awaited {
     problems: Vec<String>,
 }
 
+/// These hosts, this one by its name.
+fn own_by_name(hosts: &[(String, u32)]) -> impl Iterator<Item = (String, u32)> + '_ {
+    let this = ThisHost::by_hostname();
+    hosts.iter().map(move |(name, slots)| (if this.is(name) { this.name() } else { name }.to_owned(), *slots))
+}
+
 impl<'a> Pool<'a> {
     pub(crate) fn new(dvm: &'a mut Dvm) -> Self {
         let mut pool = Self {
@@ -80,7 +87,7 @@ impl<'a> Pool<'a> {
         }
         match request.wanted() {
             // the same names as on the command line
-            NodesWanted::Add(hosts) => match HostList::of(hosts.clone()) {
+            NodesWanted::Add(hosts) => match HostList::of(own_by_name(hosts)) {
                 Ok(hosts) => self.add(&hosts, request, console),
                 Err(why) => request.answer(Err(why)),
             },

@@ -84,6 +84,8 @@ mod servers;
 pub mod submit;
 #[doc(hidden)]
 pub mod terminal;
+#[doc(hidden)]
+pub mod this_host;
 mod tool;
 pub mod watch;
 pub mod why;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use pmix_types::{Directives, Key, Status};
+use pmix_types::{Directives, Key, Status, is_same_host};
 use rustix::fs::OFlags;
 
 use pmix_server::Account;
@@ -95,8 +95,12 @@ fn pick<'a>(
 ) -> Result<Vec<usize>, Unpicked<'a>> {
     let mut picked = Vec::new();
     for (name, place) in names.filter(|(name, _)| !name.is_empty()) {
-        let index = among.iter().copied().find(|index| all.get(*index).is_some_and(|known| known == name));
-        match index {
+        let is = |means: &dyn Fn(&str) -> bool| {
+            let mut meant =
+                among.iter().copied().filter(|index| all.get(*index).is_some_and(|known| means(known)));
+            meant.next().filter(|_| meant.next().is_none())
+        };
+        match is(&|known| known == name).or_else(|| is(&|known| is_same_host(known, name))) {
             Some(index) if picked.contains(&index) => {}
             Some(index) => picked.push(index),
             None => return Err(Unpicked::Unknown(name, place)),
@@ -144,6 +148,8 @@ mod tests {
     async fn spn_02_hosts_are_taken_by_name_in_their_order() {
         assert_eq!(found(Hosts::default()).await.unwrap(), [0, 1, 2]);
         assert_eq!(found(hosts(Some("n2, n0,n2"), None)).await.unwrap(), [2, 0]);
+        // with the domain, which the launcher does not know
+        assert_eq!(found(hosts(Some("n2.example.org,N1,n2"), None)).await.unwrap(), [2, 1]);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "# nodes\nn1 slots=4\n\n  n2 # the last\nn1\n").unwrap();
         let path = file.path().to_str();
@@ -159,6 +165,15 @@ mod tests {
             let (status, words) = found(refused).await.unwrap_err();
             assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
             assert!(words.contains(why), "{words}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_without_the_domain_that_two_nodes_share_means_neither() {
+        let all = ["a.x", "a.y", "b.x"].map(String::from);
+        for (name, index) in [("a.y", Some(1)), ("b", Some(2)), ("a", None), ("b.y", None)] {
+            let found = hosts(Some(name), None).among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
+            assert_eq!(found.ok(), index.map(|index| vec![index]), "{name}");
         }
     }
 

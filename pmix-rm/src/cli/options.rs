@@ -9,6 +9,7 @@ use clap::{Args, Parser, ValueEnum};
 use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::submit::seconds;
+use pmix_tool::this_host::ThisHost;
 use pmix_types::{Directives, Info, Nspace, Rank, keys};
 
 use super::debug::DebugArgs;
@@ -387,10 +388,15 @@ impl Policy {
 
 impl NodeArgs {
     /// The hosts to run on: those of an allocation, narrowed by those of a file, narrowed by those of the command line.
-    pub(super) fn hosts(&self, allocation: Option<&Allocation>) -> Result<Option<HostList>, String> {
-        let named = match (&self.hostfile, self.host.clone()) {
+    pub(super) fn hosts(
+        &self,
+        allocation: Option<&Allocation>,
+        this: &ThisHost,
+    ) -> Result<Option<HostList>, String> {
+        let own = |list: &Option<HostList>| list.clone().map(|list| list.calling_own(this)).transpose();
+        let named = match (own(&self.hostfile)?, own(&self.host)?) {
             (Some(file), Some(named)) => Some(file.narrowed(named, "the file of hosts")?),
-            (file, named) => named.or_else(|| file.clone()),
+            (file, named) => named.or(file),
         };
         let hosts = match (named, allocation) {
             (Some(named), Some(all)) => Some(all.hosts().narrowed(named, all.name())?),

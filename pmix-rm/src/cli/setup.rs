@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use pmix_server::{NativeWire, Pmi1Wire};
+use pmix_tool::this_host::ThisHost;
 use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving};
@@ -92,7 +93,10 @@ impl Setup {
             None => Allocation::of(&variable).map_err(invalid)?,
             Some(_) => None,
         };
-        let hosts = nodes.hosts(allocation.as_ref()).map_err(invalid)?;
+        let hostname = uname().nodename().to_string_lossy().into_owned();
+        let node = allocation.as_ref().and_then(|allocation| allocation.own(&hostname));
+        let this = ThisHost::called(node.clone().unwrap_or(hostname));
+        let hosts = nodes.hosts(allocation.as_ref(), &this).map_err(invalid)?;
         let by = nodes.by(allocation.as_ref()).map_err(invalid)?;
         if hosts.is_none()
             && let Some(given) = OF_DAEMONS.into_iter().find_map(|id| typed.spelling(id))
@@ -113,7 +117,7 @@ impl Setup {
         Ok(Self {
             vnodes,
             hosts,
-            node: allocation.and_then(|allocation| allocation.own(&uname().nodename().to_string_lossy())),
+            node,
             start: DaemonStart {
                 by,
                 daemon,

@@ -1,10 +1,12 @@
 //! The hosts that a job is to run on: `--host` and `--hostfile`, in the grammar of Open MPI and PRRTE.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::net::Ipv6Addr;
 use std::path::Path;
 
 use pmix_host::{Machine, Member};
+use pmix_tool::this_host::ThisHost;
 
 /// A longer file is no file of hosts.
 const MAX_HOSTFILE: usize = 16 << 20;
@@ -73,15 +75,37 @@ impl HostList {
         self.hosts.iter().map(|host| u64::from(host.slots)).sum()
     }
 
-    /// `a:4,b,c`: names with the number of slots, 1 by default. A host that is named again has more slots.
+    /// All that means this host becomes one host, by the name that this has here. The resolver is asked, unless the list is one of
+    /// which a session can only use some.
+    ///
+    /// # Errors
+    /// An address of another host that cannot be the name of a node; too many slots.
+    pub(crate) fn calling_own(self, this: &ThisHost) -> Result<Self, String> {
+        let names = || self.hosts.iter().map(|host| host.name.as_str());
+        let own: BTreeSet<_> = match self.hosts.len() {
+            ..=MAX_HOSTS => this.among(names()),
+            _ => names().filter(|name| this.is(name)).collect(),
+        };
+        let mut list = Self::default();
+        for Host { name, slots } in &self.hosts {
+            if own.contains(name.as_str()) {
+                list.add(this.name(), *slots)?;
+            } else if name.contains(':') {
+                return Err(format!("{name} is an address of another host: give its name in place of it"));
+            } else {
+                list.add(name, *slots)?;
+            }
+        }
+        Ok(list)
+    }
+
+    /// `a:4,b,[::1]`: names with the number of slots, 1 by default. A host that is named again has more slots.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut list = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let (name, slots) = match word.split_once(':') {
-                None => (word, 1),
-                Some((name, number)) => (name, count(number).map_err(|why| format!("{word}: {why}"))?),
-            };
-            list.add(name, slots)?;
+            let (name, number) = split(word);
+            let slots = number.map_or(Ok(1), |number| count(number).map_err(|why| format!("{word}: {why}")));
+            list.add(name, slots?)?;
         }
         list.or_empty()
     }
@@ -115,7 +139,7 @@ impl HostList {
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
             let mut words = line.split_whitespace();
-            let Some(name) = words.next() else { continue };
+            let Some(name) = words.next().map(|name| unbracketed(name).unwrap_or(name)) else { continue };
             let at = |why: String| format!("line {number}: {why}");
             let (mut slots, mut most) = (None, None);
             for word in words {
@@ -147,7 +171,8 @@ impl HostList {
     fn add(&mut self, name: &str, slots: u32) -> Result<(), String> {
         // it is an argument of ssh
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) {
+        let is_address = || name.parse::<Ipv6Addr>().is_ok();
+        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) && !is_address() {
             return Err(format!("`{}` is not the name of a host", pmix_types::escaped(name)));
         }
         if let Some(host) = self.places.get(name).and_then(|place| self.hosts.get_mut(*place)) {
@@ -165,6 +190,21 @@ impl HostList {
     fn or_empty(self) -> Result<Self, String> {
         if self.hosts.is_empty() { Err("no host is named".into()) } else { Ok(self) }
     }
+}
+
+/// A name, and what stands after its colon. An IPv6 address has colons of its own, unless it stands in brackets.
+fn split(word: &str) -> (&str, Option<&str>) {
+    if word.parse::<Ipv6Addr>().is_ok() {
+        return (word, None);
+    }
+    match word.rsplit_once(':') {
+        Some((name, number)) if !number.ends_with(']') => (unbracketed(name).unwrap_or(name), Some(number)),
+        _ => (unbracketed(word).unwrap_or(word), None),
+    }
+}
+
+fn unbracketed(name: &str) -> Option<&str> {
+    name.strip_prefix('[')?.strip_suffix(']')
 }
 
 fn count(text: &str) -> Result<u32, String> {
@@ -185,6 +225,20 @@ mod tests {
 
     fn named(list: &[(&str, u32)]) -> Result<Vec<(String, u32)>, String> {
         Ok(list.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect())
+    }
+
+    #[test]
+    fn all_that_means_this_host_is_one_host() {
+        let this = ThisHost::called("n0");
+        let text =
+            "localhost:2,n1,127.0.0.1,[::1]:3,::1,n0,[127.0.0.9]:2,n0.example.invalid,n1.example.invalid";
+        let list = HostList::parse(text).unwrap().calling_own(&this);
+        assert_eq!(hosts(list), named(&[("n0", 11), ("n1", 1), ("n1.example.invalid", 1)]));
+        let list =
+            HostList::parse_file("localhost slots=2\n[::1] slots=1\n::1\n").unwrap().calling_own(&this);
+        assert_eq!(hosts(list), named(&[("n0", 4)]));
+        let other = HostList::parse("[2001:db8::1]:2").unwrap().calling_own(&this);
+        assert!(other.unwrap_err().starts_with("2001:db8::1 is an address of another host"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use pmix_tool::submit::variable;
+use pmix_tool::this_host::ThisHost;
 use pmix_tool::types::App;
 use pmix_tool::{Directives, Info, keys};
 
@@ -68,6 +69,10 @@ impl JobArgs {
     pub(super) fn into_template(self) -> Result<(Template, Vec<String>), Trouble> {
         let Self { count, host, wdir, env, map_by, bind_to, time_limit, program } = self;
         let wdir = absolute(wdir.as_deref().unwrap_or_else(|| Path::new(".")))?;
+        let this = ThisHost::by_hostname();
+        let by_name = |name: &str| if this.is(name) { this.name().to_owned() } else { name.to_owned() };
+        let host =
+            host.map(|names| names.split(',').map(str::trim).map(by_name).collect::<Vec<_>>().join(","));
         let mut directives = Directives::new();
         for (key, value) in [(&keys::HOST, host), (&keys::MAPBY, map_by), (&keys::BINDTO, bind_to)] {
             if let Some(value) = value {

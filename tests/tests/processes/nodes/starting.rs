@@ -1,6 +1,6 @@
 //! How a start ends early.
 
-use pmix_tests::{Running, agent, nothing_is_left, plain_pmixrun};
+use pmix_tests::{Running, agent, nothing_is_left, plain_pmixrun, run};
 
 #[tokio::test]
 async fn the_time_of_a_run_counts_while_daemons_start() {
@@ -19,5 +19,36 @@ async fn the_time_of_a_run_counts_while_daemons_start() {
     );
     assert!(err.contains("b, c (interrupt"), "{err}");
     assert!(out.contains(r#""exit_code":124"#) && out.contains(r#""ended_by":"timeout""#), "{out}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn this_host_by_any_of_its_names_needs_nothing_that_starts_daemons() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let agent = agent(dir.path(), "echo an agent was called >&2; exit 1");
+    let file = dir.path().join("hosts");
+    std::fs::write(&file, "localhost slots=1\n[::1] slots=1\n").unwrap();
+    let by_name = format!("{own},{own}.no-such-domain.invalid");
+    for hosts in [
+        ["--host", "localhost:2"],
+        ["--host", "localhost,LOCALHOST.localdomain"],
+        ["--host", "127.0.0.1,[::1]"],
+        ["--host", "127.0.0.1:2"],
+        ["--host", &by_name],
+        ["--hostfile", file.to_str().unwrap()],
+    ] {
+        let mut command = plain_pmixrun();
+        command.args(hosts).arg("--launch-agent").arg(&agent).args([
+            "-n",
+            "2",
+            "sh",
+            "-c",
+            "echo $PMIX_HOSTNAME",
+        ]);
+        command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path()).env("PMIXRUN_RECORD", "none");
+        command.env_remove("RUST_LOG");
+        assert_eq!(run(command), (Some(0), format!("{own}\n").repeat(2), String::new()), "{hosts:?}");
+    }
     nothing_is_left(dir.path());
 }
