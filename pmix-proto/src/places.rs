@@ -42,7 +42,7 @@ impl Places {
     }
 
     /// The places that the environment gives: `PMIX_SERVER_TMPDIR` alone if it is set and not empty; otherwise the usual place
-    /// below `TMPDIR` or `/tmp`, followed by the other places.
+    /// below [`TMPDIR`](tmpdir) or `/tmp`, followed by the other places.
     ///
     /// # Errors
     /// A path is relative and the current directory no longer exists.
@@ -50,7 +50,7 @@ impl Places {
         let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         match set("PMIX_SERVER_TMPDIR") {
             Some(given) => Self::given(given, uid),
-            None => Self::usual(set("TMPDIR").as_deref(), set("XDG_RUNTIME_DIR"), uid),
+            None => Self::usual(tmpdir().ok().as_deref(), set("XDG_RUNTIME_DIR"), uid),
         }
     }
 
@@ -113,11 +113,20 @@ impl Places {
     }
 }
 
+/// The directory that `TMPDIR` names.
+///
+/// # Errors
+/// What it names is not there, as where a batch system has not made it yet; empty if it is not set.
+pub fn tmpdir() -> Result<PathBuf, PathBuf> {
+    let named = PathBuf::from(std::env::var_os("TMPDIR").unwrap_or_default());
+    if named.is_dir() { Ok(named) } else { Err(named) }
+}
+
 /// The directory in which the system-level server of a node has its file, and in which tools look for it (TOL-02): the first of
-/// `PMIX_SYSTEM_TMPDIR` and `TMPDIR` that is set and not empty, else `/tmp`.
+/// `PMIX_SYSTEM_TMPDIR` and [`TMPDIR`](tmpdir) that is set, else `/tmp`.
 pub fn system_root() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    set("PMIX_SYSTEM_TMPDIR").or_else(|| set("TMPDIR")).unwrap_or_else(|| PathBuf::from("/tmp"))
+    let given = std::env::var_os("PMIX_SYSTEM_TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    given.or_else(|| tmpdir().ok()).unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 /// Checks whether a directory belongs to this user, and others can neither read nor write it. They may search it. The metadata

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
-use pmix_proto::places::{Doubt, Places, doubt};
+use pmix_proto::places::{Doubt, Places, doubt, tmpdir};
 use pmix_types::{Nspace, Status};
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -96,6 +96,13 @@ impl SessionDir {
             Some(root) => Places::given(root, uid),
             None => Places::of_environment(uid),
         };
+        if root.is_none()
+            && let Err(missing) = tmpdir()
+            && !missing.as_os_str().is_empty()
+            && std::env::var_os("PMIX_SERVER_TMPDIR").is_none_or(|dir| dir.is_empty())
+        {
+            tracing::warn!("TMPDIR is {}, which is not there: using /tmp", missing.display());
+        }
         let named = root.unwrap_or_else(|| Path::new("PMIX_SERVER_TMPDIR or TMPDIR"));
         let places = places.map_err(SessionDirError::io(named, "cannot be made an absolute path"))?;
         Self::create_in(&places, hostname, other_users)

@@ -287,7 +287,7 @@ impl AppArgs {
                 let problem = format!("'{option} {entry}': {reason}");
                 FirstApp::command().error(ErrorKind::ValueValidation, problem)
             })?;
-            env.push(variable);
+            env.extend(variable);
         }
         Ok(env)
     }
@@ -300,17 +300,17 @@ const OF_LAUNCHER: [&str; 17] = [
 ];
 
 impl AppArgs {
-    /// Warnings about parameters that are meant for a launcher, but reach only the ranks.
+    /// Warnings about parameters that are meant for a launcher, but reach only the ranks, and about variables that are not set.
     fn warnings(&self) -> Vec<String> {
         let is_of_launcher = |key: &str| OF_LAUNCHER.contains(&key.split('_').next().unwrap_or_default());
         let pairs =
             self.mca.chunks_exact(2).filter(|pair| pair.first().is_some_and(|key| is_of_launcher(key)));
-        pairs
-            .map(|pair| pair.join(" "))
-            .map(|pair| {
-                format!("--mca {pair} has no effect: it is meant for Open MPI's launcher, not for ranks")
-            })
-            .collect()
+        let of_launcher = pairs.map(|pair| pair.join(" ")).map(|pair| {
+            format!("--mca {pair} has no effect: it is meant for Open MPI's launcher, not for ranks")
+        });
+        let unset = self.env.iter().filter(|entry| variable(entry) == Ok(None));
+        let unset = unset.map(|name| format!("-x {name} has no effect: {name} is not set here"));
+        of_launcher.chain(unset).collect()
     }
 }
 

@@ -167,6 +167,10 @@ fn what_has_no_effect_is_said() {
     let given = plan("-mca btl tcp ./a : --mca rmaps_base_verbose 5 --mca routing x ./b").unwrap();
     let said = "--mca rmaps_base_verbose 5 has no effect: it is meant for Open MPI's launcher, not for ranks";
     assert_eq!(given.warnings, [said]);
+    let given = plan("-x NO_SUCH_VARIABLE -x A=1 ./a : -x NOR_THIS ./b").unwrap();
+    let said = ["NO_SUCH_VARIABLE", "NOR_THIS"]
+        .map(|name| format!("-x {name} has no effect: {name} is not set here"));
+    assert_eq!((given.warnings, given.apps[0].env.clone()), (said.to_vec(), vec!["A=1".to_owned()]));
     for line in ["--mca a=b c ./a", "./a : --pmixmca =b c ./a"] {
         assert!(plan(line).unwrap_err().contains("is not a valid parameter name"), "{line}");
     }

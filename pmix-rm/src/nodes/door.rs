@@ -166,10 +166,14 @@ impl Nodes for Service {
             Some(Content::Welcome(Welcome { version, nodes, head, epoch: self.shared.epoch }))
         };
         if !self.shared.net.connect_with(place, link, welcome) {
+            // one that was on its way when another daemon could not be started is no reason to warn
+            if self.shared.net.is_closed() {
+                return Err(Status::already_exists("the session is over"));
+            }
             return Err(self.visitor.refuse(
                 node,
                 Status::already_exists,
-                "the node has had a daemon, or the session is over".into(),
+                "the node has had a daemon".into(),
             ));
         }
         self.visitor.let_in();

@@ -252,6 +252,11 @@ impl Net {
         *lock(&self.0.expected) = None;
     }
 
+    /// Whether no node may connect any more.
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.0.expected).is_none()
+    }
+
     /// The nodes that this one is not connected with: one that has come back is.
     pub(super) fn absent(&self) -> Vec<String> {
         let links = lock(&self.0.links);

@@ -30,6 +30,8 @@ use crate::traces::Traces;
 
 /// The number of the first daemon of a node.
 const FIRST: u64 = 1;
+/// How many problems with daemons one message tells.
+const MAX_PROBLEMS: usize = 8;
 
 /// How daemons are started, and what they are told.
 #[derive(Clone, Debug)]
@@ -289,22 +291,30 @@ impl Session {
                         spread.ready(self.net.place(&node).unwrap_or_default(), &node);
                         machines.insert(node, machine);
                     }
-                    Arrival::Refused { node, reason } => return Err(format!("node {node}: {reason}")),
+                    Arrival::Refused { node, reason } => {
+                        let problem = format!("node {node}: {reason}");
+                        return Err(self.with_others((&[node], problem), spread.awaited(), &mut last).await);
+                    }
                 },
                 Some(said) = self.said.1.recv() => match said {
                     Said::Line { node, line } => last.keep(node, line),
                     Said::Failed { nodes, how } => {
                         let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
-                        return Err(last.with(&nodes, &how));
+                        let problem = last.with(&nodes, &how);
+                        return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
                     }
-                    Said::Ended { nodes, how, .. } => return Err(last.with(&nodes, &how)),
+                    Said::Ended { nodes, how, .. } => {
+                        let problem = last.with(&nodes, &how);
+                        return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
+                    }
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
                     self.lost.insert(node.clone());
                     // why it has ended may be on its way
                     let nodes = [node];
                     let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, false, &mut last)).await;
-                    return Err(last.with(&nodes, &reason));
+                    let problem = last.with(&nodes, &reason);
+                    return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
@@ -324,6 +334,43 @@ impl Session {
         // its loss is told if it cannot be reached
         self.net.send(by, Content::Start(start)).await;
         Ok(Starting::Daemon)
+    }
+
+    /// The problem with these nodes, and those with other nodes that are awaited and fail at about the same time: who mends the first
+    /// alone would meet the next.
+    async fn with_others(
+        &mut self,
+        (nodes, problem): (&[String], String),
+        awaited: impl Iterator<Item = &String>,
+        last: &mut LastLines,
+    ) -> String {
+        let mut awaited: BTreeSet<_> = awaited.filter(|node| !nodes.contains(node)).cloned().collect();
+        let mut problems = vec![problem];
+        let Self { arrivals, said: (_, said), .. } = self;
+        let hear = async {
+            while !awaited.is_empty() {
+                tokio::select! {
+                    Some(Arrival::Ready { node, .. } | Arrival::Refused { node, .. }) = arrivals.recv() => {
+                        awaited.remove(&node);
+                    }
+                    Some(said) = said.recv() => match said {
+                        Said::Line { node, line } => last.keep(node, line),
+                        Said::Failed { mut nodes, how } | Said::Ended { mut nodes, how, .. } => {
+                            nodes.retain(|node| awaited.remove(node));
+                            if !nodes.is_empty() {
+                                problems.push(last.with(&nodes, &how));
+                            }
+                        }
+                    },
+                    else => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, hear).await;
+        let more = problems.len().saturating_sub(MAX_PROBLEMS);
+        problems.truncate(MAX_PROBLEMS);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        problems.join("; ") + &more
     }
 
     /// Hears out daemons that have ended: until their starter has ended or says that they have, and one has said why.

@@ -5,6 +5,7 @@ pub(crate) mod end;
 mod reader;
 
 use std::collections::HashSet;
+use std::env::VarError;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -432,7 +433,8 @@ fn ending_of(told: Result<Ending, oneshot::error::RecvError>) -> Ending {
     told.unwrap_or(Err(NoEnd::Disconnected))
 }
 
-/// A variable for [`App::env`], as options of launchers take it: `NAME=VALUE` as it is, and `NAME` with its value in this environment.
+/// A variable for [`App::env`], as options of launchers take it: `NAME=VALUE` as it is, and `NAME` with its value in this environment;
+/// `None` if it has none there, of which launchers warn.
 ///
 /// # Errors
 /// What is wrong with it, for people.
@@ -441,17 +443,19 @@ fn ending_of(told: Result<Ending, oneshot::error::RecvError>) -> Ending {
 /// ```
 /// use pmix_tool::submit::variable;
 ///
-/// assert_eq!(variable("ROLE=io"), Ok("ROLE=io".to_owned()));
-/// assert_eq!(variable("PATH")?, format!("PATH={}", std::env::var("PATH").unwrap()));
-/// assert!(variable("=io").is_err() && variable("NO_SUCH_VARIABLE").is_err());
+/// assert_eq!(variable("ROLE=io"), Ok(Some("ROLE=io".to_owned())));
+/// assert_eq!(variable("PATH")?, Some(format!("PATH={}", std::env::var("PATH").unwrap())));
+/// assert_eq!(variable("NO_SUCH_VARIABLE"), Ok(None));
+/// assert!(variable("=io").is_err());
 /// # Ok::<(), String>(())
 /// ```
-pub fn variable(entry: &str) -> Result<String, String> {
+pub fn variable(entry: &str) -> Result<Option<String>, String> {
     match entry.split_once('=') {
         Some(("", _)) => Err("a variable needs a name".into()),
-        Some(_) => Ok(entry.to_owned()),
+        Some(_) => Ok(Some(entry.to_owned())),
         None => match std::env::var(entry) {
-            Ok(value) => Ok(format!("{entry}={value}")),
+            Ok(value) => Ok(Some(format!("{entry}={value}"))),
+            Err(VarError::NotPresent) => Ok(None),
             Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
         },
     }

@@ -9,9 +9,14 @@ use pmix_tool::types::App;
 use pmix_tool::{Directives, Info, keys};
 
 use super::super::Trouble;
+use super::super::output::complain;
 
 fn parse_count(text: &str) -> Result<NonZeroU16, String> {
     text.parse().map_err(|_| format!("write a number of processes from 1 to {}", u16::MAX))
+}
+
+fn entry(text: &str) -> Result<String, String> {
+    variable(text).map(|_| text.to_owned())
 }
 
 #[derive(Debug, clap::Args)]
@@ -30,7 +35,7 @@ pub(super) struct JobArgs {
     wdir: Option<PathBuf>,
 
     /// Set an environment variable, or pass on one from the environment of this command
-    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = entry)]
     env: Vec<String>,
 
     /// Map ranks, as for pmixrun: slot, node, core, numa, package and so on, with modifiers such as :PE=N and :NOOVERSUBSCRIBE
@@ -69,6 +74,13 @@ impl JobArgs {
     pub(super) fn into_template(self) -> Result<(Template, Vec<String>), Trouble> {
         let Self { count, host, wdir, env, map_by, bind_to, time_limit, program } = self;
         let wdir = absolute(wdir.as_deref().unwrap_or_else(|| Path::new(".")))?;
+        let mut set = Vec::new();
+        for entry in env {
+            match variable(&entry) {
+                Ok(Some(variable)) => set.push(variable),
+                _ => complain(&format!("-x {entry} has no effect: {entry} is not set here")),
+            }
+        }
         let this = ThisHost::by_hostname();
         let by_name = |name: &str| if this.is(name) { this.name().to_owned() } else { name.to_owned() };
         let host =
@@ -82,7 +94,7 @@ impl JobArgs {
         if let Some(limit) = time_limit {
             directives.push(Info::required(&keys::JOB_TIMEOUT, limit));
         }
-        let template = Template { count: u32::from(count.get()), env, wdir, directives };
+        let template = Template { count: u32::from(count.get()), env: set, wdir, directives };
         Ok((template, program))
     }
 }

@@ -23,6 +23,30 @@ async fn the_time_of_a_run_counts_while_daemons_start() {
 }
 
 #[test]
+fn all_hosts_that_fail_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "case $host in bad*) echo no way to $host >&2; exit 3;; esac; exec \"$@\"";
+    let mut command = plain_pmixrun();
+    command
+        .args(["--host", "a,bad1,b,bad2", "-n", "4", "--launch-agent"])
+        .arg(agent(dir.path(), script))
+        .arg("true");
+    command.env("PMIX_SERVER_TMPDIR", dir.path()).env("TMPDIR", dir.path()).env("PMIXRUN_RECORD", "none");
+    command.env_remove("RUST_LOG");
+    let (code, out, err) = run(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    for node in ["bad1", "bad2"] {
+        assert!(
+            err.contains(&format!("node {node}: ")) && err.contains(&format!("no way to {node}")),
+            "{err}"
+        );
+    }
+    // those who come too late are no news
+    assert_eq!(err.lines().count(), 1, "{err}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
 fn this_host_by_any_of_its_names_needs_nothing_that_starts_daemons() {
     let dir = tempfile::tempdir().unwrap();
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
