@@ -71,7 +71,7 @@ pub(super) struct AppArgs {
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
     pub(super) pmixmca: Vec<String>,
 
-    /// Program, searched on PATH if it has no slash, and its arguments
+    /// Program, searched on PATH and then in the working directory if it has no slash, and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     pub(super) program: Vec<String>,
 }
@@ -210,7 +210,7 @@ pub(super) struct NodeArgs {
     #[arg(short = 'H', long, value_name = "LIST", value_parser = HostList::parse, conflicts_with = "vnodes")]
     pub(super) host: Option<HostList>,
 
-    /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N. --host selects some of them, and gives their slots
+    /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N username=USER. --host selects some of them, and gives their slots
     #[arg(
         long, value_name = "FILE", visible_alias = "machinefile", value_parser = read_hosts, conflicts_with = "vnodes"
     )]

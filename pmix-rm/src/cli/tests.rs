@@ -44,7 +44,6 @@ fn colons_separate_applications() {
 fn a_variable_without_value_is_passed_on() {
     let path = format!("PATH={}", std::env::var("PATH").unwrap());
     assert_eq!(plan("--env PATH ./a").unwrap().apps[0].env, [path]);
-    assert!(plan("--env NO_SUCH_VARIABLE ./a").unwrap_err().contains("NO_SUCH_VARIABLE=VALUE"));
     assert!(plan("--env =x ./a").unwrap_err().contains("needs a name"));
 }
 
@@ -209,7 +208,7 @@ fn errors_name_an_option_as_it_was_typed() {
         ("-c x ./a", "'-c <N>'"),
         ("--np x ./a", "'--np <N>'"),
         ("-n 1 -np 2 ./a", "'-np <N>'"),
-        ("-x NO_SUCH_VARIABLE ./a", "'-x NO_SUCH_VARIABLE'"),
+        ("-x =io ./a", "'-x =io'"),
         ("-stdin 4 ./a", "'-stdin 4'"),
         ("-stdin some ./a", "'-stdin <RANK>'"),
         ("-mca a", "'-mca <KEY> <VALUE>'"),

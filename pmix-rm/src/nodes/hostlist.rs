@@ -120,7 +120,7 @@ impl HostList {
         list.or_empty()
     }
 
-    /// A file with a host a line: `name slots=N max_slots=N`, and comments after `#`.
+    /// A file with a host a line: `name slots=N max_slots=N username=USER`, and comments after `#`.
     ///
     /// # Errors
     /// The file and the line that cannot be read.
@@ -138,13 +138,22 @@ impl HostList {
         let mut list = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
+            // some write `slots = 4`
+            let line = line.split('=').map(str::trim).collect::<Vec<_>>().join("=");
             let mut words = line.split_whitespace();
             let Some(name) = words.next().map(|name| unbracketed(name).unwrap_or(name)) else { continue };
             let at = |why: String| format!("line {number}: {why}");
-            let (mut slots, mut most) = (None, None);
+            let (mut slots, mut most, mut login) = (None, None, None);
             for word in words {
                 let place = match word.split_once('=') {
                     Some(("slots" | "cpu" | "count", _)) => &mut slots,
+                    Some(("username" | "user-name" | "user_name", user)) => {
+                        login = Some(user);
+                        continue;
+                    }
+                    Some(("port", _)) => {
+                        return Err(at(format!("{word}: set Port for {name} in the configuration of ssh")));
+                    }
                     Some(("max_slots" | "max-slots" | "cpu_max" | "count_max", _)) => &mut most,
                     _ => return Err(at(format!("`{word}` is not slots=N or max_slots=N"))),
                 };
@@ -155,7 +164,8 @@ impl HostList {
             if most.is_some_and(|most| most < slots) {
                 return Err(at(format!("{name} has more slots than its max_slots")));
             }
-            list.add(name, slots).map_err(at)?;
+            let name = login.map_or_else(|| name.to_owned(), |user| format!("{user}@{name}"));
+            list.add(&name, slots).map_err(at)?;
         }
         list.or_empty()
     }
@@ -266,11 +276,13 @@ mod tests {
 
     #[test]
     fn a_file_has_a_host_a_line_with_slots_and_comments() {
-        let text = "# all\nn0 slots=4\n\n  n1 max_slots=8 slots=2 # two\nn2\nn3 max-slots=3\n";
-        assert_eq!(hosts(HostList::parse_file(text)), named(&[("n0", 4), ("n1", 2), ("n2", 1), ("n3", 3)]));
+        let text = "# all\nn0 slots=4\n\n  n1 max_slots=8 slots=2 # two\nn2\nn3 max-slots = 3\nn4 username=me slots =2\n";
+        let expected = named(&[("n0", 4), ("n1", 2), ("n2", 1), ("n3", 3), ("me@n4", 2)]);
+        assert_eq!(hosts(HostList::parse_file(text)), expected);
         for (text, why) in [
             ("a\nb slots=x", "line 2: slots=x: `x` is not a number of slots"),
             ("a user=b", "line 1: `user=b` is not slots=N or max_slots=N"),
+            ("a port=22", "line 1: port=22: set Port for a in the configuration of ssh"),
             ("a slots=3 max_slots=2", "line 1: a has more slots than its max_slots"),
             ("# none", "no host is named"),
         ] {
