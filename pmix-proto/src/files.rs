@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -104,12 +105,7 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
 
 /// Whether this is root, and there are other users: in a namespace with one user, whoever is root there is nobody elsewhere.
 fn is_among_others() -> bool {
-    static SEVERAL: LazyLock<bool> = LazyLock::new(|| {
-        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let lengths = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
-        map.is_empty() || lengths.sum::<u64>() > 1
-    });
-    geteuid().is_root() && *SEVERAL
+    geteuid().is_root() && *USERS > 1
 }
 
 /// Device and number of each file that was made in a directory of others.
@@ -189,6 +185,35 @@ impl Directory {
         &self.path
     }
 }
+
+/// A directory above this one, or itself, in which another user than this one and root could put something else in the place of what
+/// leads there: it belongs to another user, or others may write it and it is not sticky.
+///
+/// # Errors
+/// The system's.
+pub fn replaceable(dir: &Path) -> io::Result<Option<PathBuf>> {
+    let real = dir.canonicalize()?;
+    let is_of = |uid: u32| uid == 0 || uid == geteuid().as_raw() || uid == OVERFLOW && *USERS < u64::from(u32::MAX);
+    for dir in real.ancestors() {
+        let found = std::fs::metadata(dir)?;
+        let (mode, gid) = (Mode::from_raw_mode(found.mode()), found.gid());
+        let is_shared = mode.contains(Mode::WOTH) || mode.contains(Mode::WGRP) && gid != 0;
+        if !is_of(found.uid()) || is_shared && !mode.contains(Mode::SVTX) {
+            return Ok(Some(dir.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The user who stands for all that a namespace does not have.
+const OVERFLOW: u32 = 65534;
+
+/// How many users this namespace has.
+static USERS: LazyLock<u64> = LazyLock::new(|| {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let lengths = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
+    if map.is_empty() { u64::MAX } else { lengths.sum() }
+});
 
 /// Where a path leads: the directory and the name there, which is no link.
 struct Place {

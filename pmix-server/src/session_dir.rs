@@ -115,7 +115,7 @@ impl SessionDir {
         let (base, gate) = loop {
             let base = choose(places, mode)?;
             if let Some(parent) = base.parent().filter(|_| other_users) {
-                check_keeps(parent, uid)?;
+                check_keeps(parent)?;
             }
             match enter(&base, mode, uid) {
                 Ok(gate) => break (base, gate),
@@ -308,19 +308,12 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
 
 /// Checks that no user of the server, but root, can put something else in the place of what lies in a directory: their processes
 /// go to the address of a server wherever they have it from.
-fn check_keeps(dir: &Path, uid: u32) -> Result<(), SessionDirError> {
-    let real = dir.canonicalize().map_err(SessionDirError::io(dir, "cannot be followed"))?;
-    for dir in real.ancestors() {
-        let found = fs::metadata(dir).map_err(SessionDirError::io(dir, "cannot be looked at"))?;
-        let (mode, is_own) = (found.mode(), [0, uid].contains(&found.uid()));
-        let is_shared = mode & 0o002 != 0 || mode & 0o020 != 0 && found.gid() != 0;
-        if !is_own || is_shared && mode & 0o1000 == 0 {
-            let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it \
-                          belongs to another user";
-            return Err(SessionDirError::new(dir, reason));
-        }
-    }
-    Ok(())
+fn check_keeps(dir: &Path) -> Result<(), SessionDirError> {
+    let found = pmix_proto::files::replaceable(dir);
+    let Some(open) = found.map_err(SessionDirError::io(dir, "cannot be looked at"))? else { return Ok(()) };
+    let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it belongs to \
+                  another user";
+    Err(SessionDirError::new(&open, reason))
 }
 
 /// Makes a directory with a random name.

@@ -448,7 +448,7 @@ impl ToolBuilder {
                 self.search(None, known, |server| server.is_of_session)
             }
             Selection::System => {
-                system_server_in(self.system_dir.as_deref(), true)?.map(Target::from).ok_or_else(|| {
+                system_server_in(self.system_dir.as_deref(), self.trusted_uid)?.map(Target::from).ok_or_else(|| {
                     let file = system_file_in(self.system_dir.as_deref());
                     let wanted = Some("system-level support".to_owned());
                     Error::NoServer(Box::new(NoServer {
@@ -475,7 +475,7 @@ impl ToolBuilder {
             Selection::Only if self.root.is_none() => {}
             _ => return None,
         }
-        let found = system_server_in(self.system_dir.as_deref(), false);
+        let found = system_server_in(self.system_dir.as_deref(), self.trusted_uid);
         let found = found.map_err(|error| tracing::info!(%error, "there is no system-level server to trust"));
         let target = Target::from(found.ok().flatten()?);
         target.among(known).is_none().then_some(target)
@@ -493,7 +493,8 @@ impl ToolBuilder {
         let mut all = discover_at(&places)?;
         if wanted.is_some() && !all.iter().any(&matches) {
             // a system-level server of another user, and for root the servers of all users, need to be selected
-            all.extend(system_server_in(self.system_dir.as_deref(), true).ok().flatten());
+            let trusted = self.trusted_uid.or_else(|| self.chosen_user());
+            all.extend(system_server_in(self.system_dir.as_deref(), trusted).ok().flatten());
             if rustix::process::geteuid().is_root() && !all.iter().any(&matches) {
                 all.extend(discover_of_all_users(&places).into_iter().filter(&matches));
             }

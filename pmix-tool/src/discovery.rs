@@ -52,8 +52,12 @@ impl ServerInfo {
     /// # Errors
     /// [`Error::Rendezvous`] if it cannot be read, or is not a rendezvous file.
     pub fn read(file: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = file.as_ref();
-        let (text, uid) = read(path).map_err(|error| RendezvousError::io(path, "cannot be read", error))?;
+        Self::read_with(file.as_ref(), OFlags::empty())
+    }
+
+    fn read_with(path: &Path, flags: OFlags) -> Result<Self, Error> {
+        let (text, uid) =
+            read(path, flags).map_err(|error| RendezvousError::io(path, "cannot be read", error))?;
         // one record for each wire; skip those of other wires
         let is_ours =
             |record: &&str| record.lines().next().is_some_and(|uri| parse_uri(uri.trim()).is_some());
@@ -208,32 +212,31 @@ pub(crate) fn system_file_in(directory: Option<&Path>) -> PathBuf {
 
 /// The live system-level server of this node that this user's tools trust: root's, or one of this user (TOL-02).
 pub fn system_server() -> Option<ServerInfo> {
-    system_server_in(None, false).ok().flatten()
+    system_server_in(None, None).ok().flatten()
 }
 
 /// The system-level server of this node; `None` if there is none, or only the file of a dead one.
 ///
-/// Anyone can write a file of that name into a shared directory, so only one of root or of this user is trusted. Root may choose
-/// to trust the file of any user by `is_chosen`.
+/// Anyone can write a file of that name into a shared directory, so only one of root, of this user, and of a user who is named, is
+/// trusted, and a link is not followed.
 ///
 /// # Errors
 /// [`Error::Rendezvous`] for a file that cannot be read, makes no sense, or is not trusted.
 pub(crate) fn system_server_in(
     directory: Option<&Path>,
-    is_chosen: bool,
+    trusted: Option<u32>,
 ) -> Result<Option<ServerInfo>, Error> {
     let path = system_file_in(directory);
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    let server = ServerInfo::read(&path)?;
-    let own = geteuid().as_raw();
-    let is_trusted = [0, own].contains(&server.uid) || own == 0 && is_chosen;
-    if !is_trusted {
-        let uid = server.uid;
+    let server = ServerInfo::read_with(&path, OFlags::NOFOLLOW)?;
+    let (uid, own) = (server.uid, geteuid().as_raw());
+    if ![0, own].contains(&uid) && trusted != Some(uid) {
         let problem = format!(
-            "belongs to uid {uid}, and only root's or this user's system-level server is trusted (uid {own})"
+            "belongs to uid {uid}, and only root's or this user's system-level server is trusted (uid {own}), unless that user is \
+             named: --trust-uid {uid}"
         );
         return Err(RendezvousError::new(&path, problem).into());
     }
@@ -306,13 +309,13 @@ fn read_server_dir(dir: &Path) -> Option<ServerInfo> {
 }
 
 /// Opens a file without waiting for anybody, as a FIFO would make it wait.
-fn open(path: &Path) -> io::Result<File> {
-    let nonblock = OFlags::NONBLOCK.bits() as i32;
-    File::options().read(true).custom_flags(nonblock).open(path)
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
-fn read(path: &Path) -> io::Result<(String, u32)> {
-    let file = open(path)?;
+fn read(path: &Path, flags: OFlags) -> io::Result<(String, u32)> {
+    let file = open(path, flags)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -345,7 +348,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(&str, u32)> {
 
 /// A live server holds the lock of its directory. A shared lock keeps tools out of each other's way.
 fn is_alive(socket: &Path, dir: &Path) -> bool {
-    match open(&dir.join(LOCK)).map(|lock| lock.try_lock_shared()) {
+    match open(&dir.join(LOCK), OFlags::empty()).map(|lock| lock.try_lock_shared()) {
         Ok(Ok(())) => false,
         Ok(Err(TryLockError::WouldBlock)) => true,
         // another implementation, or a lock without meaning: connecting will tell

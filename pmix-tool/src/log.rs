@@ -26,10 +26,14 @@ pub fn to_stderr(filter: &str) {
 /// The same, with a layer beside the log that sees spans and events whatever is logged. Give the layer a filter of its own: without
 /// one, it gets all spans and events of the program, which costs time.
 pub fn to_stderr_and(filter: &str, layer: impl Layer<Registry> + Send + Sync) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("{filter},{}", QUIET.join(","))));
     // fails if there is a subscriber already
     let _ = subscriber(filter, layer, io::stderr, io::stderr().is_terminal()).try_init();
 }
+
+/// What others say to our ports makes these warn, as often as they like.
+const QUIET: [&str; 4] = ["h2=error", "hyper=error", "hyper_util=error", "rustls=error"];
 
 /// A layer that has nothing dispatched to it.
 fn nothing() -> impl Layer<Registry> + Send + Sync {

@@ -1,6 +1,7 @@
 //! Whom pages and numbers that are served on loopback answer.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
@@ -39,15 +40,15 @@ impl Users {
     }
 }
 
-/// Visitors that are served at once, up to a number. For a further one goes the oldest of the user who has most, so that nobody keeps
-/// others out.
+/// Visitors that are served at once, up to a number. For a further one goes the oldest of whoever has most (a user, an address), so that
+/// nobody keeps others out.
 #[derive(Debug)]
-pub struct Visitors<T> {
-    all: VecDeque<(Option<u32>, T)>,
+pub struct Visitors<O, T> {
+    all: VecDeque<(O, T)>,
     most: usize,
 }
 
-impl<T> Visitors<T> {
+impl<O: Copy + Eq + Hash, T> Visitors<O, T> {
     /// Nobody yet, and so many at most.
     #[must_use]
     pub const fn up_to(most: usize) -> Self {
@@ -59,19 +60,25 @@ impl<T> Visitors<T> {
         self.all.retain(|(_, one)| stays(one));
     }
 
-    /// Adds one of a user, if that is known; returns who has to go.
+    /// How many there are.
     #[must_use]
-    pub fn add(&mut self, user: Option<u32>, one: T) -> Option<T> {
-        self.all.push_back((user, one));
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Adds one of this owner; returns who has to go.
+    #[must_use]
+    pub fn add(&mut self, owner: O, one: T) -> Option<T> {
+        self.all.push_back((owner, one));
         if self.all.len() <= self.most {
             return None;
         }
         let mut counts = HashMap::new();
-        for (user, _) in &self.all {
-            *counts.entry(*user).or_insert(0_usize) += 1;
+        for (owner, _) in &self.all {
+            *counts.entry(*owner).or_insert(0_usize) += 1;
         }
         let most = counts.values().max().copied();
-        let place = self.all.iter().position(|(user, _)| counts.get(user).copied() == most)?;
+        let place = self.all.iter().position(|(owner, _)| counts.get(owner).copied() == most)?;
         self.all.remove(place).map(|(_, one)| one)
     }
 }

@@ -46,10 +46,7 @@ impl Munge {
 
     /// A credential of this user.
     pub(super) async fn issue(&self, user: &User, own: u32) -> HostResult<Bytes> {
-        let account = match user.uid {
-            uid if uid == own => None,
-            uid => Some(self.account(uid, user.gid).await?),
-        };
+        let account = self.account(user, own).await?;
         let mut command = self.command("munge");
         command.arg("--no-input");
         let output = self.programs.run(user.uid, command, account.as_ref(), Vec::new()).await;
@@ -64,14 +61,16 @@ impl Munge {
         Ok(Bytes::copy_from_slice(credential))
     }
 
-    /// Who holds a credential, for a user. The daemon of a node validates each of them once.
-    pub(super) async fn validate(&self, caller: u32, credential: Bytes) -> HostResult<Holder> {
+    /// Who holds a credential, for a user: it may be for some users only, so that this user asks. The daemon of a node validates each of
+    /// them once.
+    pub(super) async fn validate(&self, user: &User, own: u32, credential: Bytes) -> HostResult<Holder> {
         if credential.len() > MAX_ARMORED {
             return Err(invalid(format!(
                 "it has {} bytes; those of munge have {MAX_ARMORED} at most",
                 credential.len()
             )));
         }
+        let account = self.account(user, own).await?;
         let mut command = self.command("unmunge");
         command.args(["--numeric", "--keys=UID,GID"]);
         // unmunge looks for the end of a line
@@ -79,7 +78,7 @@ impl Munge {
         let cannot = |status: Status, reason: &dyn Display| {
             HostError::new(status, format!("credentials of type munge cannot be validated: {reason}"))
         };
-        let output = self.programs.run(caller, command, None, input).await;
+        let output = self.programs.run(user.uid, command, account.as_ref(), input).await;
         let output =
             output.map_err(|error| cannot(Status::ERR_NOT_SUPPORTED, &format_args!("unmunge: {error}")))?;
         let no_daemon = matches!(output.status.code(), Some(NO_SOCKET | NO_ANSWER));
@@ -104,17 +103,21 @@ impl Munge {
         command
     }
 
-    /// Another user, for whom a program is to be run.
-    async fn account(&self, uid: u32, gid: Option<u32>) -> HostResult<Account> {
+    /// The user for whom a program is to be run, if that is not the server's.
+    async fn account(&self, user: &User, own: u32) -> HostResult<Option<Account>> {
+        let uid = user.uid;
+        if uid == own {
+            return Ok(None);
+        }
         let cannot = |reason: &dyn Display| {
-            let message = format!("no credential of type munge for uid {uid}: {reason}");
+            let message = format!("no credentials of type munge for uid {uid}: {reason}");
             HostError::new(Status::ERR_NOT_SUPPORTED, message)
         };
         if !Account::can_be_assumed() {
             return Err(cannot(&"this server may not run programs of other users"));
         }
-        let gid = gid.ok_or_else(|| cannot(&"its group is not known"))?;
-        Account::look_up_async(uid, gid).await.map_err(|error| cannot(&error))
+        let gid = user.gid.ok_or_else(|| cannot(&"its group is not known"))?;
+        Account::look_up_async(uid, gid).await.map(Some).map_err(|error| cannot(&error))
     }
 }
 

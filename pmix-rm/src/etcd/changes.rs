@@ -22,6 +22,8 @@ pub(super) const MAX_RECORDS: usize = 100;
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Keys that a change removes because it is not known whether an earlier one has set them.
 const MAX_DOUBTFUL: usize = 20;
+/// How often a change is tried against a last change that is another one each time.
+const MAX_ATTEMPTS: u32 = 100;
 
 /// Where the records are.
 pub(super) const PUBLISHED: &str = "published/";
@@ -80,6 +82,7 @@ impl Term {
             op(Request::RequestPut(PutRequest { key: change.clone(), value: own.clone().into(), lease: 0 }));
         let success: Vec<_> = puts.chain(deletes).chain([sets]).collect();
         let failure = vec![range(&self.etcd.key("head")), range(&change)];
+        let mut attempts = 0;
         loop {
             let epoch = self.epoch().ok_or(EtcdError::Superseded)?;
             let last = match changes.last {
@@ -109,6 +112,10 @@ impl Term {
                     }
                     // one before, whose answer was lost, has been made since
                     changes.last = Some(last.map_or(0, |last| last.mod_revision));
+                    attempts += 1;
+                    if attempts >= MAX_ATTEMPTS {
+                        return Err(EtcdError::Nonsense("another last change each time, which no head has made"));
+                    }
                     continue;
                 }
             };

@@ -37,6 +37,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Keys that are read at a time, and the bytes that they may have.
 const PAGE: i64 = 32;
 const MAX_PAGE: usize = 64 << 20;
+/// Bytes of the values of keys that are read together.
+const MAX_BELOW: usize = 1 << 30;
 /// etcd's usual port.
 const PORT: u16 = 2379;
 
@@ -53,6 +55,8 @@ pub(crate) enum EtcdError {
     Tls(#[from] tokio_rustls::rustls::Error),
     #[error("etcd does not answer: {0}")]
     Silent(String),
+    #[error("what answers as etcd is none: it sends {0}")]
+    Nonsense(&'static str),
     #[error("etcd refuses: {}", .0.message())]
     Refused(Status),
     #[error("according to etcd, this process is not the head of the DVM")]
@@ -104,7 +108,7 @@ impl Etcd {
 
     /// All keys that begin like this.
     pub(crate) async fn below(&self, prefix: &[u8]) -> Result<Vec<KeyValue>, EtcdError> {
-        let mut all = Vec::new();
+        let (mut all, mut bytes) = (Vec::<KeyValue>::new(), 0);
         let mut key = Bytes::copy_from_slice(prefix);
         let range_end = after(prefix);
         loop {
@@ -118,9 +122,20 @@ impl Etcd {
                     }
                 })
                 .await?;
-            let last = page.kvs.last().map(|last| last.key.clone());
-            all.extend(page.kvs);
-            let Some(last) = last.filter(|_| page.more) else { return Ok(all) };
+            let before = all.len();
+            for found in page.kvs {
+                bytes += found.value.len();
+                let is_next = all.last().is_none_or(|last| last.key < found.key);
+                if !is_next || !found.key.starts_with(prefix) {
+                    return Err(EtcdError::Nonsense("keys that were not asked for"));
+                }
+                if bytes > MAX_BELOW {
+                    return Err(EtcdError::Nonsense("more than a DVM writes"));
+                }
+                all.push(found);
+            }
+            let last = all.last().map(|last| last.key.clone());
+            let Some(last) = last.filter(|_| page.more && all.len() > before) else { return Ok(all) };
             // the first key after it
             key = [&last[..], &[0]].concat().into();
         }

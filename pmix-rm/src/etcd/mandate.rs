@@ -23,6 +23,8 @@ const RENEWAL: Duration = Duration::from_secs(3);
 const SEPARATOR: char = '#';
 /// How often to look whether there is a head, and whether etcd answers again.
 const LOOK: Duration = Duration::from_secs(1);
+/// Characters of the name of another head that are told.
+const MAX_HOLDER: usize = 256;
 
 /// A head's right to change what the DVM keeps in etcd. It is over [`TTL`] after this is dropped, or the head is gone.
 #[derive(Debug)]
@@ -98,6 +100,7 @@ impl Mandate {
                 }
                 Err(error) => return Err(error),
             };
+            let holder: String = holder.chars().take(MAX_HOLDER).collect();
             if told.as_ref() != Some(&holder) {
                 tell(&holder);
                 told = Some(holder);

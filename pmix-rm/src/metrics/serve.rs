@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Answers whoever comes, for ever.
 pub(super) async fn all(door: Door, source: Source) {
     let is_port = door.port().is_some();
-    let mut connections = Visitors::<AbortHandle>::up_to(MAX_CONNECTIONS);
+    let mut connections = Visitors::<Option<u32>, AbortHandle>::up_to(MAX_CONNECTIONS);
     loop {
         let (connection, user) = match door.accept().await {
             Ok(accepted) => accepted,

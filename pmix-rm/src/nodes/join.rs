@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pmix_proto::files::{Directory, replaceable};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
@@ -32,6 +33,7 @@ impl JoinFile {
     pub(super) fn write(dir: &Path, node: &str, line: &str, made: &Arc<MadeDirs>) -> Result<Self, String> {
         let path = file_of(dir, node);
         let write = || {
+            check_keeps(dir)?;
             made.make(dir)?;
             let mut fresh = tempfile::Builder::new().prefix(&format!(".{node}.join.")).tempfile_in(dir)?;
             fresh.write_all(line.as_bytes())?;
@@ -61,6 +63,17 @@ impl Drop for JoinFile {
         // somebody may have removed it
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Checks that nobody else can put something in the place of a directory, as far as that is there: files in it would come from
+/// others, or be written and removed where others want.
+fn check_keeps(dir: &Path) -> io::Result<()> {
+    let whole = std::path::absolute(dir)?;
+    let there = whole.ancestors().find(|dir| dir.symlink_metadata().is_ok()).unwrap_or_else(|| Path::new("/"));
+    Directory::open(there)?;
+    let Some(open) = replaceable(there)? else { return Ok(()) };
+    let problem = format!("other users may replace what lies in {}: use another directory", open.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 /// Directories that were made for files of daemons, the inner ones last. When this is dropped, those that are empty are removed.

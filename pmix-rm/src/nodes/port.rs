@@ -9,7 +9,9 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nix::ifaddrs::getifaddrs;
 use pmix_proto::nodes::nodes_server::{Nodes, NodesServer};
+use pmix_tool::loopback::Visitors;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
@@ -24,7 +26,7 @@ use crate::http2::{WINDOW, ping_every};
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait before accepting again when that has failed.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Connections that have not done so yet; further ones are closed at once.
+/// Connections that have not done so yet. For a further one goes the oldest of the address that has most.
 pub(super) const MAX_STRANGERS: usize = 256;
 /// Lines of the log about connections that were refused, in a session.
 const MAX_REFUSALS_LOGGED: usize = 50;
@@ -67,9 +69,8 @@ impl Visitor {
     }
 }
 
-#[derive(Default)]
 struct Counts {
-    strangers: AtomicUsize,
+    strangers: Mutex<Visitors<IpAddr, Arc<Notify>>>,
     refusals: AtomicUsize,
 }
 
@@ -87,18 +88,27 @@ impl Counts {
 }
 
 /// A place of a connection that has not proved its identity.
-struct Stranger(Arc<Counts>);
+struct Stranger {
+    counts: Arc<Counts>,
+    /// Told when it has to go.
+    goes: Arc<Notify>,
+}
 
 impl Stranger {
-    fn enter(counts: &Arc<Counts>) -> Option<Self> {
-        let place = Self(counts.clone());
-        (counts.strangers.fetch_add(1, Ordering::Relaxed) < MAX_STRANGERS).then_some(place)
+    /// Gives a place to one from this address.
+    fn enter(counts: &Arc<Counts>, from: IpAddr) -> Self {
+        let goes = Arc::new(Notify::new());
+        let other = lock(&counts.strangers).add(from.to_canonical(), goes.clone());
+        if let Some(other) = other {
+            other.notify_one();
+        }
+        Self { counts: counts.clone(), goes }
     }
 }
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.counts.strangers).retain(|one| !Arc::ptr_eq(one, &self.goes));
     }
 }
 
@@ -138,7 +148,10 @@ impl Port {
 
     /// Receives who connects, until it is dropped. A connection ends that has been silent for so long.
     pub(super) fn open<H: House>(self, tls: Arc<ServerConfig>, silence: Duration, house: Arc<H>) -> Opened {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(Counts {
+            strangers: Mutex::new(Visitors::up_to(MAX_STRANGERS)),
+            refusals: AtomicUsize::default(),
+        });
         #[cfg_attr(not(test), allow(clippy::redundant_clone, reason = "tests count strangers"))]
         let reception = Reception { tls: TlsAcceptor::from(tls), silence, house, counts: counts.clone() };
         let task = tokio::spawn(accept(self.0, Arc::new(reception)));
@@ -175,7 +188,7 @@ pub(super) struct Opened {
 impl Opened {
     /// Connections that have not proved their identity.
     pub(super) fn strangers(&self) -> usize {
-        self.counts.strangers.load(Ordering::Relaxed)
+        lock(&self.counts.strangers).count()
     }
 
     /// How many have been refused.
@@ -208,12 +221,17 @@ async fn accept<H: House>(listener: TcpListener, reception: Arc<Reception<H>>) {
                 continue;
             }
         };
-        let Some(stranger) = Stranger::enter(&reception.counts) else {
-            reception.counts.refused(address, "too many connections have not proved their identity");
-            continue;
-        };
+        let stranger = Stranger::enter(&reception.counts, address.ip());
         let reception = reception.clone();
-        tokio::spawn(async move { reception.serve(stream, address, stranger).await });
+        tokio::spawn(async move {
+            let goes = stranger.goes.clone();
+            tokio::select! {
+                () = reception.serve(stream, address, stranger) => {}
+                () = goes.notified() => {
+                    reception.counts.refused(address, "too many connections have not proved their identity");
+                }
+            }
+        });
     }
 }
 

@@ -31,6 +31,8 @@ use crate::ending::{Interrupts, NotRun};
 
 /// How long daemons may take to join the successor of their head. They wait for it longer.
 const WITHIN: Duration = Duration::from_secs(5);
+/// Nodes that a DVM has ever had.
+const MAX_PLACE: Place = 1 << 20;
 /// How long to wait before a daemon is summoned again.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -80,6 +82,9 @@ impl Session {
         let unreadable = || "the list of nodes that the previous head has saved cannot be read".to_owned();
         let how = How { tree_degree: kept.tree_degree, ..how.clone() };
         let last = nodes.iter().map(|node| node.place).max().unwrap_or_default();
+        if last > MAX_PLACE {
+            return Err(unreadable().into());
+        }
         let mut names = vec![String::new(); last.saturating_add(1)];
         let (mut signed, mut there) = (HashMap::new(), BTreeMap::<Place, &KeptNode>::new());
         for node in nodes {

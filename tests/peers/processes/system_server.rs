@@ -58,7 +58,7 @@ async fn tol_05a_a_system_server_of_another_user_is_not_trusted_but_by_root_that
     assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
     // root by selection only, and by naming whom it trusts
     let (ok, said) = place.ps(place.pmix(), &["--system"]).await;
-    let why = format!("process of uid {}, and only root", user.uid);
+    let why = format!("belongs to uid {}, and only root's", user.uid);
     assert!(!ok && said.contains(&why), "{said}");
     let uid = user.uid.to_string();
     let (ok, said) = place.ps(place.pmix(), &["--system", "--trust-uid", &uid]).await;
@@ -74,6 +74,25 @@ async fn tol_05a_a_system_server_of_another_user_is_not_trusted_but_by_root_that
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o644)).unwrap();
     let (ok, said) = place.ps(third.command(&tool), &["--system"]).await;
     assert!(!ok && said.contains(&format!("belongs to uid {}", user.uid)), "{said}");
+    // nor are other servers of root those of the system because somebody says so, in a file or by a link
+    let private = place.runs(place.pmixrun(), &[]).await;
+    let dirs = fs::read_dir(place.session().join("pmix-0")).unwrap().map(|dir| dir.unwrap().path());
+    let dir = dirs.into_iter().find(|dir| dir.is_dir()).unwrap();
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let uri = dir.join(format!("pmix.{name}.tool"));
+    let record = fs::read_to_string(&uri).unwrap();
+    for of in ["file", "link"] {
+        fs::remove_file(place.file()).unwrap();
+        let target = user.home().join(of);
+        fs::write(&target, &record).unwrap();
+        match of {
+            "file" => fs::copy(&target, place.file()).map(drop).unwrap(),
+            _ => std::os::unix::fs::symlink(&uri, place.file()).unwrap(),
+        }
+        std::os::unix::fs::lchown(place.file(), Some(user.uid), None).unwrap();
+        let (ok, said) = place.ps(place.pmix(), &["--system"]).await;
+        assert!(!ok && !said.contains(&job_of(&private)), "{of}: {said}");
+    }
     // nor does it keep the server of root out
     let own = place.runs(place.pmixrun(), &["--system-server"]).await;
     own.signal(Signal::INT);

@@ -69,7 +69,7 @@ pub(super) async fn all(listener: TcpListener, token: Token, hub: Arc<Hub>) -> I
     let site =
         Arc::new(Site { router: routes(hub), token, pages: AtomicUsize::new(0), told: Mutex::default() });
     let users = Users::open();
-    let mut strangers = Visitors::<(AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
+    let mut strangers = Visitors::<Option<u32>, (AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
