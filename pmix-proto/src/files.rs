@@ -193,7 +193,8 @@ impl Directory {
 /// The system's.
 pub fn replaceable(dir: &Path) -> io::Result<Option<PathBuf>> {
     let real = dir.canonicalize()?;
-    let is_of = |uid: u32| uid == 0 || uid == geteuid().as_raw() || uid == OVERFLOW && *USERS < u64::from(u32::MAX);
+    let is_of =
+        |uid: u32| uid == 0 || uid == geteuid().as_raw() || uid == OVERFLOW && *USERS < u64::from(u32::MAX);
     for dir in real.ancestors() {
         let found = std::fs::metadata(dir)?;
         let (mode, gid) = (Mode::from_raw_mode(found.mode()), found.gid());

@@ -242,9 +242,11 @@ impl Dvm {
         self.daemon.as_deref().unwrap_or_else(own)
     }
 
-    /// The options by which tools on this host find that server.
-    pub(crate) fn selection(&self) -> String {
+    /// The options by which tools on this host find that server, also those of other users if it serves them.
+    pub(crate) fn selection(&self, serves_others: bool) -> String {
         match self.daemon.as_ref().and_then(|uri| uri.split(';').next()?.rsplit_once('.')) {
+            // files by which tools find it are for its own user
+            _ if serves_others => format!("--uri '{}'", self.uri()),
             Some((nspace, _)) => format!("--server {nspace}"),
             None => format!("--pid {}", std::process::id()),
         }

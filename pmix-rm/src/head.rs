@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::dvm::{Dvm, Keeping};
 use crate::ending::Interrupts;
 use crate::exit_code::NOT_STARTED;
+use crate::launcher::{NOT_ENDED, UNKILLABLE};
 use crate::multi_user::serve_all;
 use crate::nodes::Event;
 use crate::pool::{Change, Pool};
@@ -159,11 +160,11 @@ fn ready(plan: &HeadPlan, dvm: &Dvm, console: &mut Console) -> Result<Option<Rep
         Some(place) => report_uri(place, dvm.uri(), console)?,
         None => None,
     };
-    let nodes = match dvm.session.as_ref().map_or(1, |session| session.members().len()) {
+    let nodes = match dvm.session.as_ref().map_or(dvm.servers.len(), |session| session.members().len()) {
         1 => "1 node".to_owned(),
         count => format!("{count} nodes"),
     };
-    console.tell(format_args!("ready with {nodes}: pmix submit {}", dvm.selection()));
+    console.tell(format_args!("ready with {nodes}: pmix submit {}", dvm.selection(plan.setup.multi_user)));
     notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&nodes)]);
     Ok(file)
 }
@@ -237,7 +238,13 @@ async fn until_over(
         console.tell(format_args!("ending: {why}"));
         notify(&[sd_notify::NotifyState::Stopping]);
         requests.close();
-        jobs_end = Some(host.end_jobs().boxed());
+        let (host, within) = (&host, plan.setup.grace + UNKILLABLE);
+        let end = async move {
+            if tokio::time::timeout(within, host.end_jobs()).await.is_err() {
+                tracing::warn!("{NOT_ENDED}");
+            }
+        };
+        jobs_end = Some(end.boxed());
     }
 }
 

@@ -447,8 +447,9 @@ impl ToolBuilder {
             Selection::Only | Selection::SystemFirst => {
                 self.search(None, known, |server| server.is_of_session)
             }
-            Selection::System => {
-                system_server_in(self.system_dir.as_deref(), self.trusted_uid)?.map(Target::from).ok_or_else(|| {
+            Selection::System => system_server_in(self.system_dir.as_deref(), self.trusted_uid)?
+                .map(Target::from)
+                .ok_or_else(|| {
                     let file = system_file_in(self.system_dir.as_deref());
                     let wanted = Some("system-level support".to_owned());
                     Error::NoServer(Box::new(NoServer {
@@ -457,8 +458,7 @@ impl ToolBuilder {
                         dead: vec![],
                         others: vec![],
                     }))
-                })
-            }
+                }),
             Selection::Pid(pid) => {
                 self.search(Some(format!("pid {pid}")), known, |server| server.pid == *pid)
             }

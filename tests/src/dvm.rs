@@ -74,13 +74,11 @@ impl TestDvm {
         Self::start(Place::Here(dir), &["--multi-user"]).await
     }
 
-    /// The same; its head can have so many files open.
-    pub async fn shared_with_files(limit: u32) -> Self {
+    /// The same; this command starts its head.
+    pub async fn shared_by(outer: Command) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let place = Place::Here(dir);
-        let mut outer = Command::new("prlimit");
-        outer.arg(format!("--nofile={limit}"));
         let command = started_by(outer, &place.command("pmixd", true));
         Self::start_by(command, place, &["--multi-user"]).await
     }

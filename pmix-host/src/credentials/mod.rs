@@ -83,7 +83,11 @@ impl Credentials {
             return Err(invalid(format!("it is of type {name}, which CRED_TYPE does not name")));
         }
         if name == MUNGE {
-            return self.munge.validate(&User::of(cx), own_uid(), req.credential).await.map(|holder| answer(holder, MUNGE));
+            return self
+                .munge
+                .validate(&User::of(cx), own_uid(), req.credential)
+                .await
+                .map(|holder| answer(holder, MUNGE));
         }
         let issuer = seal::issuer(&req.credential).ok_or_else(|| invalid("its type is unknown"))?;
         if issuer == self.site.node() {

@@ -114,7 +114,9 @@ impl Term {
                     changes.last = Some(last.map_or(0, |last| last.mod_revision));
                     attempts += 1;
                     if attempts >= MAX_ATTEMPTS {
-                        return Err(EtcdError::Nonsense("another last change each time, which no head has made"));
+                        return Err(EtcdError::Nonsense(
+                            "another last change each time, which no head has made",
+                        ));
                     }
                     continue;
                 }

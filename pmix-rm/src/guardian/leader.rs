@@ -13,11 +13,12 @@ use std::sync::Arc;
 use keyutils::{Keyring, SpecialKeyring};
 use pmix_host::Account;
 use procfs::process::Process;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{
-    Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, chdir, getpid, set_child_subreaper, setpgid,
-    setsid, wait, waitid, waitpid,
+    Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, chdir, getpid, getpriority_process,
+    set_child_subreaper, setpgid, setpriority_process, setsid, umask, wait, waitid, waitpid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -203,11 +204,25 @@ fn become_user(user: &Account) -> io::Result<()> {
     chdir("/")?;
     // the second one may fail, if the user has as many keys as it may have
     let is_without = has_left_keyring()?;
+    take_no_privileges();
     user.assume()?;
     if is_without && let Err(error) = new_keyring() {
         tracing::debug!(%error, "a job has no session keyring of its user");
     }
     Ok(())
+}
+
+/// Gives up what the launcher has that its users could not give themselves: files that others may write, priority, and to be spared when
+/// memory is short. A real-time policy and a class of input and output stay: nothing safe changes them.
+fn take_no_privileges() {
+    umask(umask(Mode::empty()) | Mode::WGRP | Mode::WOTH);
+    if getpriority_process(None).is_ok_and(|nice| nice < 0) {
+        let _ = setpriority_process(None, 0);
+    }
+    let file = "/proc/self/oom_score_adj";
+    if std::fs::read_to_string(file).is_ok_and(|score| score.starts_with('-')) {
+        let _ = std::fs::write(file, "0");
+    }
 }
 
 /// Leaves the session keyring, which is that of the launcher. Returns false if no process has keyrings here: the kernel has none, or a

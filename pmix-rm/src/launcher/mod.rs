@@ -98,6 +98,12 @@ pub struct LocalLauncher {
     launching: Arc<Mutex<Coming>>,
 }
 
+/// How long processes that are killed may take to end. Those that wait for a file system which does not answer never do.
+pub(crate) const UNKILLABLE: Duration = Duration::from_secs(30);
+/// What is logged of them.
+pub(crate) const NOT_ENDED: &str =
+    "processes of jobs have been killed and do not end, as where a file system does not answer: leaving them";
+
 /// Jobs that are being launched, and how many processes of which other user.
 type Coming = BTreeMap<Nspace, (Option<u32>, usize)>;
 
@@ -216,8 +222,13 @@ impl LocalLauncher {
         if let Err(error) = self.terminate(&procs).await {
             tracing::warn!(%error, "cannot end processes");
         }
-        for ended in &mut ended {
-            while ended.changed().await.is_ok() {}
+        let all = async {
+            for ended in &mut ended {
+                while ended.changed().await.is_ok() {}
+            }
+        };
+        if tokio::time::timeout(UNKILLABLE, all).await.is_err() {
+            tracing::warn!("{NOT_ENDED}");
         }
     }
 

@@ -69,7 +69,8 @@ impl Drop for JoinFile {
 /// others, or be written and removed where others want.
 fn check_keeps(dir: &Path) -> io::Result<()> {
     let whole = std::path::absolute(dir)?;
-    let there = whole.ancestors().find(|dir| dir.symlink_metadata().is_ok()).unwrap_or_else(|| Path::new("/"));
+    let there =
+        whole.ancestors().find(|dir| dir.symlink_metadata().is_ok()).unwrap_or_else(|| Path::new("/"));
     Directory::open(there)?;
     let Some(open) = replaceable(there)? else { return Ok(()) };
     let problem = format!("other users may replace what lies in {}: use another directory", open.display());

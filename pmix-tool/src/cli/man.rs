@@ -1,10 +1,12 @@
 //! `pmix man`: manual pages.
 
-use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use pmix_proto::files::{self, Existing};
 
 use super::{Cli, Trouble};
 
@@ -26,8 +28,20 @@ Exit code: 0 if the pages were written; 1 if not; 2 for an invalid command line.
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Trouble> {
     let Args { dir } = args;
-    fs::create_dir_all(&dir).and_then(|()| clap_mangen::generate_to(Cli::command(), &dir)).map_err(
-        |error| Trouble::Other(format!("cannot write manual pages to {}: {error}", dir.display())),
-    )?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let written = files::create_dir_all(&dir, 0o777).and_then(|()| write(&command, &dir));
+    written.map_err(|error| {
+        Trouble::Other(format!("cannot write manual pages to {}: {error}", dir.display()))
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn write(command: &Command, dir: &Path) -> io::Result<()> {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        write(command, dir)?;
+    }
+    let page = Man::new(command.clone());
+    let mut file = files::open(&dir.join(page.get_filename()), Existing::Truncated, 0o666)?;
+    page.render(&mut file)
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::process::Command;
 
 use pmix_test_wait::until;
 use pmix_tests::scrape::connect;
@@ -39,7 +40,9 @@ async fn a_user_who_does_not_read_costs_another_none_of_its_output() {
 #[tokio::test]
 async fn a_user_with_as_many_processes_as_a_head_can_hold_leaves_room_for_jobs_of_another() {
     let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
-    let dvm = TestDvm::shared_with_files(FILES).await;
+    let mut outer = Command::new("prlimit");
+    outer.arg(format!("--nofile={FILES}"));
+    let dvm = TestDvm::shared_by(outer).await;
     let most = (FILES / 16).to_string();
     let stays = ["sh", "-c", "echo runs; exec sleep 1000"];
     let mut full = Running::start(dvm.pmix_of(&bob, &["submit"], &[&["-n", &most], &stays[..]].concat()));
@@ -78,4 +81,14 @@ async fn a_user_who_fills_the_port_for_numbers_costs_another_no_connection() {
     }
     job.signal(Signal::TERM);
     job.end().await;
+}
+
+#[tokio::test]
+async fn spn_01_a_job_has_no_priority_of_the_server_and_makes_no_files_that_all_may_write() {
+    let Some(alice) = OtherUser::second() else { return };
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "umask 0; exec nice -n -5 \"$@\"", "sh"]);
+    let dvm = TestDvm::shared_by(outer).await;
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", "nice; umask"]));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "0\n0022\n", ""));
 }

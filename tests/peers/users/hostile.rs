@@ -31,6 +31,8 @@ fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
         &["--trace-to", &file],
         &["--output", &format!("dir={below}/new")],
         &["--output", &format!("file={below}/new")],
+        &["--await-daemons", &below, "--host", "a"],
+        &["--await-daemons", &format!("{below}/new"), "--host", "a"],
     ] {
         let (code, out, err) = run(pmixrun(dir.path(), &[options, &["true"]].concat()));
         assert!(code != Some(0) && err.contains("link"), "{options:?}: {out}{err}");
@@ -43,6 +45,21 @@ fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
     let (code, out, err) = run(head);
     assert!(code != Some(0) && err.contains("link"), "{out}{err}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+
+    for pages in [bob.home(), Path::new(&below)] {
+        symlink(&victim, bob.home().join("pmix.1")).unwrap_or_default();
+        let mut man = Command::new(program("pmix"));
+        plain_environment(&mut man);
+        man.arg("man").arg(pages);
+        let (code, out, err) = run(man);
+        assert!(code != Some(0) && err.contains("link"), "{out}{err}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::read_dir(roots.path()).unwrap().count(), 1);
+    }
+    // files for daemons are removed at the end: nobody may put other ones in their place
+    let others = bob.home().to_str().unwrap();
+    let (code, out, err) = run(pmixrun(dir.path(), &["--await-daemons", others, "--host", "a", "true"]));
+    assert!(code != Some(0) && err.contains("may replace what lies in"), "{out}{err}");
 
     // root may write where others may
     fs::create_dir(bob.home().join("new")).unwrap();
