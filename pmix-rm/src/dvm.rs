@@ -67,7 +67,7 @@ pub(crate) struct Dvm {
     /// Starts jobs on all nodes.
     pub(crate) host: StandardHost,
     /// The server of each node in this process.
-    servers: Vec<Server>,
+    pub(crate) servers: Vec<Server>,
     /// The address of the server of this host's daemon, if this process is the head alone.
     daemon: Option<String>,
     metrics: Option<Metrics>,
