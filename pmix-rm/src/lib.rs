@@ -51,6 +51,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod aborts;
 mod binding;
 mod causes;
 mod check;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -11,6 +12,7 @@ use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
+use crate::aborts::{Aborts, spawned};
 use crate::cli::Plan;
 use crate::console::Console;
 use crate::debugger::{Debugging, News};
@@ -31,6 +33,9 @@ pub(crate) struct Ended {
     pub(crate) by: Option<Ending>,
 }
 
+/// How long a call of abort is kept for what has caused it, which may be found out later: a rank that crashed.
+const CAUSE: Duration = Duration::from_millis(300);
+
 /// Watches a job.
 pub(crate) struct Watch<'a> {
     plan: Plan,
@@ -48,6 +53,12 @@ pub(crate) struct Watch<'a> {
     outcome: Option<JobOutcome>,
     /// The reason for ending it early, if any.
     ending: Option<Ending>,
+    /// Calls of abort that are not told yet.
+    aborts: Aborts,
+    /// When they are told.
+    tell_aborts_at: Option<Instant>,
+    /// The user has been told that a rank failed.
+    failure_told: bool,
     /// Writing to standard output failed, and not because its reader has gone away.
     output_lost: bool,
     timeout_at: Option<Instant>,
@@ -75,6 +86,9 @@ impl<'a> Watch<'a> {
             records,
             recorded: Vec::new(),
             ending: None,
+            aborts: Aborts::default(),
+            tell_aborts_at: None,
+            failure_told: false,
             output_lost: false,
             timeout_at: None,
             kill_at: None,
@@ -98,6 +112,7 @@ impl<'a> Watch<'a> {
                 && let Some(outcome) = self.outcome.take()
             {
                 self.flush();
+                self.tell_aborts();
                 self.tell_records();
                 let code = self.exit_code(&outcome);
                 return Ok(Ended { outcome, code, by: self.ending });
@@ -112,6 +127,7 @@ impl<'a> Watch<'a> {
                     self.end(Ending::Timeout, Signal::TERM);
                 }
                 () = until(self.kill_at) => self.kill(),
+                () = until(self.tell_aborts_at) => self.tell_aborts(),
                 event = next_event(&mut self.nodes) => self.on_node(event),
                 written = self.console.advance() => if let Err(error) = written {
                     self.on_output_lost(&error);
@@ -136,6 +152,7 @@ impl<'a> Watch<'a> {
                     Ok(report) => self.on_report(report),
                     Err(why) => {
                         self.flush();
+                        self.tell_aborts();
                         return Err(why);
                     }
                 },
@@ -223,9 +240,8 @@ impl<'a> Watch<'a> {
             }
             JobReport::Proc(report) => tracing::debug!(?report, "process"),
             JobReport::Abort { by, status, message } => {
-                let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-                let by = self.named(&by);
-                self.console.tell(format_args!("{by} called abort with status {status}{message}"));
+                self.tell_aborts_at.get_or_insert_with(|| Instant::now() + CAUSE);
+                self.aborts.add(by, status, message);
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
                 let rest = if self.plan.is_alone() { "" } else { "; ending the job" };
@@ -238,10 +254,18 @@ impl<'a> Watch<'a> {
                 // the node is unknown if a job of a DVM ends before its process table can be read
                 let place = if node.is_empty() { String::new() } else { format!(" on {node}") };
                 self.console.tell(format_args!("{proc} ({program}){place} {how}{rest}"));
+                self.failure_told = true;
             }
             JobReport::Bindings(bindings) => self.on_bindings(&bindings),
             JobReport::Recorded { node, file } => self.recorded.push((node, file)),
             report => tracing::debug!(?report, "job"),
+        }
+    }
+
+    fn tell_aborts(&mut self) {
+        self.tell_aborts_at = None;
+        for line in self.aborts.take(self.job.nspace(), self.failure_told) {
+            self.console.tell(line);
         }
     }
 
@@ -304,10 +328,7 @@ impl<'a> Watch<'a> {
 
     /// A process in messages. The namespace is given only for jobs that were spawned.
     fn named(&self, proc: &ProcId) -> String {
-        match proc.nspace == *self.job.nspace() {
-            true => format!("rank {}", proc.rank),
-            false => format!("rank {} of spawned job {}", proc.rank, proc.nspace),
-        }
+        format!("rank {}{}", proc.rank, spawned(&proc.nspace, self.job.nspace()))
     }
 
     fn exit_code(&self, outcome: &JobOutcome) -> i32 {
