@@ -45,12 +45,6 @@ struct Awaited {
     problems: Vec<String>,
 }
 
-/// These hosts, this one by its name.
-fn own_by_name(hosts: &[(String, u32)]) -> impl Iterator<Item = (String, u32)> + '_ {
-    let this = ThisHost::by_hostname();
-    hosts.iter().map(move |(name, slots)| (if this.is(name) { this.name() } else { name }.to_owned(), *slots))
-}
-
 impl<'a> Pool<'a> {
     pub(crate) fn new(dvm: &'a mut Dvm) -> Self {
         let mut pool = Self {
@@ -87,16 +81,24 @@ impl<'a> Pool<'a> {
         }
         match request.wanted() {
             // the same names as on the command line
-            NodesWanted::Add(hosts) => match HostList::of(own_by_name(hosts)) {
-                Ok(hosts) => self.add(&hosts, request, console),
-                Err(why) => request.answer(Err(why)),
-            },
+            NodesWanted::Add(hosts) => {
+                match HostList::of(hosts.iter().map(|(name, slots)| (self.by_name(name), *slots))) {
+                    Ok(hosts) => self.add(&hosts, request, console),
+                    Err(why) => request.answer(Err(why)),
+                }
+            }
             NodesWanted::Leave(nodes) => {
-                let nodes = nodes.clone();
+                let nodes: Vec<_> = nodes.iter().map(|name| self.by_name(name)).collect();
                 request.answer(self.drain(&nodes));
             }
             _ => request.answer(Err("this head cannot do that".to_owned())),
         }
+    }
+
+    /// What a host is called here that may be named as this one.
+    fn by_name(&self, name: &str) -> String {
+        let this = ThisHost::called(self.own.clone());
+        if this.is_by_itself(name) { self.own.clone() } else { name.to_owned() }
     }
 
     fn add(&mut self, hosts: &HostList, request: NodeRequest, console: &mut Console) {

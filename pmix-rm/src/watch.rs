@@ -19,6 +19,7 @@ use crate::debugger::{Debugging, News};
 use crate::ending::{Ending, Interrupts, until};
 use crate::exit_code::{NO_READER, NOT_STARTED, TIMED_OUT};
 use crate::job::Job;
+use crate::launcher::{NOT_ENDED, UNKILLABLE};
 use crate::nodes::{Event, Session};
 use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
@@ -65,6 +66,8 @@ pub(crate) struct Watch<'a> {
     /// When to kill ranks that were asked to end.
     kill_at: Option<Instant>,
     killed: bool,
+    /// When ranks that were killed are waited for no longer.
+    give_up_at: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
@@ -93,6 +96,7 @@ impl<'a> Watch<'a> {
             timeout_at: None,
             kill_at: None,
             killed: false,
+            give_up_at: None,
         }
     }
 
@@ -128,6 +132,11 @@ impl<'a> Watch<'a> {
                 }
                 () = until(self.kill_at) => self.kill(),
                 () = until(self.tell_aborts_at) => self.tell_aborts(),
+                () = until(self.give_up_at) => {
+                    self.flush();
+                    self.tell_aborts();
+                    return Err(NOT_ENDED.to_owned());
+                }
                 event = next_event(&mut self.nodes) => self.on_node(event),
                 written = self.console.advance() => if let Err(error) = written {
                     self.on_output_lost(&error);
@@ -207,6 +216,7 @@ impl<'a> Watch<'a> {
     fn kill(&mut self) {
         self.kill_at = None;
         self.killed = true;
+        self.give_up_at.get_or_insert_with(|| Instant::now() + UNKILLABLE);
         self.job.kill();
         if let Some(debugging) = &mut self.debugging {
             debugging.signal(Signal::KILL);

@@ -18,10 +18,12 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
+use pmix_proto::files::{Directory, replaceable};
 use pmix_proto::places::{Doubt, Places, doubt, tmpdir};
 use pmix_types::{Nspace, Status};
 use thiserror::Error;
@@ -101,7 +103,10 @@ impl SessionDir {
             && !missing.as_os_str().is_empty()
             && std::env::var_os("PMIX_SERVER_TMPDIR").is_none_or(|dir| dir.is_empty())
         {
-            tracing::warn!("TMPDIR is {}, which is not there: using /tmp", missing.display());
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| {
+                tracing::warn!("TMPDIR is {}, which is not there: using /tmp", missing.display());
+            });
         }
         let named = root.unwrap_or_else(|| Path::new("PMIX_SERVER_TMPDIR or TMPDIR"));
         let places = places.map_err(SessionDirError::io(named, "cannot be made an absolute path"))?;
@@ -309,7 +314,8 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
 /// Checks that no user of the server, but root, can put something else in the place of what lies in a directory: their processes
 /// go to the address of a server wherever they have it from.
 fn check_keeps(dir: &Path) -> Result<(), SessionDirError> {
-    let found = pmix_proto::files::replaceable(dir);
+    // links on the way have owners, too
+    let found = Directory::open(dir).and_then(|_| replaceable(dir));
     let Some(open) = found.map_err(SessionDirError::io(dir, "cannot be looked at"))? else { return Ok(()) };
     let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it belongs to \
                   another user";

@@ -492,7 +492,7 @@ impl ToolBuilder {
         let places = places(self.root.as_deref())?;
         let mut all = discover_at(&places)?;
         if wanted.is_some() && !all.iter().any(&matches) {
-            // a system-level server of another user, and for root the servers of all users, need to be selected
+            // root may select the servers of all users
             let trusted = self.trusted_uid.or_else(|| self.chosen_user());
             all.extend(system_server_in(self.system_dir.as_deref(), trusted).ok().flatten());
             if rustix::process::geteuid().is_root() && !all.iter().any(&matches) {

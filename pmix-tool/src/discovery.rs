@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pmix_proto::places::{Doubt, Places, doubt, system_root};
 use pmix_types::{Nspace, ProcId, Rank};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::error::{Error, RendezvousError};
@@ -315,7 +316,13 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 fn read(path: &Path, flags: OFlags) -> io::Result<(String, u32)> {
-    let file = open(path, flags)?;
+    let file =
+        open(path, flags).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::LOOP) if flags.contains(OFlags::NOFOLLOW) => {
+                io::Error::other("it is a link, and links are not followed here")
+            }
+            _ => error,
+        })?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -801,8 +801,8 @@
 //!   was asked for at construct \[Groups\].
 //! - <a id="GRP-10"></a>**GRP-10**: Leave: alone; GROUP\_LEFT to the others; completes when the event is
 //!   issued \[Groups\].
-//! - <a id="GRP-11"></a>**GRP-11**: Group id must differ from namespaces and other groups \[Groups\]; of groups, only from those of the same user.
-//!   Local-only groups need no host unless a context id is wanted.
+//! - <a id="GRP-11"></a>**GRP-11**: Group id must differ from namespaces and other groups \[Groups\]; of
+//!   groups, only from those of the same user. Local-only groups need no host unless a context id is wanted.
 //! - <a id="GRP-12"></a>**GRP-12**: Groups are known to the PMIx servers only; host sees real ids \[Groups\].
 //!
 //! # 21. Spawn, abort, debugger

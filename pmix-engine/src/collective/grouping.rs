@@ -146,7 +146,8 @@ impl Rounds {
         }
         let name = cx.user_of(caller).map_or(id.as_str(), |uid| cx.config.group_for_user(uid, id));
         let mut nspaces = cx.nspaces();
-        if lower.sets.id_of(name).is_some() || nspaces.any(|nspace| is_or_belongs_to(name, nspace)) {
+        let is_taken = |nspace: &Nspace| is_or_belongs_to(name, nspace) || nspace == id;
+        if lower.sets.id_of(name).is_some() || nspaces.any(is_taken) {
             return exists("which is a namespace, or begins with a namespace and a dot: choose another id");
         }
         self.check_room_for_group(caller, lower.groups, cx)

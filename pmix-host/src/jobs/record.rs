@@ -104,7 +104,8 @@ fn file_name(nspace: &Nspace, node: &str, at: OffsetDateTime) -> String {
 /// For its owner only: it tells of the jobs of all users.
 fn write(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     files::create_dir_all(directory, 0o700)?;
-    let (_directory, path) = Directory::of(path)?;
+    let held = Directory::open(directory)?;
+    let path = held.path().join(path.file_name().unwrap_or_default());
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(text.as_bytes()).inspect_err(|_| {
         // half of it would pass for all of it

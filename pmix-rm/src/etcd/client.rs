@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Keys that are read at a time, and the bytes that they may have.
 const PAGE: i64 = 32;
 const MAX_PAGE: usize = 64 << 20;
-/// Bytes of the values of keys that are read together.
+/// Bytes of what is read together.
 const MAX_BELOW: usize = 1 << 30;
 /// etcd's usual port.
 const PORT: u16 = 2379;
@@ -124,7 +124,7 @@ impl Etcd {
                 .await?;
             let before = all.len();
             for found in page.kvs {
-                bytes += found.value.len();
+                bytes += size_of::<KeyValue>() + found.key.len() + found.value.len();
                 let is_next = all.last().is_none_or(|last| last.key < found.key);
                 if !is_next || !found.key.starts_with(prefix) {
                     return Err(EtcdError::Nonsense("keys that were not asked for"));

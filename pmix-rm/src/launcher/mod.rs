@@ -227,7 +227,8 @@ impl LocalLauncher {
                 while ended.changed().await.is_ok() {}
             }
         };
-        if tokio::time::timeout(UNKILLABLE, all).await.is_err() {
+        // they are killed after the grace period
+        if tokio::time::timeout(self.grace + UNKILLABLE, all).await.is_err() {
             tracing::warn!("{NOT_ENDED}");
         }
     }

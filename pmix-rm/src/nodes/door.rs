@@ -165,6 +165,9 @@ impl Nodes for Service {
             let head = nodes.first().cloned().unwrap_or_default();
             Some(Content::Welcome(Welcome { version, nodes, head, epoch: self.shared.epoch }))
         };
+        if !self.visitor.let_in() {
+            return Err(Status::unavailable("too many connections have not proved their identity"));
+        }
         if !self.shared.net.connect_with(place, link, welcome) {
             // one that was on its way when another daemon could not be started is no reason to warn
             if self.shared.net.is_closed() {
@@ -176,7 +179,6 @@ impl Nodes for Service {
                 "the node has had a daemon".into(),
             ));
         }
-        self.visitor.let_in();
         addresses.truncate(MAX_ADDRESSES);
         let certificate = self.visitor.certificate().map(|certificate| base64_of(certificate));
         let certificate = certificate.unwrap_or_default();

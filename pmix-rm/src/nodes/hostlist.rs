@@ -88,7 +88,8 @@ impl HostList {
         };
         let mut list = Self::default();
         for Host { name, slots } in &self.hosts {
-            if own.contains(name.as_str()) {
+            let is_own = |host: &str| this.is_by_itself(host);
+            if own.contains(name.as_str()) || host_of_login(name).is_some_and(is_own) {
                 list.add(this.name(), *slots)?;
             } else if name.contains(':') {
                 return Err(format!("{name} is an address of another host: give its name in place of it"));
@@ -148,6 +149,9 @@ impl HostList {
                 let place = match word.split_once('=') {
                     Some(("slots" | "cpu" | "count", _)) => &mut slots,
                     Some(("username" | "user-name" | "user_name", user)) => {
+                        if user.is_empty() {
+                            return Err(at(format!("{word}: no user is named")));
+                        }
                         login = Some(user);
                         continue;
                     }
@@ -172,16 +176,21 @@ impl HostList {
 
     /// Those of this list that another one names, with the slots that it gives them. `what` is what this list is.
     pub(crate) fn narrowed(&self, to: Self, what: &str) -> Result<Self, String> {
-        match to.hosts.iter().find(|wanted| !self.has(&wanted.name)) {
-            Some(stranger) => Err(format!("{} is not in {what}", stranger.name)),
-            None => Ok(to),
+        // the file may say as whom to go there
+        let logins = self.hosts.iter().filter_map(|host| Some((host_of_login(&host.name)?, &host.name)));
+        let logins: HashMap<&str, &String> = logins.collect();
+        let mut list = Self::default();
+        for Host { name, slots } in to.hosts {
+            let known = if self.has(&name) { Some(&name) } else { logins.get(name.as_str()).copied() };
+            list.add(known.ok_or_else(|| format!("{name} is not in {what}"))?, slots)?;
         }
+        Ok(list)
     }
 
     fn add(&mut self, name: &str, slots: u32) -> Result<(), String> {
         // it is an argument of ssh
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-        let is_address = || name.parse::<Ipv6Addr>().is_ok();
+        let is_address = || host_of_login(name).unwrap_or(name).parse::<Ipv6Addr>().is_ok();
         if name.is_empty() || name.starts_with('-') || !name.chars().all(is_plain) && !is_address() {
             return Err(format!("`{}` is not the name of a host", pmix_types::escaped(name)));
         }
@@ -200,6 +209,11 @@ impl HostList {
     fn or_empty(self) -> Result<Self, String> {
         if self.hosts.is_empty() { Err("no host is named".into()) } else { Ok(self) }
     }
+}
+
+/// The host of `user@host`.
+fn host_of_login(name: &str) -> Option<&str> {
+    name.split_once('@').map(|(_, host)| host)
 }
 
 /// A name, and what stands after its colon. An IPv6 address has colons of its own, unless it stands in brackets.
@@ -244,9 +258,9 @@ mod tests {
             "localhost:2,n1,127.0.0.1,[::1]:3,::1,n0,[127.0.0.9]:2,n0.example.invalid,n1.example.invalid";
         let list = HostList::parse(text).unwrap().calling_own(&this);
         assert_eq!(hosts(list), named(&[("n0", 11), ("n1", 1), ("n1.example.invalid", 1)]));
-        let list =
-            HostList::parse_file("localhost slots=2\n[::1] slots=1\n::1\n").unwrap().calling_own(&this);
-        assert_eq!(hosts(list), named(&[("n0", 4)]));
+        let text = "localhost slots=2\n[::1] slots=1 username=me\n::1\nlocalhost username=me\n";
+        let list = HostList::parse_file(text).unwrap().calling_own(&this);
+        assert_eq!(hosts(list), named(&[("n0", 5)]));
         let other = HostList::parse("[2001:db8::1]:2").unwrap().calling_own(&this);
         assert!(other.unwrap_err().starts_with("2001:db8::1 is an address of another host"));
     }
@@ -282,6 +296,7 @@ mod tests {
         for (text, why) in [
             ("a\nb slots=x", "line 2: slots=x: `x` is not a number of slots"),
             ("a user=b", "line 1: `user=b` is not slots=N or max_slots=N"),
+            ("a username=", "line 1: username=: no user is named"),
             ("a port=22", "line 1: port=22: set Port for a in the configuration of ssh"),
             ("a slots=3 max_slots=2", "line 1: a has more slots than its max_slots"),
             ("# none", "no host is named"),
@@ -294,7 +309,9 @@ mod tests {
     fn names_choose_among_those_of_a_file() {
         let file = HostList::parse("a:4,b:4").unwrap();
         let wanted = HostList::parse("b:2").unwrap();
-        assert_eq!(file.narrowed(wanted.clone(), "it"), Ok(wanted));
+        assert_eq!(file.narrowed(wanted.clone(), "it"), Ok(wanted.clone()));
+        let as_me = HostList::parse_file("b username=me slots=8").unwrap().narrowed(wanted, "it");
+        assert_eq!(hosts(as_me), named(&[("me@b", 2)]));
         let stranger = HostList::parse("c").unwrap();
         assert_eq!(file.narrowed(stranger, "the file of hosts"), Err("c is not in the file of hosts".into()));
     }

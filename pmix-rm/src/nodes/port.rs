@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -57,9 +57,15 @@ impl Visitor {
         self.certificate.as_ref()
     }
 
-    /// It has proved its identity.
-    pub(super) fn let_in(&self) {
-        *lock(&self.stranger) = None;
+    /// It has proved its identity. Returns false if it has had to make room meanwhile: its connection is about to be closed.
+    #[must_use]
+    pub(super) fn let_in(&self) -> bool {
+        let mut stranger = lock(&self.stranger);
+        let is_in = stranger.as_ref().is_none_or(|stranger| stranger.place.settle());
+        if is_in {
+            *stranger = None;
+        }
+        is_in
     }
 
     /// Refuses the daemon of a node: it is told why, and so is the log.
@@ -70,7 +76,7 @@ impl Visitor {
 }
 
 struct Counts {
-    strangers: Mutex<Visitors<IpAddr, Arc<Notify>>>,
+    strangers: Mutex<Visitors<IpAddr, Arc<Place>>>,
     refusals: AtomicUsize,
 }
 
@@ -87,28 +93,41 @@ impl Counts {
     }
 }
 
-/// A place of a connection that has not proved its identity.
+/// A connection that has not proved its identity, and has a place as long as this lives.
 struct Stranger {
     counts: Arc<Counts>,
+    place: Arc<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    is_settled: AtomicBool,
     /// Told when it has to go.
-    goes: Arc<Notify>,
+    goes: Notify,
+}
+
+impl Place {
+    /// It is decided whether the connection is let in or has to go; false if it was before.
+    fn settle(&self) -> bool {
+        !self.is_settled.swap(true, Ordering::AcqRel)
+    }
 }
 
 impl Stranger {
     /// Gives a place to one from this address.
     fn enter(counts: &Arc<Counts>, from: IpAddr) -> Self {
-        let goes = Arc::new(Notify::new());
-        let other = lock(&counts.strangers).add(from.to_canonical(), goes.clone());
-        if let Some(other) = other {
-            other.notify_one();
+        let place = Arc::new(Place::default());
+        let other = lock(&counts.strangers).add(from.to_canonical(), place.clone());
+        if let Some(other) = other.filter(|other| other.settle()) {
+            other.goes.notify_one();
         }
-        Self { counts: counts.clone(), goes }
+        Self { counts: counts.clone(), place }
     }
 }
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        lock(&self.counts.strangers).retain(|one| !Arc::ptr_eq(one, &self.goes));
+        lock(&self.counts.strangers).retain(|one| !Arc::ptr_eq(one, &self.place));
     }
 }
 
@@ -224,10 +243,10 @@ async fn accept<H: House>(listener: TcpListener, reception: Arc<Reception<H>>) {
         let stranger = Stranger::enter(&reception.counts, address.ip());
         let reception = reception.clone();
         tokio::spawn(async move {
-            let goes = stranger.goes.clone();
+            let place = stranger.place.clone();
             tokio::select! {
                 () = reception.serve(stream, address, stranger) => {}
-                () = goes.notified() => {
+                () = place.goes.notified() => {
                     reception.counts.refused(address, "too many connections have not proved their identity");
                 }
             }

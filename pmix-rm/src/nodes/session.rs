@@ -350,9 +350,14 @@ impl Session {
         let hear = async {
             while !awaited.is_empty() {
                 tokio::select! {
-                    Some(Arrival::Ready { node, .. } | Arrival::Refused { node, .. }) = arrivals.recv() => {
-                        awaited.remove(&node);
-                    }
+                    Some(arrival) = arrivals.recv() => match arrival {
+                        Arrival::Ready { node, .. } => drop(awaited.remove(&node)),
+                        Arrival::Refused { node, reason } => {
+                            if awaited.remove(&node) {
+                                problems.push(format!("node {node}: {reason}"));
+                            }
+                        }
+                    },
                     Some(said) = said.recv() => match said {
                         Said::Line { node, line } => last.keep(node, line),
                         Said::Failed { mut nodes, how } | Said::Ended { mut nodes, how, .. } => {

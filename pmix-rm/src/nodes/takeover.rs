@@ -31,7 +31,7 @@ use crate::ending::{Interrupts, NotRun};
 
 /// How long daemons may take to join the successor of their head. They wait for it longer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Nodes that a DVM has ever had.
+/// How many nodes a DVM can have had.
 const MAX_PLACE: Place = 1 << 20;
 /// How long to wait before a daemon is summoned again.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -80,6 +80,9 @@ impl Nodes for Visit {
             let reason = format!("its certificate is not that of daemon number {incarnation} of this node");
             return Err(refuse(Status::permission_denied, reason));
         }
+        if !self.visitor.let_in() {
+            return Err(Status::unavailable("too many connections have not proved their identity"));
+        }
         let (link, waiting) = Link::new(self.visits.silence);
         let welcome = Content::Welcome(Welcome { version, ..Welcome::default() });
         let _ = link.send(Frame { content: Some(welcome) }).await;
@@ -87,7 +90,6 @@ impl Nodes for Visit {
             .peers
             .receive(place, link, frames)
             .map_err(|reason| refuse(Status::unavailable, reason.into()))?;
-        self.visitor.let_in();
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
     }
 }

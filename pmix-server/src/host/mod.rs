@@ -322,7 +322,7 @@ pub trait HostModule: Send + Sync + 'static {
     /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if
     /// members are on other nodes or a context id is requested (GRP-11), and for the destruct of a group that this host has
     /// constructed. The id of a group of another user than the server's and root is followed by `@` and that user's number,
-    /// because users have ids of their own; processes of that user neither see nor say it.
+    /// because users have ids of their own; processes of that user neither say it nor see it, except in messages of errors.
     ///
     /// `GROUP_ASSIGN_CONTEXT_ID` among the directives requests a number that no other group has (GRP-05).
     /// `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed, and `EVENT_AFFECTED_PROCS` names the

@@ -202,6 +202,7 @@ fn a_server_of_several_users_has_its_directory_where_nobody_can_replace_it() {
     let place = root.path().join("open/below");
     fs::create_dir_all(&place).unwrap();
     let open = place.parent().unwrap();
+    fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
     for (mode, other_users, refused) in [
         (0o777, true, true),
         (0o1777, true, false),

@@ -92,6 +92,8 @@ async fn tol_05a_a_system_server_of_another_user_is_trusted_by_nobody_who_does_n
         std::os::unix::fs::lchown(place.file(), Some(user.uid), None).unwrap();
         let (ok, said) = place.ps(place.pmix(), &["--system"]).await;
         assert!(!ok && !said.contains(&job_of(&private)), "{of}: {said}");
+        let why = if of == "file" { "belongs to uid" } else { "is a link" };
+        assert!(said.contains(why), "{said}");
     }
     // nor does it keep the server of root out
     let own = place.runs(place.pmixrun(), &["--system-server"]).await;

@@ -89,6 +89,8 @@ async fn spn_01_a_job_has_no_priority_of_the_server_and_makes_no_files_that_all_
     let mut outer = Command::new("sh");
     outer.args(["-c", "umask 0; exec nice -n -5 \"$@\"", "sh"]);
     let dvm = TestDvm::shared_by(outer).await;
+    let of_root = run(dvm.pmix(&["submit"], &["sh", "-c", "nice; umask"])).1;
+    assert_eq!(of_root, "-5\n0000\n");
     let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", "nice; umask"]));
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "0\n0022\n", ""));
 }

@@ -82,7 +82,8 @@ impl JobArgs {
             }
         }
         let this = ThisHost::by_hostname();
-        let by_name = |name: &str| if this.is(name) { this.name().to_owned() } else { name.to_owned() };
+        let by_name =
+            |name: &str| if this.is_by_itself(name) { this.name().to_owned() } else { name.to_owned() };
         let host =
             host.map(|names| names.split(',').map(str::trim).map(by_name).collect::<Vec<_>>().join(","));
         let mut directives = Directives::new();
