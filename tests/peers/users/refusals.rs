@@ -1,11 +1,13 @@
 //! What a process of one user tries on those of others, and that nothing comes of it.
 
+use std::process::Command;
+
 use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
 use pmix_client::{ProcId, Rank};
 use pmix_host::{Account, JobReport, JobStart, LaunchReport, MemoryExchange, RunningJob, StandardHost};
 use pmix_rm::LocalLauncher;
 use pmix_tests::{
-    Munged, OtherUser, Running, TestLauncher, TestNode, executable, nspace, proc, rank_program, within,
+    Munged, OtherUser, Running, TestLauncher, TestNode, executable, nspace, proc, rank_program, run, within,
 };
 
 use super::{Rig, open, process};
@@ -140,7 +142,7 @@ async fn sec_02_tol_15_a_tool_of_another_user_is_refused() {
         "{out}{err}"
     );
     assert_eq!(rig.node.stats().await.connections, 0);
-    let mut command = std::process::Command::new(rank_program());
+    let mut command = Command::new(rank_program());
     command.args(["tool", rig.node.handle().uri()]);
     let (_, out, err) = Running::start(command).end().await;
     assert!(out.starts_with("let in"), "its own: {out}{err}");
@@ -190,7 +192,7 @@ async fn crd_01_crd_02_a_credential_names_the_user_who_gets_it_whoever_shows_it(
 }
 
 #[tokio::test]
-async fn crd_01_munge_sees_the_user_who_requests_a_credential() {
+async fn crd_01_crd_02_munge_sees_the_user_who_requests_or_validates_a_credential() {
     let Some(munged) = Munged::start() else { return };
     let launcher = LocalLauncher::new("n0");
     let Some(rig) = Rig::start_on(launcher, |host| host.with_munge_socket(munged.socket())).await else {
@@ -202,6 +204,19 @@ async fn crd_01_munge_sees_the_user_who_requests_a_credential() {
         out.contains("credential MUNGE:") && out.contains(&format!("holder Some({})", rig.alice.uid)),
         "{out}"
     );
+    // one that is for one user is so here, too
+    let only_for = |uid: u32| {
+        let mut munge = Command::new("munge");
+        munge.arg("--no-input").arg(format!("--restrict-uid={uid}")).arg("--socket").arg(munged.socket());
+        run(munge).1.trim().to_owned()
+    };
+    for (number, (uid, said)) in
+        [(rig.alice.uid, "valid "), (rig.bob.uid, "refused "), (0, "refused ")].into_iter().enumerate()
+    {
+        let (name, credential) = (format!("again{number}"), only_for(uid));
+        let (_, out, err) = rig.process(&rig.alice, &name, &["validate", &credential]).await.end().await;
+        assert!(out.lines().any(|line| line.starts_with(said)), "for {uid}: {out}{err}");
+    }
 }
 
 #[tokio::test]

@@ -78,6 +78,8 @@ enum Act {
     CleanUp(Vec<String>),
     /// `credential TYPES`: requests one, says what it got and whom it names, finalize.
     Credential(String),
+    /// `validate CREDENTIAL`: says whom it names, finalize.
+    Validate(String),
     /// `mail ADDRESS`: logs a mail to this address, says how that went, finalize.
     Mail(String),
     /// `look-up-many COUNT`: looks up so many keys that nobody publishes, at the same time, says that, block.
@@ -221,6 +223,7 @@ async fn run(act: Act) -> Result<u8, Error> {
             users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
         }
         Act::Credential(ref types) => users::credential(&client, types).await?,
+        Act::Validate(ref credential) => users::validate(&client, credential).await,
         Act::Ask(ref key) => users::ask(&client, key).await,
         Act::Rule => users::rule(&client).await?,
         Act::Furnish => {
@@ -475,6 +478,7 @@ impl Act {
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
             "attack" => Self::Attack(args.get(1)?.parse().ok()?),
+            "validate" => Self::Validate(args.get(1)?.clone()),
             "attack-group" => Self::AttackGroup(args.get(1)?.parse().ok()?, args.get(2)?.clone()),
             "slander" => Self::Slander(args.get(1)?.parse().ok()?),
             "keep-secret" => Self::KeepSecret,

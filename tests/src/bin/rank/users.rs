@@ -217,6 +217,14 @@ pub(crate) async fn ask(client: &Client, key: &str) {
     }
 }
 
+/// Says whom a credential names, or that it is refused.
+pub(crate) async fn validate(client: &Client, credential: &str) {
+    match client.validate_credential(credential.as_bytes().to_vec()).await {
+        Ok(holder) => println!("valid {holder:?}"),
+        Err(error) => println!("refused {error}"),
+    }
+}
+
 /// Says what credential it gets, and whom this names.
 pub(crate) async fn credential(client: &Client, types: &str) -> Result<(), Error> {
     let given = client.credential().types(types).await?;
