@@ -178,7 +178,8 @@ async fn jobs_end_when_their_daemon_and_its_guardian_are_killed_at_the_same_mome
         kill_process(pid, Signal::STOP).unwrap();
         until("it is stopped", || is_stopped(pid.as_raw_pid())).await;
     }
-    for pid in both {
+    // the guardian first: the kernel continues one whose stopped parent is killed
+    for pid in both.into_iter().rev() {
         kill_process(pid, Signal::KILL).unwrap();
     }
     until("rank and daemon end", || [pid, daemon].iter().all(|&pid| !runs(pid))).await;
