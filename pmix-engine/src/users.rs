@@ -69,6 +69,9 @@ impl Config {
 
     /// Calls the group that infos name as processes of a user do.
     pub(super) fn name_group_for_user(&self, uid: u32, infos: &mut Directives) {
+        if self.trusts(uid) {
+            return;
+        }
         let Ok(()) = rename_group(infos, |id| Ok::<_, Infallible>(self.group_for_user(uid, id).to_owned()));
     }
 }
