@@ -207,8 +207,8 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
         !cx.jobs.contains_key(name) && (is_group() || sets.id_of(name).is_some())
     }
 
-    /// Whether it is the name of a connected set that the caller may not know. Where it may name any process, such a name
-    /// stays what it is, as if it meant nobody.
+    /// Whether it is the name of a connected set that the caller may not know. Where the caller may name any process, such a
+    /// name is left as it is and matches no process.
     fn is_strange(&self, name: &Nspace) -> bool {
         !self.cx.jobs.contains_key(name) && self.sets.is_strange(name, self.by, self.cx)
     }

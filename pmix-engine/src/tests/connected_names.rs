@@ -285,7 +285,7 @@ fn idn_06_grp_12_a_stranger_learns_nothing_from_the_id_of_a_group() {
     });
     let made = [&a, &b].map(|peer| t.ask(peer, construct("g", [a.proc.clone(), b.proc.clone()])));
     made.into_iter().for_each(|to| drop(t.ok(to)));
-    // for a stranger these are names of which nobody has heard
+    // to a stranger all of these names are unknown
     for name in ["g", "g@1000", "none"] {
         let to = t.ask(&c, get(proc(name, 0), "k").with(&keys::IMMEDIATE, true));
         t.fails(to, Status::ERR_NOT_FOUND);

@@ -197,7 +197,7 @@ fn tol_03c_the_record_of_the_c_library_is_the_first() {
 }
 
 #[test]
-fn a_server_of_several_users_has_its_directory_where_nobody_can_replace_it() {
+fn a_server_of_several_users_refuses_a_directory_that_others_can_replace() {
     let root = tempfile::tempdir().unwrap();
     let place = root.path().join("open/below");
     fs::create_dir_all(&place).unwrap();

@@ -50,7 +50,7 @@ async fn tol_02_tol_05b_tools_of_other_users_pass_where_the_server_lets_them() {
 }
 
 #[tokio::test]
-async fn tol_05a_a_system_server_of_another_user_is_trusted_by_nobody_who_does_not_name_that_user() {
+async fn tol_05a_a_system_server_of_another_user_is_trusted_only_if_that_user_is_named() {
     let (Some(user), Some(third)) = (OtherUser::second(), OtherUser::third()) else { return };
     let place = Place::new();
     let launcher = user.copy_of(&program("pmixrun"));
