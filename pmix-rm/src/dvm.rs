@@ -143,7 +143,7 @@ impl Dvm {
         let daemon = session.as_deref().filter(|_| lasting.is_some());
         let daemon = daemon.and_then(|session| session.uri_on(&setup.node()));
         let mut launcher =
-            LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(setup.grace);
+            LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(setup.grace).linger(setup.linger);
         // on other nodes, a rank has its input forwarded
         if let Some(rank) = reader
             && session.is_none()
@@ -327,6 +327,7 @@ fn how(setup: &Setup, records: &Records) -> How {
         agent: Agent::new(start.by, daemon),
         within: start.within,
         grace: setup.grace,
+        linger: setup.linger,
         head_grace: start.head_grace,
         host_grace: start.host_grace,
         tree_degree: start.tree_degree,

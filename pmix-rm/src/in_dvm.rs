@@ -28,7 +28,7 @@ pub(crate) async fn job(
     interrupts: &mut Interrupts,
 ) -> Result<Ended, NotRun> {
     let starting = async {
-        let tool = builder(dvm).connect().await.map_err(|error| no_dvm(&error))?;
+        let tool = builder(dvm, plan.trust_uid).connect().await.map_err(|error| no_dvm(&error))?;
         let submitter = tool.submitter().await.map_err(|error| no_dvm(&error))?;
         let server = Server::InDvm { tool: tool.clone(), submitter: submitter.clone() };
         let debugging = Prepared::new(plan.debug.clone(), Some(server), plan.setup.grace).await?;
@@ -73,8 +73,12 @@ fn no_dvm(error: &dyn Display) -> String {
     format!("--dvm: {error}")
 }
 
-fn builder(dvm: &DvmPlace) -> ToolBuilder {
+fn builder(dvm: &DvmPlace, trusted: Option<u32>) -> ToolBuilder {
     let builder = Tool::builder();
+    let builder = match trusted {
+        Some(uid) => builder.trusted_server_uid(uid),
+        None => builder,
+    };
     match dvm.clone() {
         DvmPlace::Only => builder,
         DvmPlace::Uri(uri) => builder.uri(uri),

@@ -1,6 +1,7 @@
 //! Processes and their descendants, from `/proc`.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
@@ -8,31 +9,58 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// All live descendants of `roots`, each after its parent, without the roots.
 pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
-    below(roots).into_iter().map(|(pid, _)| pid).collect()
+    below(roots, |_, pid| pid)
 }
 
 /// The live descendants of leaders of process groups that are in none of these groups, each after its parent.
 pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Pid> {
-    let outside = |group: &Group| !group.is_some_and(|group| leaders.contains(&group));
-    below(leaders).into_iter().filter(|(_, group)| outside(group)).map(|(pid, _)| pid).collect()
+    // a group whose leader is in another PID namespace has no number here
+    let group = |stat: &Stat, pid| (pid, Pid::from_raw(stat.pgrp));
+    let outside = |(pid, group): (Pid, Option<Pid>)| {
+        Some(pid).filter(|_| !group.is_some_and(|group| leaders.contains(&group)))
+    };
+    below(leaders, group).into_iter().filter_map(outside).collect()
 }
 
-/// The id of a process group; none if its leader is in another PID namespace.
-type Group = Option<Pid>;
+/// A process that a job has left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leftover {
+    pub(crate) pid: Pid,
+    /// The name of its program.
+    name: String,
+    /// Whether it is in the session of the leader of its job.
+    pub(crate) is_in_session: bool,
+}
 
-/// All live descendants of `roots`, each after its parent, with the process group that it is in.
-fn below(roots: &[Pid]) -> Vec<(Pid, Group)> {
-    let mut children: HashMap<Pid, Vec<(Pid, Group)>> = HashMap::new();
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name.escape_debug(), self.pid.as_raw_pid())
+    }
+}
+
+/// The live descendants of the leader of a job.
+pub(crate) fn leftovers(leader: Pid) -> Vec<Leftover> {
+    let session = Process::new(leader.as_raw_pid()).and_then(|leader| leader.stat()).map(|stat| stat.session);
+    below(&[leader], |stat, pid| Leftover {
+        pid,
+        name: stat.comm.clone(),
+        is_in_session: session.as_ref().is_ok_and(|session| stat.session == *session),
+    })
+}
+
+/// All live descendants of `roots`, each after its parent, as `view` shows them.
+fn below<T>(roots: &[Pid], view: impl Fn(&Stat, Pid) -> T) -> Vec<T> {
+    let mut children: HashMap<Pid, Vec<(Pid, T)>> = HashMap::new();
     for stat in stats() {
         if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
-            children.entry(parent).or_default().push((pid, Pid::from_raw(stat.pgrp)));
+            children.entry(parent).or_default().push((pid, view(&stat, pid)));
         }
     }
     let mut found = Vec::new();
     let mut next = roots.to_vec();
     while let Some(parent) = next.pop() {
-        for &(child, group) in children.get(&parent).into_iter().flatten() {
-            found.push((child, group));
+        for (child, shown) in children.remove(&parent).unwrap_or_default() {
+            found.push(shown);
             next.push(child);
         }
     }

@@ -67,7 +67,8 @@ struct Known {
 }
 
 impl Account {
-    /// Looks up a user. Its groups are `gid` and those that the group database lists. May wait for the network.
+    /// Looks up a user. Its groups are `gid`, its primary one in the user database, and those that the group database lists. May wait
+    /// for the network.
     ///
     /// # Errors
     /// The databases cannot be read.
@@ -76,7 +77,12 @@ impl Account {
             return Ok(Self { uid, gid, groups: vec![gid], known: None });
         };
         let name = std::ffi::CString::new(user.name.as_str())?;
-        let groups = getgrouplist(&name, Gid::from_raw(gid))?.into_iter().map(Gid::as_raw).collect();
+        let mut groups: Vec<_> =
+            getgrouplist(&name, Gid::from_raw(gid))?.into_iter().map(Gid::as_raw).collect();
+        // which a process that has changed its group (`sg`) has as well
+        if !groups.contains(&user.gid.as_raw()) {
+            groups.push(user.gid.as_raw());
+        }
         Ok(Self {
             uid,
             gid,
@@ -340,6 +346,15 @@ pub(crate) mod tests {
         assert!(root.groups().contains(&0));
         let home = root.environment().find(|(name, _)| name == "HOME").unwrap().1;
         assert_eq!(Some(Path::new(&home)), root.home());
+    }
+
+    #[test]
+    fn a_user_with_another_group_keeps_its_primary_one() {
+        let root = User::from_uid(Uid::from_raw(0)).unwrap().unwrap();
+        let other = root.gid.as_raw() + 17;
+        let account = Account::look_up(0, other).unwrap();
+        assert_eq!(account.gid(), other);
+        assert!([other, root.gid.as_raw()].iter().all(|gid| account.groups().contains(gid)), "{account:?}");
     }
 
     /// Whether this process can become this user. A container may lack most users, and then not even its root can.

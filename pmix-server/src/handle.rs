@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_native::Dialect;
-use pmix_types::job::{JobData, JobSpec};
+use pmix_types::job::{JobData, JobSpec, Target};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, change_environment};
+use pmix_types::{
+    Directives, Envar, Event, Info, IofChannels, Nspace, ProcId, Status, change_environment, keys,
+};
+use rustix::process::geteuid;
 use tokio::sync::oneshot;
 
 use crate::door::Door;
@@ -370,10 +373,15 @@ impl ServerHandle {
             let to = Some(to).filter(|to| !to.is_empty());
             environment.extend(to.map(|to| (trace::TO_VARIABLE.to_owned(), to.clone())));
         }
+        let job = match self.shared.native.is_some() || self.shared.pmi1.is_some() {
+            true => self.job_data(&proc.nspace).await.ok(),
+            false => None,
+        };
         if let Some((uri, wire)) = &self.shared.native {
             let mut launch =
                 pmix_native::env::Launch::new(uri.clone(), proc.clone(), self.shared.hostname.clone());
-            launch.server_tmpdir = Some(self.shared.dir.clone());
+            // launchers among the processes of another user could not use it
+            launch.server_tmpdir = Some(self.shared.dir.clone()).filter(|_| !job.as_deref().is_some_and(is_of_other));
             launch.open_mpi_4 = wire.marks_launches_for_open_mpi_4();
             for (name, value) in launch.variables() {
                 if !environment.iter().any(|(held, _)| held == name) {
@@ -387,9 +395,7 @@ impl ServerHandle {
             environment.extend(inherited.map(|name| (name.to_owned(), String::new())));
         }
         let mut defaults = Vec::new();
-        if (self.shared.native.is_some() || self.shared.pmi1.is_some())
-            && let Ok(job) = self.job_data(&proc.nspace).await
-        {
+        if let Some(job) = job {
             if self.shared.native.is_some() {
                 environment.extend(open_mpi::place(&job, proc.rank));
                 defaults.extend(open_mpi::parameters(&job, &self.shared.hostname));
@@ -568,6 +574,12 @@ impl ServerHandle {
     pub(crate) async fn call(&self, call: HostCall) -> Result<(), Failure> {
         self.inbox.call(call).await.map(|_| ())
     }
+}
+
+/// Whether a job is known to be that of another user than this process.
+fn is_of_other(job: &JobData) -> bool {
+    let user = job.lookup(keys::USERID.name(), &Target::Job).and_then(|value| value.get::<u32>().ok());
+    user.is_some_and(|user| user != geteuid().as_raw())
 }
 
 #[cfg(test)]

@@ -2,14 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use pmix_tool::submit::seconds;
 
 use super::etcd::{EtcdArgs, EtcdPlace};
-use super::options::{NodeArgs, Serving};
+use super::options::{NodeArgs, Serving, Times};
 use super::setup::Setup;
 use super::{Talk, read_as};
 use crate::JobSession;
@@ -82,11 +80,8 @@ pub(super) struct Head {
     #[arg(long)]
     multi_user: bool,
 
-    /// Seconds that processes have to end after they were asked to before they are killed
-    #[arg(
-        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
-    )]
-    grace: Duration,
+    #[command(flatten)]
+    times: Times,
 
     /// Write the flight record of each server to a file in this directory when a job fails. Otherwise the last 8 are in
     /// the session directory while the head runs
@@ -136,9 +131,9 @@ pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, c
 
 fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
     let (given, typed) = read_as::<Head>(Head::command(), Head::command(), args)?;
-    let Head { nodes, serving, etcd, multi_user, grace, record, report_uri, report_pid, quiet, verbose } =
+    let Head { nodes, serving, etcd, multi_user, times, record, report_uri, report_pid, quiet, verbose } =
         given;
-    let setup = Setup::new(nodes, serving, grace, &typed, variable)
+    let setup = Setup::new(nodes, serving, times, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
     let setup = Setup { multi_user, session: JobSession::Own, ..setup };
     let etcd = etcd.place().map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
@@ -147,6 +142,8 @@ fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// The plan for a command line outside of any allocation.

@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
     /// The DVM that it runs in, if it is to have none of its own.
     pub(crate) dvm: Option<DvmPlace>,
+    /// Whose DVM is trusted, besides one of root or of this user.
+    pub(crate) trust_uid: Option<u32>,
     /// What it runs on.
     pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.
@@ -157,12 +159,12 @@ fn parse_in(
             }
         }
     }
-    let End { timeout, reaction, grace, record } = end;
+    let End { timeout, reaction, times, record } = end;
     let binding = setting.binding();
-    let Setting { app: app_file, dvm, nodes, serving, stop_in_init, debug, .. } = setting;
+    let Setting { app: app_file, dvm, trust_uid, nodes, serving, stop_in_init, debug, .. } = setting;
     let setup = match dvm {
-        Some(_) => Setup::in_dvm(nodes, serving, grace, &typed),
-        None => Setup::new(nodes, serving, grace, &typed, variable),
+        Some(_) => Setup::in_dvm(nodes, serving, times, &typed),
+        None => Setup::new(nodes, serving, times, &typed, variable),
     };
     let setup = setup.map_err(|(kind, problem)| wrong(kind, problem))?;
     if setup.hosts.is_some() || dvm.is_some() {
@@ -203,6 +205,7 @@ fn parse_in(
         record,
         json,
         dvm,
+        trust_uid,
         setup,
         stop_in_init: stop_in_init || debug.is_any(),
         debug,

@@ -139,17 +139,31 @@ pub(super) struct End {
     )]
     pub(super) reaction: Duration,
 
-    /// Seconds that ranks have to end after they were asked to, or after a signal, before they are killed
-    #[arg(
-        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
-    )]
-    pub(super) grace: Duration,
+    #[command(flatten)]
+    pub(super) times: Times,
 
     /// Write the flight record of each server to a file in this directory when the job fails or is ended early, or nowhere
     /// with `none`. If neither this option nor PMIXRUN_RECORD is given, the last 8 files are kept in pmix/records in
     /// XDG_STATE_HOME or ~/.local/state
     #[arg(long, value_name = "DIR")]
     pub(super) record: Option<PathBuf>,
+}
+
+/// How long processes may go on.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Times {
+    /// Seconds that ranks have to end after they were asked to, or after a signal, before they are killed
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "5", value_parser = seconds
+    )]
+    pub(super) grace: Duration,
+
+    /// Seconds that processes which a rank has left in the background may go on after it has ended with code 0, if they hold its output
+    /// or are still in the session of the job; then they are killed, and a message names them
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds
+    )]
+    pub(super) linger: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -164,6 +178,10 @@ pub(super) struct Setting {
     /// --host selects some of its nodes
     #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = DvmPlace::parse)]
     pub(super) dvm: Option<DvmPlace>,
+
+    /// Also trust a DVM of this user, besides those of root and of your own
+    #[arg(long, value_name = "UID", requires = "dvm")]
+    pub(super) trust_uid: Option<u32>,
 
     #[command(flatten)]
     pub(super) nodes: NodeArgs,

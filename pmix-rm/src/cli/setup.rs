@@ -8,7 +8,7 @@ use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::this_host::ThisHost;
 use rustix::system::uname;
 
-use super::options::{NodeArgs, Serving};
+use super::options::{NodeArgs, Serving, Times};
 use super::spelling::Typed;
 use crate::JobSession;
 use crate::metrics::MetricsPlace;
@@ -43,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) session: JobSession,
     /// Time from a request to end to SIGKILL.
     pub(crate) grace: Duration,
+    /// Time that processes in the background have after those that have left them there.
+    pub(crate) linger: Duration,
 }
 
 /// How daemons are started.
@@ -73,8 +75,18 @@ const OF_DAEMONS: [&str; 10] = [
 ];
 
 /// Options that concern servers, and what becomes of a job when it fails.
-const OF_SERVERS: [&str; 9] =
-    ["vnodes", "native", "pmi1", "store", "system_server", "metrics", "trace_to", "reaction", "record"];
+const OF_SERVERS: [&str; 10] = [
+    "vnodes",
+    "native",
+    "pmi1",
+    "store",
+    "system_server",
+    "metrics",
+    "trace_to",
+    "reaction",
+    "linger",
+    "record",
+];
 
 impl Setup {
     /// What the options and the variables of an allocation say.
@@ -84,7 +96,7 @@ impl Setup {
     pub(super) fn new(
         nodes: NodeArgs,
         serving: Serving,
-        grace: Duration,
+        times: Times,
         typed: &Typed,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, (ErrorKind, String)> {
@@ -137,7 +149,8 @@ impl Setup {
             multi_user: false,
             // they may use the terminal of pmixrun
             session: JobSession::Launchers,
-            grace,
+            grace: times.grace,
+            linger: times.linger,
         })
     }
 
@@ -148,14 +161,14 @@ impl Setup {
     pub(super) fn in_dvm(
         nodes: NodeArgs,
         serving: Serving,
-        grace: Duration,
+        times: Times,
         typed: &Typed,
     ) -> Result<Self, (ErrorKind, String)> {
         if let Some(given) = OF_DAEMONS.into_iter().chain(OF_SERVERS).find_map(|id| typed.spelling(id)) {
             let problem = format!("'{given}' is not for a job in a DVM: give it to pmixd --head");
             return Err((ErrorKind::ArgumentConflict, problem));
         }
-        let setup = Self::new(nodes, serving, grace, typed, |_| None)?;
+        let setup = Self::new(nodes, serving, times, typed, |_| None)?;
         let slots = setup.hosts.iter().flat_map(HostList::hosts).find(|host| host.slots != 1);
         if let Some(Host { name, .. }) = slots {
             let problem = format!("the slots of {name} are those of the DVM: name the host alone");

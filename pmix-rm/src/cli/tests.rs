@@ -319,6 +319,7 @@ fn hosts_and_what_belongs_to_them() {
         ("--host a --vnodes 2 ./a", "cannot be used with '--vnodes <K>'"),
         ("--dvm x ./a", "write a URI, file:FILE"),
         ("--dvm pid:x ./a", "not a process id"),
+        ("--trust-uid 7 ./a", "--dvm <WHERE>"),
         ("--dvm-hostfile f ./a", "pmixd --head --hostfile FILE starts a DVM"),
         ("--dvm only -native off ./a", "'-native' is not for a job in a DVM: give it to pmixd --head"),
         ("--dvm only --tree-degree 2 ./a", "'--tree-degree' is not for a job in a DVM"),

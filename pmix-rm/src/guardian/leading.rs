@@ -10,14 +10,19 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, Signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::wire::{News, Room, Task, offer, readable, receive};
 use super::{Child, Handle, Shared, State, cgroup, from_report, lock};
-use crate::tree;
+use crate::tree::{self, Leftover};
 
 /// How often to look for descendants that were started while others were killed.
 const MAX_LOOKS: usize = 100;
+
+/// When to look for the first time what a job has left behind: most leave nothing.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+/// The longest time between two such looks.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// A process that starts those of one job.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub(super) struct Leader {
     /// Its guardian.
     generation: u64,
     asked: Mutex<Asked>,
+    /// Says that it has ended, once it is [listened](Self::listen) to.
+    over: watch::Sender<bool>,
 }
 
 /// Callers that wait for the start of a process, by the number of the order.
@@ -68,7 +75,8 @@ impl Leader {
         };
         let handle = Handle::new(pid, pidfd);
         let cgroup = cgroup.map(PathBuf::from);
-        Ok(Self { number, handle, link: Arc::new(link), cgroup, generation, asked: Mutex::default() })
+        let (link, asked, over) = (Arc::new(link), Mutex::default(), watch::Sender::new(false));
+        Ok(Self { number, handle, link, cgroup, generation, asked, over })
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -129,6 +137,33 @@ impl Leader {
         self.handle.signal(Signal::KILL);
     }
 
+    /// Waits until nothing is left of its job, for which it has been dismissed. At this moment, or when only daemons are left, which have
+    /// gone to sessions of their own, kills what is left. Returns what it has killed.
+    pub(super) async fn wind_up(&self, moment: impl Future<Output = ()>) -> Vec<Leftover> {
+        let mut over = self.over.subscribe();
+        tokio::pin!(moment);
+        let mut pause = FIRST_LOOK;
+        loop {
+            let is_over = tokio::select! {
+                biased;
+                _ = over.wait_for(|is_over| *is_over) => return Vec::new(),
+                () = &mut moment => true,
+                () = tokio::time::sleep(pause) => false,
+            };
+            let left = tree::leftovers(self.handle.pid());
+            if is_over || (!left.is_empty() && left.iter().all(|process| !process.is_in_session)) {
+                self.kill();
+                return left;
+            }
+            pause = (2 * pause).min(LAST_LOOK);
+        }
+    }
+
+    /// Kills it alone.
+    pub(super) fn kill_it(&self) {
+        self.handle.signal(Signal::KILL);
+    }
+
     /// Handles its reports until it ends.
     pub(super) fn listen(leader: &Arc<Self>, shared: Arc<Shared>) -> io::Result<()> {
         let reports = readable(Arc::clone(&leader.link))?;
@@ -151,6 +186,7 @@ impl Leader {
             // a process that ends closes what it has open before its children have another parent
             let _ = end.readable().await;
             leader.ended(&shared);
+            leader.over.send_replace(true);
         });
         Ok(())
     }

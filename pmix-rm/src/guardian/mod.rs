@@ -43,6 +43,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
+use crate::tree::Leftover;
 use leading::Leader;
 use mark::Mark;
 use starting::{Started, Starting};
@@ -260,11 +261,34 @@ impl Guardian {
         }
     }
 
+    /// Kills the leader of a job, which does not report the ends of its processes: the guardian does it.
+    pub(crate) fn kill_leader(&self, job: &str) {
+        let leader = self.shared.lock().jobs.get(job).cloned();
+        if let Some(leader) = leader {
+            leader.kill_it();
+        }
+    }
+
     /// A job has ended, on this node: its leader ends with the last of its descendants.
     pub(crate) fn ended(&self, job: &str) {
         let leader = self.shared.lock().jobs.remove(job);
         if let Some(leader) = leader {
             leader.dismiss();
+        }
+    }
+
+    /// The processes of a job have ended, on this node: waits for what they have left behind, and kills what is left at this moment.
+    /// Returns what was killed.
+    pub(crate) fn wind_up<M: Future<Output = ()>>(
+        &self,
+        job: &str,
+        moment: M,
+    ) -> impl Future<Output = Vec<Leftover>> + use<M> {
+        let leader = self.shared.lock().jobs.remove(job);
+        async move {
+            let Some(leader) = leader else { return Vec::new() };
+            leader.dismiss();
+            leader.wind_up(moment).await
         }
     }
 

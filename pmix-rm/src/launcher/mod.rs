@@ -1,12 +1,13 @@
 //! [`LocalLauncher`]: starts processes on the node of the launcher itself.
 
+mod remains;
 mod signals;
 mod start;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -23,7 +24,9 @@ use pmix_topology::{Processors, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::{Signal, geteuid};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
+use self::remains::{left_behind, unread};
 use self::start::{Started, end_all, find, kill_all};
 use crate::binding;
 use crate::child::Handle;
@@ -31,7 +34,7 @@ use crate::guardian::Guardian;
 use crate::input::{Input, feed};
 use crate::limit;
 use crate::program::{self, Program, Refusal};
-use crate::supervise::supervise;
+use crate::supervise::{Linger, Supervised, finish, supervise};
 
 /// Bytes of input that are handed over at a time, so that little of it waits without a sender that waits with it.
 const PIECE: usize = 64 << 10;
@@ -50,8 +53,12 @@ const AHEAD: usize = 4;
 ///
 /// # Input, output and signals
 /// Processes read from `/dev/null`, except for [`first_stdin`](Self::first_stdin) and processes with forwarded input
-/// ([`LaunchProc::takes_stdin`]). Signals reach a process and its descendants. After the end of a process, output of its
-/// descendants is read for at most one second.
+/// ([`LaunchProc::takes_stdin`]). Signals reach a process and its descendants.
+///
+/// After a process that has ended with exit code 0, its descendants may go on for some [time](Self::linger): the end of the process
+/// is reported when none holds its output any more, and that of the last process of a job when, with a guardian, none belongs to the
+/// session of the job. What is left then, and daemons, which have left the session, are killed, and a line of the output for errors of
+/// that process names them. After a process that has failed, or was asked to end, descendants may go on for one second.
 ///
 /// # Binding
 /// Processes are bound as [`BindingPolicy`](pmix_host::BindingPolicy) says, before their program runs, to processors that
@@ -88,6 +95,7 @@ const AHEAD: usize = 4;
 pub struct LocalLauncher {
     nodes: Vec<String>,
     grace: Duration,
+    linger: Duration,
     guardian: Option<Arc<Guardian>>,
     /// Standard input for one rank of the first job.
     stdin: Arc<Mutex<Option<(Rank, OwnedFd)>>>,
@@ -104,6 +112,12 @@ pub(crate) const UNKILLABLE: Duration = Duration::from_secs(30);
 pub(crate) const NOT_ENDED: &str =
     "processes of jobs have been killed and do not end, as where a file system does not answer: leaving them";
 
+/// How often to look whether the leader of another user's job reports the ends of its processes.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Signals that tell what a process has left behind to end.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
 /// Jobs that are being launched, and how many processes of which other user.
 type Coming = BTreeMap<Nspace, (Option<u32>, usize)>;
 
@@ -118,10 +132,25 @@ struct Process {
     user: Option<u32>,
     /// Processors that are its own.
     own: Processors,
-    /// Closed when the process has ended.
+    /// Closed when the process has ended, and nothing that it has left behind is waited for.
     ended: watch::Receiver<()>,
+    /// When it, or what it has left behind, was asked to end.
+    hurried: Arc<watch::Sender<Option<Instant>>>,
+    /// It has ended, and nothing that it has left behind is waited for.
+    is_done: bool,
     /// Writes to its standard input, if that is forwarded.
     input: Option<mpsc::Sender<Input>>,
+}
+
+impl Process {
+    /// What it has left behind, or leaves behind, may go on for a short time only.
+    fn hurry(&self) {
+        self.hurried.send_if_modified(|hurried| {
+            let is_first = hurried.is_none();
+            hurried.get_or_insert_with(Instant::now);
+            is_first
+        });
+    }
 }
 
 impl LocalLauncher {
@@ -141,6 +170,7 @@ impl LocalLauncher {
         Self {
             nodes: nodes.into_iter().map(Into::into).collect(),
             grace: Duration::from_secs(5),
+            linger: Duration::from_secs(60),
             guardian: None,
             stdin: Arc::default(),
             topology: Arc::default(),
@@ -153,6 +183,13 @@ impl LocalLauncher {
     #[must_use]
     pub const fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
+        self
+    }
+
+    /// Sets the time for which descendants of a process that has ended with exit code 0 may go on. 60 seconds by default.
+    #[must_use]
+    pub const fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
         self
     }
 
@@ -177,7 +214,7 @@ impl LocalLauncher {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     fn launching(&self) -> MutexGuard<'_, Coming> {
@@ -196,7 +233,9 @@ impl LocalLauncher {
         let proc = ProcId::new(nspace.clone(), rank);
         let (ending, ended) = watch::channel(());
         let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
-        let process = Process { handle: child.handle().clone(), user, own, ended, input };
+        let (hurried, is_hurried) = watch::channel(None);
+        let hurried = Arc::new(hurried);
+        let process = Process { handle: child.handle().clone(), user, own, ended, hurried, is_done: false, input };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -205,13 +244,23 @@ impl LocalLauncher {
         };
         // dropping the guardian ends its processes, so they must not keep it alive
         let (running, guardian) = (Arc::clone(&self.running), self.guardian.as_ref().map(Arc::downgrade));
+        let linger = Linger { time: self.linger, hurried: is_hurried };
         tokio::spawn(async move {
             let _ = reports.send(report).await;
-            let forget = || {
-                forget(&running, guardian, &proc);
-                drop(ending);
+            let Supervised { end, is_held } = supervise(&proc, child, output, &reports, &linger).await;
+            let is_full = linger.is_full(end);
+            let guardian = guardian.and_then(|guardian| guardian.upgrade());
+            let guardian = guardian.filter(|_| is_last_of_job(&running, &proc));
+            let rest = guardian.map(|guardian| guardian.wind_up(proc.nspace.as_str(), linger.clone().over(end)));
+            let said = match rest {
+                Some(rest) => left_behind(&proc, linger.time, &rest.await),
+                None if is_held => unread(&proc, linger.time),
+                None => String::new(),
             };
-            supervise(&proc, child, output, &reports, forget).await;
+            let said = if is_full { Bytes::from(said) } else { Bytes::new() };
+            lock(&running).remove(&proc);
+            drop(ending);
+            finish(proc, end.exit, said, &reports).await;
         });
     }
 
@@ -287,6 +336,10 @@ impl<'a> Launching<'a> {
         launching.insert(self.nspace.clone(), (None, 0));
         for process in std::mem::take(&mut self.started) {
             self.launcher.look_after(&mut running, (self.nspace, self.user), process, reports.clone());
+        }
+        if let (Some(_), Some(guardian)) = (self.user, &self.launcher.guardian) {
+            let running = Arc::clone(&self.launcher.running);
+            tokio::spawn(watch_leader(running, Arc::downgrade(guardian), self.nspace.clone()));
         }
     }
 }
@@ -393,7 +446,14 @@ impl Launcher for LocalLauncher {
                 format!("{signal} is not a signal"),
             ));
         };
-        Self::reach(&self.alive(procs), signal);
+        let processes = self.alive(procs);
+        for process in &processes {
+            let is_to_end = signal == Signal::KILL || (ENDING.contains(&signal) && process.handle.is_over());
+            if is_to_end {
+                process.hurry();
+            }
+        }
+        Self::reach(&processes, signal);
         Ok(())
     }
 
@@ -446,6 +506,7 @@ impl Launcher for LocalLauncher {
         if processes.is_empty() {
             return Ok(());
         }
+        processes.iter().for_each(Process::hurry);
         Self::reach(&processes, Signal::TERM);
         // a stopped process would not receive it
         Self::reach(&processes, Signal::CONT);
@@ -469,13 +530,39 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Removes an ended process, and tells the guardian if its job has ended with it.
-fn forget(running: &Mutex<Running>, guardian: Option<Weak<Guardian>>, proc: &ProcId) {
-    let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-    running.remove(proc);
-    let is_last = !running.keys().any(|other| other.nspace == proc.nspace);
-    drop(running);
-    if let (true, Some(guardian)) = (is_last, guardian.and_then(|guardian| guardian.upgrade())) {
-        guardian.ended(proc.nspace.as_str());
+/// Kills the leader of another user's job if it does not report the end of a process: that user may have stopped it.
+async fn watch_leader(running: Arc<Mutex<Running>>, guardian: Weak<Guardian>, nspace: Nspace) {
+    let mut before = BTreeSet::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let ended: BTreeSet<_> = {
+            let running = lock(&running);
+            let mut of_job = running.iter().filter(|(proc, _)| proc.nspace == nspace).peekable();
+            if of_job.peek().is_none() {
+                return;
+            }
+            of_job.filter(|(_, process)| process.handle.is_over()).map(|(proc, _)| proc.rank).collect()
+        };
+        if let Some(rank) = before.intersection(&ended).next() {
+            tracing::warn!(%nspace, %rank, "the leader of a job does not report the end of a process: killing it");
+            if let Some(guardian) = guardian.upgrade() {
+                guardian.kill_leader(nspace.as_str());
+            }
+            return;
+        }
+        before = ended;
     }
+}
+
+/// Whether the other processes of a job, on this node, have ended, and nothing that they have left behind is waited for.
+fn is_last_of_job(running: &Mutex<Running>, proc: &ProcId) -> bool {
+    let mut running = lock(running);
+    if let Some(process) = running.get_mut(proc) {
+        process.is_done = true;
+    }
+    running.iter().all(|(other, process)| other.nspace != proc.nspace || process.is_done)
+}
+
+fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }

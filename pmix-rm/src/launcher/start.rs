@@ -45,11 +45,7 @@ impl LocalLauncher {
         let mut env: BTreeMap<OsString, OsString> =
             proc.defaults.iter().map(|(name, value)| (name.into(), value.into())).collect();
         if self.nodes.len() > 1 {
-            env.extend(
-                simulation(&proc.env, user.is_some())
-                    .into_iter()
-                    .map(|(name, value)| (name.into(), value.into())),
-            );
+            env.extend(simulation(&proc.env).into_iter().map(|(name, value)| (name.into(), value.into())));
         }
         env.extend(program.env.clone());
         env.extend(proc.env.iter().map(|(name, value)| (name.into(), value.into())));
@@ -142,10 +138,10 @@ impl LocalLauncher {
 }
 
 /// Variables that configure Open MPI for a simulated node, given the variables of the node's server.
-fn simulation(env: &[(String, String)], is_of_other: bool) -> Vec<(&'static str, &str)> {
+fn simulation(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
     let mut told = vec![("OMPI_MCA_btl_tcp_if_include", "lo")];
-    // removed with the server; present only if it serves Open MPI; not writable for another user
-    let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR").filter(|_| !is_of_other);
+    // removed with the server; present only if it serves Open MPI, and the job is not another user's
+    let server = env.iter().find(|(name, _)| name == "PMIX_SERVER_TMPDIR");
     if let Some((_, directory)) = server {
         told.push(("OMPI_MCA_btl_vader_backing_directory", directory));
     }

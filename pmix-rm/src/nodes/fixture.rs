@@ -96,6 +96,7 @@ impl Session {
             incarnation: 1,
             token: self.authority.token(self.daemon_of(node)).unwrap(),
             grace: 0,
+            linger: 60_000,
             head_grace: 30_000,
             tree_degree: 2,
             record: None,

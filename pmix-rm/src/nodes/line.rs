@@ -34,6 +34,8 @@ pub(crate) struct Line {
     pub(crate) token: String,
     /// Milliseconds that processes have to end before they are killed.
     pub(crate) grace: u64,
+    /// Milliseconds that what processes leave in the background may go on.
+    pub(crate) linger: u64,
     /// Milliseconds without a sign of the head after which the daemon ends.
     pub(crate) head_grace: u64,
     /// Children of a node in the tree of an operation.
@@ -133,6 +135,10 @@ impl Line {
         Duration::from_millis(self.grace)
     }
 
+    pub(crate) const fn linger(&self) -> Duration {
+        Duration::from_millis(self.linger)
+    }
+
     pub(crate) const fn head_grace(&self) -> Duration {
         Duration::from_millis(self.head_grace)
     }
@@ -167,6 +173,7 @@ mod tests {
             incarnation: 1,
             token: "secret".into(),
             grace: 5000,
+            linger: 60_000,
             head_grace: 30_000,
             tree_degree: 32,
             record: Some("/records".into()),

@@ -41,6 +41,8 @@ pub(crate) struct How {
     pub(crate) within: Duration,
     /// How long processes have to end before they are killed.
     pub(crate) grace: Duration,
+    /// How long what they leave in the background may go on.
+    pub(crate) linger: Duration,
     /// How long a daemon goes on without a sign of its head.
     pub(crate) head_grace: Duration,
     /// How long the head goes on without a sign of a daemon.
@@ -113,6 +115,7 @@ impl StartLines {
             incarnation: FIRST,
             token: token.map_err(|error| error.to_string())?,
             grace: millis(how.grace),
+            linger: millis(how.linger),
             head_grace: millis(how.head_grace),
             tree_degree: how.tree_degree,
             record: how.record.clone(),

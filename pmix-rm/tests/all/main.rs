@@ -10,5 +10,6 @@ mod binding;
 mod common;
 mod guardian;
 mod hangs;
+mod lingering;
 mod options;
 mod pmixrun;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pmix_server::NativeWire;
+use pmix_test_wait::until;
 use pmix_tests::{OtherUser, Running, TestNode, mention, program, run, started_by};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -77,6 +78,32 @@ async fn a_tool_tells_nothing_to_another_users_program_at_the_address_of_a_serve
     let (code, _, err) = run(submit(None, &uri, &["--timeout", "3", "--trust-uid", &uid]));
     assert!(code != Some(0) && !err.contains("--trust-uid"), "{err}");
     assert!(heard(impostor).await > 0);
+}
+
+#[tokio::test]
+async fn a_job_is_run_in_the_dvm_of_another_user_only_if_that_user_is_named() {
+    let Some(alice) = OtherUser::second() else { return };
+    let file = alice.home().join("uri");
+    let mut head = alice.command(alice.copy_of(&program("pmixd")));
+    head.args(["--head", "--report-uri"]).arg(&file);
+    let head = Running::start(head);
+    let uri = until("the head has written its URI", || {
+        fs::read_to_string(&file).ok().filter(|uri| uri.ends_with('\n')).ok_or("nothing")
+    });
+    let uri = uri.await;
+    let job = |args: &[&str]| {
+        let mut command = Command::new(program("pmixrun"));
+        command.args(["--dvm", uri.trim()]).args(args).args(["echo", "ran"]);
+        run(command)
+    };
+    let uid = alice.uid.to_string();
+    let (code, out, err) = job(&[]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains(&format!("--trust-uid {uid}")), "{err}");
+    let (code, out, err) = job(&["--trust-uid", &uid]);
+    assert_eq!((code, out.as_str()), (Some(0), "ran\n"), "{err}");
+    head.signal(Signal::TERM);
+    head.end().await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::fs;
 use keyutils::Keyring;
 use keyutils::keytypes::User;
 use pmix_test_wait::{block_until, is_stopped, until};
-use pmix_tests::{OtherUser, Running, TestDvm, mention, on_path, run};
+use pmix_tests::{OtherUser, Running, TestDvm, mention, on_path, program, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A rank that says its process id, and stays.
@@ -161,6 +161,37 @@ async fn a_job_of_another_user_has_a_keyring_of_its_own_and_none_of_roots() {
     assert!(code != Some(0) && out == "ran\nran\n", "{out}{err}");
     filler.signal(Signal::TERM);
     filler.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_user_has_stopped_its_leader_ends_when_it_is_killed() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let (submitted, pid) = job(&dvm, &alice, STAYS).await;
+    let leader = parent(pid).unwrap();
+    let stop = format!("kill -STOP {}", leader.as_raw_pid());
+    assert_eq!(run(alice.command_line(&stop)).0, Some(0));
+    until("it is stopped", || is_stopped(leader.as_raw_pid())).await;
+    let (_, out, err) = run(dvm.pmix(&["ps"], &[]));
+    let name = out.lines().nth(1).unwrap_or_else(|| panic!("{out}{err}")).split(' ').next().unwrap();
+    let (code, _, err) = run(dvm.pmix(&["ctrl", "kill"], &[name]));
+    assert_eq!(code, Some(0), "{err}");
+    let (status, _, err) = submitted.end().await;
+    assert_eq!(status.code(), Some(128 + Signal::KILL.as_raw()), "{err}");
+    until("it is no longer listed", || !run(dvm.pmix(&["ps"], &[])).1.contains(name)).await;
+    let said = dvm.stop(|_, _| ()).await;
+    assert!(said.contains("does not report the end of a process"), "{said}");
+}
+
+#[tokio::test]
+async fn a_launcher_in_a_job_of_another_user_uses_places_of_that_user() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let pmixrun = alice.copy_of(&program("pmixrun"));
+    let script = format!("unset TMPDIR; {} -n 1 echo inner", pmixrun.display());
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", &script]));
+    assert_eq!((code, out.as_str()), (Some(0), "inner\n"), "{err}");
     dvm.stop(|_, _| ()).await;
 }
 
