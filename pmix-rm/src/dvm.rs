@@ -142,8 +142,10 @@ impl Dvm {
         // a daemon serves the tools of this host, if it has one
         let daemon = session.as_deref().filter(|_| lasting.is_some());
         let daemon = daemon.and_then(|session| session.uri_on(&setup.node()));
-        let mut launcher =
-            LocalLauncher::simulating(&nodes).with_guardian(Arc::clone(&guardian)).grace(setup.grace).linger(setup.linger);
+        let mut launcher = LocalLauncher::simulating(&nodes)
+            .with_guardian(Arc::clone(&guardian))
+            .grace(setup.grace)
+            .linger(setup.linger);
         // on other nodes, a rank has its input forwarded
         if let Some(rank) = reader
             && session.is_none()

@@ -12,8 +12,8 @@ use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, Signal};
 use tokio::sync::{oneshot, watch};
 
-use super::wire::{News, Room, Task, offer, readable, receive};
-use super::{Child, Handle, Shared, State, cgroup, from_report, lock};
+use super::wire::{News, Room, Task, from_report, offer, readable, receive};
+use super::{Child, Handle, Shared, State, cgroup, lock};
 use crate::tree::{self, Leftover};
 
 /// How often to look for descendants that were started while others were killed.

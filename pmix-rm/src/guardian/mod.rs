@@ -47,7 +47,7 @@ use crate::tree::Leftover;
 use leading::Leader;
 use mark::Mark;
 use starting::{Started, Starting};
-use wire::{Order, Report, Room, receive, send};
+use wire::{Order, Report, Room, from_report, receive, send};
 
 pub use process::run;
 
@@ -376,11 +376,6 @@ impl State {
         }
         None
     }
-}
-
-/// The error of a process at the other end.
-fn from_report(errno: Option<i32>, reason: String) -> io::Error {
-    errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error)
 }
 
 impl Shared {

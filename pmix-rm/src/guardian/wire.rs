@@ -177,3 +177,8 @@ pub(super) fn receive<T: DeserializeOwned>(
         .collect();
     Ok(Some((serde_json::from_slice(&bytes[..count])?, descriptors)))
 }
+
+/// The error of a process at the other end.
+pub(super) fn from_report(errno: Option<i32>, reason: String) -> io::Error {
+    errno.map_or_else(|| io::Error::other(reason), io::Error::from_raw_os_error)
+}

@@ -235,7 +235,8 @@ impl LocalLauncher {
         let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
         let (hurried, is_hurried) = watch::channel(None);
         let hurried = Arc::new(hurried);
-        let process = Process { handle: child.handle().clone(), user, own, ended, hurried, is_done: false, input };
+        let process =
+            Process { handle: child.handle().clone(), user, own, ended, hurried, is_done: false, input };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -251,7 +252,8 @@ impl LocalLauncher {
             let is_full = linger.is_full(end);
             let guardian = guardian.and_then(|guardian| guardian.upgrade());
             let guardian = guardian.filter(|_| is_last_of_job(&running, &proc));
-            let rest = guardian.map(|guardian| guardian.wind_up(proc.nspace.as_str(), linger.clone().over(end)));
+            let rest =
+                guardian.map(|guardian| guardian.wind_up(proc.nspace.as_str(), linger.clone().over(end)));
             let said = match rest {
                 Some(rest) => left_behind(&proc, linger.time, &rest.await),
                 None if is_held => unread(&proc, linger.time),

@@ -22,7 +22,8 @@ pub(super) fn left_behind(proc: &ProcId, linger: Duration, killed: &[Leftover]) 
         );
     }
     if !daemons.is_empty() {
-        said += &format!("pmix: killed {}, which {} had left behind as daemons\n", names(&daemons), proc.nspace);
+        said +=
+            &format!("pmix: killed {}, which {} had left behind as daemons\n", names(&daemons), proc.nspace);
     }
     said
 }

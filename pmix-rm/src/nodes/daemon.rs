@@ -267,7 +267,10 @@ impl Node {
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command, JobSession::Own).map_err(failed)?);
-        let launcher = LocalLauncher::new(node).with_guardian(guardian.clone()).grace(line.grace()).linger(line.linger());
+        let launcher = LocalLauncher::new(node)
+            .with_guardian(guardian.clone())
+            .grace(line.grace())
+            .linger(line.linger());
         let mut host =
             StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
         if line.multi_user {

@@ -99,7 +99,7 @@ async fn a_job_is_run_in_the_dvm_of_another_user_only_if_that_user_is_named() {
     let uid = alice.uid.to_string();
     let (code, out, err) = job(&[]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains(&format!("--trust-uid {uid}")), "{err}");
+    assert!(err.contains("use --trust-uid"), "{err}");
     let (code, out, err) = job(&["--trust-uid", &uid]);
     assert_eq!((code, out.as_str()), (Some(0), "ran\n"), "{err}");
     head.signal(Signal::TERM);
