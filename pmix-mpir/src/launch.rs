@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use pmix_tool::signals::{self, Received, Signals};
 use pmix_tool::types::keys::env::LAUNCHER_RNDZ_FILE;
-use pmix_tool::{Nspace, ProcId, Status, Tool, hangup};
+use pmix_tool::{Nspace, ProcId, Status, Tool};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::mpir::Rank;
@@ -146,32 +146,22 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
-/// Passes signals on to the launcher, which is in a process group of its own; not SIGHUP if it is ignored at startup. Ends only if
-/// that is not possible.
+/// Passes signals on to the launcher, which is in a process group of its own. Ends only if that is not possible.
 async fn pass_on_signals(launcher: Option<Pid>) -> io::Error {
-    let stream = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
-    let streams = (|| {
-        Ok((
-            stream(Signal::INT)?,
-            stream(Signal::TERM)?,
-            if hangup::is_ignored() { None } else { Some(stream(Signal::HUP)?) },
-            stream(Signal::USR1)?,
-            stream(Signal::USR2)?,
-        ))
-    })();
-    let (mut interrupt, mut terminate, mut hung_up, mut user1, mut user2) = match streams {
-        Ok(streams) => streams,
+    let mut signals = match Signals::receive() {
+        Ok(signals) => signals,
         Err(error) => return error,
     };
     loop {
-        let signal = tokio::select! {
-            _ = interrupt.recv() => Signal::INT,
-            _ = terminate.recv() => Signal::TERM,
-            Some(()) = async { hung_up.as_mut()?.recv().await }, if hung_up.is_some() => Signal::HUP,
-            _ = user1.recv() => Signal::USR1,
-            _ = user2.recv() => Signal::USR2,
+        let received = signals.next().await;
+        let signal = match received {
+            Received::End(signal) | Received::PassOn(signal) => signal,
+            Received::Stop => Signal::TSTP,
         };
         // one that has ended needs none
         let _ = launcher.map(|launcher| kill_process(launcher, signal));
+        if received == Received::Stop {
+            signals::stop();
+        }
     }
 }

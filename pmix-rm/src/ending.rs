@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use pmix_tool::signals::{Received, Signals};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::exit_code::{NOT_STARTED, TIMED_OUT};
-use crate::signals::Signals;
 
 /// The reason for ending a run early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl From<String> for NotRun {
 /// What ends a run from outside.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    pub(crate) signals: Signals,
+    signals: Signals,
     /// The time limit of the run, and when it is over.
     limit: Option<(Duration, Instant)>,
 }
@@ -67,6 +67,14 @@ impl Interrupts {
     /// The limit counts from now on.
     pub(crate) fn new(signals: Signals, limit: Option<Duration>) -> Self {
         Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)) }
+    }
+
+    /// The next signal. SIGHUP, which says that the terminal is gone, is no concern of ranks: they get SIGTERM. Cancel-safe.
+    pub(crate) async fn signal(&mut self) -> Received {
+        match self.signals.next().await {
+            Received::End(Signal::HUP) => Received::End(Signal::TERM),
+            received => received,
+        }
     }
 
     /// When the time of the run is over.
@@ -78,7 +86,7 @@ impl Interrupts {
     pub(crate) async fn first(&mut self, not_ready: &str) -> NotRun {
         let ends_at = self.ends_at();
         tokio::select! {
-            signal = self.signals.interrupted() => {
+            signal = self.ending() => {
                 let reason = format!("interrupted while {not_ready}");
                 NotRun { reason, by: Some(Ending::Signal(signal)) }
             }
@@ -92,7 +100,12 @@ impl Interrupts {
 
     /// Waits for one when the run is ending anyhow. Cancel-safe.
     pub(crate) async fn again(&mut self) {
-        self.signals.interrupted().await;
+        self.ending().await;
+    }
+
+    async fn ending(&mut self) -> Signal {
+        let signal = self.signals.ending().await;
+        if signal == Signal::HUP { Signal::TERM } else { signal }
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pmix_host::Records;
+use pmix_tool::signals::{Received, Signals, stop};
 use rustix::process::Signal;
 
 use crate::claim::{Claim, Doubt};
@@ -18,7 +19,6 @@ use crate::multi_user::serve_all;
 use crate::nodes::Event;
 use crate::pool::{Change, Pool};
 use crate::report_file::{ReportFile, report_pid, report_uri};
-use crate::signals::{Received, Signals};
 
 /// Serves until it is told to end, and returns the exit code.
 ///
@@ -195,9 +195,13 @@ async fn until_over(
     let mut doubtful: Option<(Change, BoxFuture<'static, Result<(), Doubt>>)> = None;
     loop {
         let why = tokio::select! {
-            signal = interrupts.signals.next() => match signal {
+            signal = interrupts.signal() => match signal {
                 // it has no processes of its own to pass it on to
                 Received::PassOn(_) => continue,
+                Received::Stop => {
+                    stop();
+                    continue;
+                }
                 Received::End(_) if jobs_end.is_some() => {
                     console.tell("killing what is left of jobs");
                     return End::Told;

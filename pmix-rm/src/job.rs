@@ -2,11 +2,16 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::time::Duration;
 
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
 use pmix_tool::submit::{JobEnd, JobNews, SubmittedJob};
 use pmix_tool::{Error, IofChannels, OutputChunk};
 use pmix_types::{App, Nspace, ProcId, ProcInfo, Rank, Status};
+use rustix::process::Signal;
+
+/// How long all may take to be told to stop.
+const STOPPING: Duration = Duration::from_secs(5);
 
 /// A job that runs.
 pub(crate) enum Job {
@@ -53,6 +58,22 @@ impl Job {
         }
     }
 
+    /// Stops all processes, and returns when they have been told.
+    ///
+    /// # Errors
+    /// Why they have not.
+    pub(crate) async fn stop(&self) -> Result<(), String> {
+        let signal = Signal::STOP.as_raw();
+        let stopped = async {
+            match self {
+                Self::Here(job) => job.signal_and_wait(signal).await.map_err(|error| error.to_string()),
+                Self::InDvm(dvm) => dvm.job.signal(signal).await.map_err(|error| error.to_string()),
+            }
+        };
+        let late = |_| format!("not within {} s", STOPPING.as_secs());
+        tokio::time::timeout(STOPPING, stopped).await.map_err(late)?
+    }
+
     /// Ends all processes: first by a request, and after the grace period of their launchers by force.
     pub(crate) fn terminate(&self) {
         match self {
@@ -65,7 +86,7 @@ impl Job {
     pub(crate) fn kill(&self) {
         match self {
             Self::Here(job) => job.kill(),
-            Self::InDvm(dvm) => dvm.signal(rustix::process::Signal::KILL.as_raw()),
+            Self::InDvm(dvm) => dvm.signal(Signal::KILL.as_raw()),
         }
     }
 }

@@ -87,7 +87,6 @@ mod records;
 mod report;
 mod report_file;
 mod run;
-mod signals;
 mod starter;
 mod stdin;
 mod supervise;

@@ -4,6 +4,7 @@ use std::io;
 
 use pmix_host::{JobStart, OnFailure, StartError};
 use pmix_server::ServerStats;
+use pmix_tool::signals::Signals;
 use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use tokio::time::Instant;
 
@@ -18,7 +19,6 @@ use crate::job::Job;
 use crate::records::RecordPlace;
 use crate::report::Report;
 use crate::report_file::ReportFile;
-use crate::signals::Signals;
 use crate::starter::Starter;
 use crate::stdin::To;
 use crate::watch::{Ended, Watch};

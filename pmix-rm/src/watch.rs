@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost};
+use pmix_tool::signals::{Received, stop};
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
@@ -23,7 +24,6 @@ use crate::launcher::{NOT_ENDED, UNKILLABLE};
 use crate::nodes::{Event, Session};
 use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
-use crate::signals::Received;
 
 /// How a job has ended.
 pub(crate) struct Ended {
@@ -123,7 +123,7 @@ impl<'a> Watch<'a> {
             }
             let takes_output = !self.console.is_behind();
             tokio::select! {
-                signal = interrupts.signals.next() => self.on_signal(signal),
+                signal = interrupts.signal() => self.on_signal(signal).await,
                 () = until(self.timeout_at) => {
                     self.timeout_at = None;
                     let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
@@ -144,12 +144,12 @@ impl<'a> Watch<'a> {
                 news = next_news(&mut self.debugging, takes_output) => if let Some(news) = news {
                     // one key has interrupted both, whichever is told first
                     if matches!(news, News::Interrupted)
-                        && let Some(other) = interrupts.signals.next().now_or_never()
+                        && let Some(other) = interrupts.signal().now_or_never()
                         && other != Received::End(Signal::INT)
                     {
-                        self.on_signal(other);
+                        self.on_signal(other).await;
                     }
-                    self.on_news(news);
+                    self.on_news(news).await;
                 },
                 report = self.job.next_report(), if takes_output && self.outcome.is_none() => match report {
                     Ok(JobReport::Done(outcome)) => {
@@ -185,7 +185,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn on_signal(&mut self, signal: Received) {
+    async fn on_signal(&mut self, signal: Received) {
         match signal {
             // who types it means the debugger, which has the terminal
             Received::End(Signal::INT) if self.debugging.as_ref().is_some_and(Debugging::has_terminal) => {}
@@ -200,6 +200,12 @@ impl<'a> Watch<'a> {
                 }
             }
             Received::PassOn(signal) => self.job.signal(signal.as_raw()),
+            Received::Stop => {
+                if let Err(why) = self.job.stop().await {
+                    self.console.tell(format_args!("the ranks are not stopped: {why}"));
+                }
+                stop();
+            }
         }
     }
 
@@ -223,11 +229,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn on_news(&mut self, news: News) {
+    async fn on_news(&mut self, news: News) {
         match news {
             News::Said(said) => self.console.tell(said),
             News::Daemon(report) => self.on_report(report),
-            News::Interrupted => self.on_signal(Received::End(Signal::INT)),
+            News::Interrupted => self.on_signal(Received::End(Signal::INT)).await,
             News::GivenUp(why) => {
                 self.console.say(format_args!("{why}; ending the job"));
                 self.end(Ending::Debugger, Signal::TERM);

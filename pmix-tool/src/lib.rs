@@ -72,8 +72,6 @@ mod builder;
 mod discovery;
 mod error;
 mod foreign;
-#[doc(hidden)]
-pub mod hangup;
 mod iof;
 pub mod log;
 #[doc(hidden)]
@@ -81,6 +79,8 @@ pub mod loopback;
 mod query;
 mod record;
 mod servers;
+#[doc(hidden)]
+pub mod signals;
 pub mod submit;
 #[doc(hidden)]
 pub mod terminal;

@@ -31,6 +31,8 @@ pub(crate) enum Control {
     Order {
         act: Act,
         reach: Reach,
+        /// Who waits until it is done, for the jobs that this one has started as well.
+        done: Option<oneshot::Sender<Result<(), LaunchError>>>,
     },
     /// A process requested it.
     Act {
@@ -76,11 +78,19 @@ pub(crate) struct Child {
 }
 
 impl Child {
+    pub(super) fn is_within(&self, reach: Reach) -> bool {
+        reach == Reach::All || !self.is_independent
+    }
+
     /// Ends it with the other one.
     pub(crate) fn end(&self) {
         if !self.is_independent {
             // it may just have ended by itself
-            let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::Connected });
+            let _ = self.control.send(Control::Order {
+                act: Act::Terminate,
+                reach: Reach::Connected,
+                done: None,
+            });
         }
     }
 }

@@ -1,10 +1,11 @@
 //! A running job, as its owner sees it.
 
 use pmix_types::Nspace;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Act, Control, Reach};
 use super::report::{JobOutcome, JobReport};
+use crate::LaunchError;
 
 /// A job that was started, as its owner sees it.
 #[derive(Debug)]
@@ -60,9 +61,25 @@ impl RunningJob {
         self.order(Act::Terminate);
     }
 
+    /// Sends a signal, by its number, to all processes, and waits until that is done, on all nodes and for all jobs that they have
+    /// started.
+    ///
+    /// # Errors
+    /// The launcher cannot send it to some.
+    ///
+    /// # Cancel safety
+    /// The signal is sent in any case.
+    pub async fn signal_and_wait(&self, signal: i32) -> Result<(), LaunchError> {
+        let (done, outcome) = oneshot::channel();
+        let (act, reach) = (Act::Signal(signal), Reach::All);
+        let _ = self.control.send(Control::Order { act, reach, done: Some(done) });
+        // an ended job has no process
+        outcome.await.unwrap_or(Ok(()))
+    }
+
     fn order(&self, act: Act) {
         // an ended job has no process
-        let _ = self.control.send(Control::Order { act, reach: Reach::All });
+        let _ = self.control.send(Control::Order { act, reach: Reach::All, done: None });
     }
 
     /// The way to its supervisor.

@@ -76,7 +76,7 @@ impl Jobs {
         let daemons = self.spawn_one(node, cx, (daemons, directives), None).await;
         if let Err(error) = daemons {
             // one spawn, so all or nothing
-            let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
+            let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All, done: None });
             return Err(error);
         }
         Ok(app.nspace)

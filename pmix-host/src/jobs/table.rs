@@ -118,7 +118,7 @@ impl JobEntry {
     /// Ends it, first by a request.
     pub(super) fn terminate(&self) {
         // it may just have ended
-        let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::All });
+        let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::All, done: None });
     }
 }
 

@@ -527,8 +527,7 @@ Long options may be written with one dash, as for mpirun: -np 4, -mca KEY VALUE,
 
 Rank 0 reads pmixrun's standard input unless --stdin selects another rank; the others read nothing. SIGINT and SIGTERM \
 are passed on to the ranks, and SIGHUP as SIGTERM unless it is ignored at startup, as under nohup; the ranks then have the grace period to end. A second SIGINT \
-kills them at once. SIGUSR1 and \
-SIGUSR2 are only passed on.
+kills them at once. SIGTSTP (Ctrl-Z) stops ranks and pmixrun until both are continued. Most other signals are only passed on.
 
 When a rank fails, the others are notified through PMIx and have the reaction time to end by themselves. Then they get \
 SIGTERM, and after the grace period SIGKILL.

@@ -12,6 +12,8 @@ use pmix_host::{Machine, StandardHost};
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Resumed, Summons, Welcome, frame::Content};
 use pmix_server::Server;
 use pmix_tool::log::to_stderr;
+use pmix_tool::signals::Signals;
+use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
@@ -32,7 +34,6 @@ use super::{LEAVING, MAX_ADDRESSES, brief, version};
 use crate::causes::with_causes;
 use crate::ending::until;
 use crate::multi_user::serve_all;
-use crate::signals::{Received, Signals};
 use crate::traces::Log;
 use crate::{GUARDIAN_COMMAND, Guardian, JobSession, LocalLauncher, orphans};
 
@@ -212,13 +213,7 @@ fn be_silent() {
 }
 
 async fn terminated(signals: &mut Signals) -> &'static str {
-    loop {
-        match signals.next().await {
-            Received::End(signal) if signal == rustix::process::Signal::INT => return "SIGINT",
-            Received::End(_) => return "SIGTERM",
-            Received::PassOn(_) => {}
-        }
-    }
+    if signals.ending().await == Signal::INT { "SIGINT" } else { "SIGTERM" }
 }
 
 /// Handles what the head sends, until it ends the session or is gone.

@@ -323,17 +323,37 @@ fn ranks_that_end_by_the_signal_give_its_code() {
 }
 
 #[test]
-fn signals_for_users_are_passed_on() {
+fn signals_that_do_not_end_a_job_are_passed_on() {
     let site = Site::new();
-    let mut run = site.start(&[
-        "sh",
-        "-c",
-        "trap 'exit 6' USR2; trap 'echo one' USR1; echo $$; while :; do wait; sleep 1000 & wait; done",
-    ]);
+    let numbers = [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::IO,
+        Signal::POWER,
+        Signal::SYS,
+        Signal::ABORT,
+        Signal::XCPU,
+        Signal::URG,
+        Signal::CONT,
+    ];
+    let numbers = numbers.map(|signal| (signal, signal.as_raw().to_string()));
+    let named: Vec<_> = numbers.iter().map(|(_, number)| number.as_str()).collect();
+    let script = format!(
+        "for n in {}; do trap \"echo $n\" $n; done; trap 'exit 6' TERM; echo $$; while :; do sleep 0.02; done",
+        named.join(" ")
+    );
+    let mut run = site.start(&["sh", "-c", &script]);
     run.pids(1);
-    run.signal(Signal::USR1);
-    assert_eq!(run.lines(1), ["one"]);
-    run.signal(Signal::USR2);
+    // what it writes to a full file is its own concern
+    run.signal(Signal::XFSZ);
+    for (signal, number) in numbers {
+        run.signal(signal);
+        assert_eq!(run.lines(1), [number]);
+    }
+    run.signal(Signal::TERM);
     assert_eq!(run.finish().code(), 6);
 }
 

@@ -8,7 +8,8 @@ use std::thread;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
-use pmix_tool::client::InputSink;
+use pmix_tool::client::{InputSink, JobControlBuilder};
+use pmix_tool::signals::stop;
 use pmix_tool::terminal::wait_for_input;
 use pmix_tool::types::{IofChannels, Rank};
 use pmix_tool::{Bytes, Error, OutputFormat, ProcId, Tool};
@@ -43,7 +44,7 @@ pub(super) struct Args {
     #[arg(long)]
     stdin: bool,
 
-    /// Pass SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the job or process; a second Ctrl-C kills it, and Ctrl-\ ends this command
+    /// Pass signals on to the job or process; a second Ctrl-C kills it, and Ctrl-\ ends this command
     #[arg(long)]
     signals: bool,
 
@@ -128,6 +129,11 @@ impl Attached {
         if self.proc.rank.is_wildcard() { self.proc.with_rank(Rank::from_raw(0)) } else { self.proc.clone() }
     }
 
+    fn control(&self, tool: &Tool, what: impl FnOnce(JobControlBuilder) -> JobControlBuilder) {
+        let request = what(tool.client().job_control([self.proc.clone()]));
+        self.acts.push(async move { Ok(request.await.map(drop)?) }.boxed());
+    }
+
     /// Until all have ended, or until this command is to end.
     async fn follow(&mut self, tool: &Tool, signals: &mut Signals) -> Result<(), Trouble> {
         let mut quit = signal(SignalKind::quit()).map_err(about(NOT_RECEIVED))?;
@@ -144,7 +150,12 @@ impl Attached {
                     }
                 }
                 received = signals.next() => match received {
-                    received if self.passes_signals => self.acts.push(control(tool, &self.proc, received).boxed()),
+                    // the job is not that of this command
+                    Received::Stop => stop(),
+                    Received::End(signal) | Received::PassOn(signal) if self.passes_signals => {
+                        self.control(tool, |request| request.signal(signal.as_raw()));
+                    }
+                    Received::Kill if self.passes_signals => self.control(tool, JobControlBuilder::kill),
                     Received::PassOn(_) => {}
                     Received::End(_) | Received::Kill => return Ok(()),
                 },
@@ -158,19 +169,6 @@ impl Attached {
             }
         }
     }
-}
-
-fn control(
-    tool: &Tool,
-    proc: &ProcId,
-    received: Received,
-) -> impl Future<Output = Result<(), Error>> + use<> {
-    let request = tool.client().job_control([proc.clone()]);
-    let request = match received {
-        Received::End(signal) | Received::PassOn(signal) => request.signal(signal.as_raw()),
-        Received::Kill => request.kill(),
-    };
-    async move { Ok(request.await.map(drop)?) }
 }
 
 /// Passes input on until it ends, or the job does: a server of several users does not tell a job that has ended from those of others.

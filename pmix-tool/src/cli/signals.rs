@@ -1,19 +1,16 @@
 //! The signals that are passed on to jobs.
 
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 
-use pmix_tool::hangup;
+use pmix_tool::signals;
 use rustix::process::Signal;
-use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use super::named::about;
 
-/// Receives signals from its creation on; before that they have their default effect. SIGHUP stays ignored if it is at startup.
+/// Receives signals from its creation on; before that they have their default effect.
 #[derive(Debug)]
 pub(super) struct Signals {
-    streams: Vec<(Signal, Stream)>,
+    received: signals::Signals,
     /// How many SIGINT have come.
     interrupts: u32,
     /// One that has jobs end has come.
@@ -29,6 +26,8 @@ pub(super) enum Received {
     Kill,
     /// Is only passed on.
     PassOn(Signal),
+    /// Stops this process, and the job that is its own.
+    Stop,
 }
 
 /// What has failed where a signal is not received.
@@ -39,31 +38,26 @@ pub(super) const ENOUGH: u32 = 3;
 
 impl Signals {
     pub(super) fn receive() -> io::Result<Self> {
-        let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
-        let hangup = (!hangup::is_ignored()).then_some(Signal::HUP);
-        let numbers = [Signal::INT, Signal::TERM, Signal::USR1, Signal::USR2].into_iter().chain(hangup);
-        let streams = numbers.map(stream).collect::<io::Result<_>>().map_err(about(NOT_RECEIVED))?;
-        Ok(Self { streams, interrupts: 0, have_ended: false })
+        let received = signals::Signals::receive().map_err(about(NOT_RECEIVED))?;
+        Ok(Self { received, interrupts: 0, have_ended: false })
     }
 
     /// The next one. Cancel-safe.
     pub(super) async fn next(&mut self) -> Received {
-        let number = poll_fn(|context| {
-            for (number, stream) in &mut self.streams {
-                if stream.poll_recv(context).is_ready() {
-                    return Poll::Ready(*number);
-                }
-            }
-            Poll::Pending
-        })
-        .await;
+        match self.received.next().await {
+            signals::Received::End(number) => self.end(number),
+            signals::Received::PassOn(number) => Received::PassOn(number),
+            signals::Received::Stop => Received::Stop,
+        }
+    }
+
+    fn end(&mut self, number: Signal) -> Received {
+        self.have_ended = true;
         if number == Signal::INT {
             self.interrupts += 1;
         }
-        self.have_ended |= ![Signal::USR1, Signal::USR2].contains(&number);
         match number {
             Signal::INT if self.interrupts > 1 => Received::Kill,
-            Signal::USR1 | Signal::USR2 => Received::PassOn(number),
             _ => Received::End(number),
         }
     }
@@ -75,12 +69,8 @@ impl Signals {
 
     /// Waits for one that has jobs end, while there are none; its exit code, as a shell would report it. Cancel-safe.
     pub(super) async fn interrupted(&mut self) -> i32 {
-        loop {
-            match self.next().await {
-                Received::End(signal) => return 128 + signal.as_raw(),
-                Received::Kill => return 128 + Signal::INT.as_raw(),
-                Received::PassOn(_) => {}
-            }
-        }
+        let number = self.received.ending().await;
+        self.end(number);
+        128 + number.as_raw()
     }
 }

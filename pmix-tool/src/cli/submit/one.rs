@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
+use pmix_tool::signals::stop;
 use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJob, Tool, keys};
 use rustix::process::Signal;
@@ -18,6 +19,9 @@ use super::super::signals::{ENOUGH, Received, Signals};
 use super::super::{Console, Trouble, json_line};
 use super::job::JobArgs;
 use super::{NO_READER, OneArgs, Report, exit_code};
+
+/// How long the server may take to stop a job.
+const STOPPING: Duration = Duration::from_secs(5);
 
 /// What has become of a submission so far.
 struct Course {
@@ -242,7 +246,7 @@ impl Foreground {
                 }
                 signal = signals.next() => {
                     let is_unanswered = !self.acts.is_empty();
-                    self.pass_on(signal, job);
+                    self.pass_on(signal, job).await;
                     if self.times_told >= ENOUGH && is_unanswered {
                         return Ok(None);
                     }
@@ -261,9 +265,10 @@ impl Foreground {
         }
     }
 
-    fn pass_on(&mut self, received: Received, job: &SubmittedJob) {
+    async fn pass_on(&mut self, received: Received, job: &SubmittedJob) {
         match received {
             Received::PassOn(signal) => self.act(job.signal(signal.as_raw()), false),
+            Received::Stop => stop_with(job).await,
             Received::End(signal) => {
                 self.kill_at.get_or_insert_with(|| Instant::now() + self.grace);
                 self.is_to_end(signal);
@@ -293,6 +298,16 @@ impl Foreground {
         self.told_to_end = Some(NO_READER.into());
         self.act(job.terminate(), true);
     }
+}
+
+/// Stops a job, and this process until it is continued, which continues the job.
+async fn stop_with(job: &SubmittedJob) {
+    match tokio::time::timeout(STOPPING, job.signal(Signal::STOP.as_raw())).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => complain(&format!("the job is not stopped: {error}")),
+        Err(_) => complain("the job is not stopped: its server does not answer"),
+    }
+    stop();
 }
 
 /// Hands over what is to be written, once there is room; returns false if nothing can be written. Cancel-safe.

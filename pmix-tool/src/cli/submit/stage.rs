@@ -11,6 +11,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_proto::files::{self, Existing};
+use pmix_tool::signals::stop;
 use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
 use tokio::sync::watch;
@@ -261,6 +262,7 @@ impl Stage {
             Received::Kill => Order::Kill,
             // meant for a single job
             Received::PassOn(_) => return,
+            Received::Stop => return stop(),
         };
         self.times_told += 1;
         self.end(order);

@@ -8,6 +8,7 @@ mod jobs;
 mod join;
 mod loss;
 mod pbs;
+mod signals;
 mod starting;
 mod traces;
 mod view;

@@ -1,5 +1,7 @@
 //! The supervisor of a job: follows its processes until its end, and acts on what happens to them.
 
+mod acts;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use pmix_types::{Event, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, R
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
-use super::control::{Act, Child, Control, Reach, end_late_children};
+use super::control::{Child, Control, Reach, end_late_children};
 use super::endings::JobEnding;
 use super::node::Nodes;
 use super::notices;
@@ -21,7 +23,7 @@ use crate::allocations::Allocations;
 use crate::internode::HeldProc;
 use crate::publish::Publishing;
 use crate::store::Ended;
-use crate::{LaunchError, LaunchReport, Launcher, ProcExit};
+use crate::{LaunchReport, Launcher, ProcExit};
 
 /// How long to wait for the first lost process to end, so that its end can be reported.
 const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
@@ -319,10 +321,13 @@ impl Supervisor {
                 self.end_all().await;
             }
             Control::TimeOver => self.end_in_time(out).await,
-            Control::Order { act, reach } => {
+            Control::Order { act, reach, done: None } => {
                 if let Err(error) = self.act(None, act, reach, out).await {
                     tracing::warn!(%error, ?act, "cannot signal or end the job");
                 }
+            }
+            Control::Order { act, reach, done: Some(done) } => {
+                self.act_and_answer(act, reach, done, out).await;
             }
             Control::Act { ranks, act, done } => {
                 let acted = self.act(ranks, act, Reach::Connected, out).await;
@@ -500,46 +505,6 @@ impl Supervisor {
         }
     }
 
-    fn tell_children(&self, act: Act, reach: Reach) {
-        for child in self.children.values() {
-            if reach == Reach::All || !child.is_independent {
-                let _ = child.control.send(Control::Order { act, reach });
-            }
-        }
-    }
-
-    /// Acts on those of these processes that run, or on all and the jobs they have started.
-    async fn act(
-        &mut self,
-        ranks: Option<BTreeSet<Rank>>,
-        act: Act,
-        reach: Reach,
-        out: &mut Outgoing,
-    ) -> Result<(), LaunchError> {
-        let mut procs = self.running_procs();
-        match &ranks {
-            Some(ranks) => procs.retain(|proc| ranks.contains(&proc.rank)),
-            None => {
-                let ends = match act {
-                    Act::Signal(signal) => [2, 9, 15].contains(&signal),
-                    Act::Terminate => true,
-                };
-                // what a parent's end does to its children is on record with the parent
-                if ends && self.job.parent.is_none() {
-                    self.record("it is told to end", out).await;
-                }
-                self.course.asked_to_end |= ends;
-                self.is_ending |= ends;
-                self.tell_children(act, reach);
-            }
-        }
-        match act {
-            _ if procs.is_empty() => Ok(()),
-            Act::Signal(signal) => self.launcher.signal(&procs, signal).await,
-            Act::Terminate => self.launcher.terminate(&procs).await,
-        }
-    }
-
     /// Has all nodes write down what led to the end of the job, before that is done which ends it.
     async fn record(&mut self, why: &str, out: &mut Outgoing) {
         if std::mem::replace(&mut self.is_recorded, true) {
@@ -553,17 +518,6 @@ impl Supervisor {
             Err(_) => {
                 tracing::warn!(nspace = %self.job.nspace, "writing the flight record of the job takes too long; going on without waiting for it");
             }
-        }
-    }
-
-    async fn end_all(&mut self) {
-        self.is_ending = true;
-        self.tell_children(Act::Terminate, Reach::Connected);
-        let procs = self.running_procs();
-        if !procs.is_empty()
-            && let Err(error) = self.launcher.terminate(&procs).await
-        {
-            tracing::warn!(%error, "cannot end the job");
         }
     }
 
