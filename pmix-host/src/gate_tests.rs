@@ -106,6 +106,7 @@ impl Scene {
                 on_failure: OnFailure::Continue,
                 table: vec![row],
                 apps: vec![0],
+                exported: Vec::new(),
                 lost_nodes: Default::default(),
                 node_ranks: Default::default(),
                 written: BTreeMap::new(),

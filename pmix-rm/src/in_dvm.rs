@@ -11,6 +11,7 @@ use crate::console::Console;
 use crate::debugger::{Prepared, Server};
 use crate::ending::{Interrupts, NotRun};
 use crate::job::{InDvm, Job};
+use crate::nodes::Host;
 use crate::records::RecordPlace;
 use crate::report::Report;
 use crate::watch::{Ended, Watch};
@@ -95,7 +96,7 @@ fn directives(plan: &Plan) -> Directives {
         directives = directives.with(&keys::DEBUG_STOP_IN_INIT, true);
     }
     if let Some(hosts) = &plan.setup.hosts {
-        let names: Vec<_> = hosts.hosts().iter().map(|host| host.name.as_str()).collect();
+        let names: Vec<_> = hosts.hosts().iter().map(Host::in_dvm).collect();
         directives = directives.require(&keys::HOST, names.join(","));
     }
     if let Some(reader) = reader(plan) {

@@ -66,8 +66,12 @@ pub struct BindingPolicy {
     pub bind_to: Option<BindTo>,
     /// Cores, or hardware threads if processes are bound to these, for each process; 1 if not given.
     pub cpus_per_proc: Option<u32>,
+    /// The most processes of an application on each node; `None` if slots alone limit them.
+    pub per_node: Option<u32>,
     /// Whether more processes may be bound to an object than it has cores.
     pub overload: bool,
+    /// Whether a job may have more processes than the nodes have slots.
+    pub oversubscribe: bool,
     /// Whether a job with more processes than processors fails to start.
     pub no_oversubscribe: bool,
     /// Whether a job that cannot be bound like this fails to start; otherwise it starts unbound.

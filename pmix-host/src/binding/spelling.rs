@@ -25,13 +25,18 @@ impl BindingPolicy {
     /// Takes a mapping such as `numa` or `core:PE=2`, in upper or lower case.
     ///
     /// Known are `slot`, `node`, and `hwthread`, `core`, `l1cache`, `l2cache`, `l3cache`, `numa`, `package` (or
-    /// `socket`), with the modifiers `PE=N`, `OVERSUBSCRIBE` and `NOOVERSUBSCRIBE`.
+    /// `socket`), and `ppr:N:node` for at most N processes of an application on each node, with the modifiers `PE=N`,
+    /// `OVERSUBSCRIBE` (more processes than slots) and `NOOVERSUBSCRIBE` (no more processes than processors).
     ///
     /// # Errors
     /// [`BadPolicy`] for an unknown policy or modifier.
     pub fn map_by(mut self, text: &str) -> Result<Self, BadPolicy> {
-        let text = text.to_ascii_lowercase();
-        let (object, modifiers) = split(&text);
+        let lower = text.to_ascii_lowercase();
+        let text = match lower.strip_prefix("ppr:") {
+            Some(rest) => self.take_per_node(rest)?,
+            None => &lower,
+        };
+        let (object, modifiers) = split(text);
         self.map_by = match object {
             "" => self.map_by,
             "slot" => Some(MapBy::Slot),
@@ -43,8 +48,12 @@ impl BindingPolicy {
         for modifier in modifiers {
             match modifier.split_once('=') {
                 Some(("pe", count)) => self.cpus_per_proc = Some(positive(count)?),
-                None if modifier == "oversubscribe" => self.no_oversubscribe = false,
-                None if modifier == "nooversubscribe" => self.no_oversubscribe = true,
+                None if modifier == "oversubscribe" => {
+                    (self.oversubscribe, self.no_oversubscribe) = (true, false);
+                }
+                None if modifier == "nooversubscribe" => {
+                    (self.oversubscribe, self.no_oversubscribe) = (false, true);
+                }
                 _ => {
                     let known = "PE=N, OVERSUBSCRIBE, NOOVERSUBSCRIBE";
                     return Err(BadPolicy(format!(
@@ -54,6 +63,20 @@ impl BindingPolicy {
             }
         }
         Ok(self)
+    }
+
+    /// Takes `N:node` of `ppr:N:node`; returns the rest, which begins with a colon if there is any.
+    fn take_per_node<'a>(&mut self, text: &'a str) -> Result<&'a str, BadPolicy> {
+        let (count, rest) = text.split_once(':').unwrap_or((text, ""));
+        let modifiers = rest.strip_prefix("node").filter(|rest| rest.is_empty() || rest.starts_with(':'));
+        let modifiers = modifiers.ok_or_else(|| {
+            BadPolicy("processes can be counted for each node only: write ppr:N:node".to_owned())
+        })?;
+        let count = count.parse().ok().filter(|count| *count > 0);
+        let count = count
+            .ok_or_else(|| BadPolicy("ppr:N:node needs a number of processes, at least 1".to_owned()))?;
+        (self.per_node, self.map_by) = (Some(count), Some(MapBy::Slot));
+        Ok(modifiers)
     }
 
     /// Takes a way of numbering ranks: `slot`, `fill` or `node`.
@@ -108,18 +131,21 @@ impl BindingPolicy {
     /// What [`map_by`](Self::map_by), [`rank_by`](Self::rank_by) and [`bind_to`](Self::bind_to) make this policy of: all of it but
     /// whether it is required.
     pub(crate) fn spelled(&self) -> [String; 3] {
-        let mut map_by = match self.map_by {
-            None => "",
-            Some(MapBy::Slot) => "slot",
-            Some(MapBy::Node) => "node",
-            Some(MapBy::Object(level)) => word(level),
-        }
-        .to_owned();
+        let mut map_by = match (self.per_node, self.map_by) {
+            (Some(count), _) => format!("ppr:{count}:node"),
+            (None, None) => String::new(),
+            (None, Some(MapBy::Slot)) => "slot".to_owned(),
+            (None, Some(MapBy::Node)) => "node".to_owned(),
+            (None, Some(MapBy::Object(level))) => word(level).to_owned(),
+        };
         if let Some(count) = self.cpus_per_proc {
             map_by.push_str(&format!(":pe={count}"));
         }
         if self.no_oversubscribe {
             map_by.push_str(":nooversubscribe");
+        }
+        if self.oversubscribe {
+            map_by.push_str(":oversubscribe");
         }
         let rank_by = match self.rank_by {
             None => "",
@@ -190,6 +216,9 @@ mod tests {
         let numa = policy().map_by("NUMA:PE=2:OVERSUBSCRIBE").unwrap();
         assert_eq!((numa.map_by, numa.cpus_per_proc), (Some(MapBy::Object(Level::Numa)), Some(2)));
         assert_eq!(policy().map_by("socket").unwrap().map_by, Some(MapBy::Object(Level::Package)));
+        assert!(numa.oversubscribe && !numa.no_oversubscribe);
+        let per_node = policy().map_by("PPR:4:node:pe=2").unwrap();
+        assert_eq!((per_node.per_node, per_node.cpus_per_proc), (Some(4), Some(2)));
         let only = policy().map_by(":nooversubscribe").unwrap();
         assert_eq!((only.map_by, only.no_oversubscribe), (None, true));
         let core = policy().bind_to("core:overload-allowed,if-supported").unwrap();
@@ -205,7 +234,9 @@ mod tests {
     #[test]
     fn a_policy_is_spelled_as_it_is_read() {
         let levels = ["", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "package"];
-        let maps = levels.into_iter().chain(["slot", "node", "core:PE=3:NOOVERSUBSCRIBE"]);
+        let more =
+            ["slot", "node", "core:PE=3:NOOVERSUBSCRIBE", "ppr:3:node", "ppr:1:node:PE=2:OVERSUBSCRIBE"];
+        let maps = levels.into_iter().chain(more);
         let binds = || levels.into_iter().chain(["none", "numa:overload-allowed"]);
         for (map, bind) in maps.flat_map(|map| binds().map(move |bind| (map, bind))) {
             for rank in ["", "slot", "fill", "node"] {
@@ -218,8 +249,20 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for text in ["ppr:2:node", "seq", "rankfile:file=x", "core:span", "core:PE=0", "core:PE=x", "core:pe"]
-        {
+        for text in [
+            "ppr:2:numa",
+            "ppr:2",
+            "ppr:0:node",
+            "ppr:x:node",
+            "ppr:1:nodes",
+            "ppr",
+            "seq",
+            "rankfile:file=x",
+            "core:span",
+            "core:PE=0",
+            "core:PE=x",
+            "core:pe",
+        ] {
             assert!(policy().map_by(text).is_err(), "{text}");
         }
         for text in ["board", "core:ordered", "node"] {

@@ -38,8 +38,8 @@ impl Hosts {
         self.names.is_none() && self.file.is_none()
     }
 
-    /// Those that are named, by their index in `all`, in the order they are named and each once. Where both names and a
-    /// file are given, the names are among those of the file, which is read with the user's rights.
+    /// Those that are named, in the order they are named and each once. Where both names and a file are given, the names are among
+    /// those of the file, which is read with the user's rights.
     ///
     /// # Errors
     /// `status` for a file that cannot be read, for a name that is not known, and for no name at all. What stands in a
@@ -49,9 +49,9 @@ impl Hosts {
         all: &[String],
         status: Status,
         user: Option<&Account>,
-    ) -> HostResult<Vec<usize>> {
+    ) -> HostResult<Vec<Named>> {
         let refused = |message: String| HostError::new(status, message);
-        let every: Vec<usize> = (0..all.len()).collect();
+        let every: Vec<Named> = (0..all.len()).map(|node| Named { node, most: None }).collect();
         let of_file = match self.file.clone() {
             None => every,
             Some(file) => {
@@ -63,7 +63,7 @@ impl Hosts {
                 let text = read_as(user, file).await;
                 let text = text.map_err(|error| failed(Account::status_of(&error, status), &error))?;
                 let names = text.lines().map(|line| line.split('#').next()?.split_whitespace().next());
-                let named = names.map(Option::unwrap_or_default).zip(1_u64..);
+                let named = names.map(|name| (name.unwrap_or_default(), None)).zip(1_u64..);
                 pick(named, all, &every).map_err(|refusal| match refusal {
                     Unpicked::Unknown(_, line) => {
                         of_file(&format_args!("line {line} does not begin with the name of a node to use"))
@@ -73,11 +73,22 @@ impl Hosts {
             }
         };
         let Some(names) = &self.names else { return Ok(of_file) };
-        pick(names.split(',').map(str::trim).zip(1..), all, &of_file).map_err(|refusal| match refusal {
-            Unpicked::Unknown(name, _) => refused(format!("unknown node `{name}`")),
-            Unpicked::Nobody => refused("no node is named".to_owned()),
-        })
+        pick(names.split(',').map(|name| with_slots(name.trim())).zip(1..), all, &of_file).map_err(
+            |refusal| match refusal {
+                Unpicked::Unknown(name, _) => refused(format!("unknown node `{name}`")),
+                Unpicked::Nobody => refused("no node is named".to_owned()),
+            },
+        )
     }
+}
+
+/// A node that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Named {
+    /// Its index among all nodes.
+    pub(crate) node: usize,
+    /// How many slots are to be used there; `None` for those that it has.
+    pub(crate) most: Option<u32>,
 }
 
 /// Why no node is picked.
@@ -87,23 +98,30 @@ enum Unpicked<'a> {
     Nobody,
 }
 
-/// The nodes of these names and places. An empty name is none.
+/// `name:N`; without a number that makes sense, all of it is the name.
+fn with_slots(word: &str) -> (&str, Option<u32>) {
+    let counted = word.rsplit_once(':').and_then(|(name, count)| Some((name, Some(count.parse().ok()?))));
+    counted.unwrap_or((word, None))
+}
+
+/// The nodes of these names with their slots, and places. An empty name is none. A name that comes again adds its slots.
 fn pick<'a>(
-    names: impl Iterator<Item = (&'a str, u64)>,
+    names: impl Iterator<Item = ((&'a str, Option<u32>), u64)>,
     all: &[String],
-    among: &[usize],
-) -> Result<Vec<usize>, Unpicked<'a>> {
-    let mut picked = Vec::new();
-    for (name, place) in names.filter(|(name, _)| !name.is_empty()) {
+    among: &[Named],
+) -> Result<Vec<Named>, Unpicked<'a>> {
+    let mut picked = Vec::<Named>::new();
+    for ((name, most), place) in names.filter(|((name, _), _)| !name.is_empty()) {
         let is = |means: &dyn Fn(&str) -> bool| {
-            let mut meant =
-                among.iter().copied().filter(|index| all.get(*index).is_some_and(|known| means(known)));
+            let nodes = among.iter().map(|named| named.node);
+            let mut meant = nodes.filter(|node| all.get(*node).is_some_and(|known| means(known)));
             meant.next().filter(|_| meant.next().is_none())
         };
-        match is(&|known| known == name).or_else(|| is(&|known| is_same_host(known, name))) {
-            Some(index) if picked.contains(&index) => {}
-            Some(index) => picked.push(index),
-            None => return Err(Unpicked::Unknown(name, place)),
+        let node = is(&|known| known == name).or_else(|| is(&|known| is_same_host(known, name)));
+        let Some(node) = node else { return Err(Unpicked::Unknown(name, place)) };
+        match picked.iter_mut().find(|known| known.node == node) {
+            Some(known) => known.most = known.most.zip(most).map(|(one, other)| one.saturating_add(other)),
+            None => picked.push(Named { node, most }),
         }
     }
     if picked.is_empty() { Err(Unpicked::Nobody) } else { Ok(picked) }
@@ -139,6 +157,12 @@ mod tests {
     }
 
     async fn found(hosts: Hosts) -> Result<Vec<usize>, (Status, String)> {
+        let found = named(hosts).await?;
+        assert!(found.iter().all(|named| named.most.is_none()), "{found:?}");
+        Ok(found.into_iter().map(|named| named.node).collect())
+    }
+
+    async fn named(hosts: Hosts) -> Result<Vec<Named>, (Status, String)> {
         let all = ["n0", "n1", "n2"].map(String::from);
         let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
         found.map_err(|error| (error.status(), error.to_string()))
@@ -169,11 +193,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn spn_02_a_number_after_a_name_is_that_of_the_slots_to_use() {
+        let found = named(hosts(Some("n2:3,n0,n2:1,n0:2,n1:0"), None)).await.unwrap();
+        let slots = |node, most| Named { node, most };
+        assert_eq!(found, [slots(2, Some(4)), slots(0, None), slots(1, Some(0))]);
+        for unknown in ["n1:x", "n1:-1", "n1:99999999999", ":2"] {
+            assert_eq!(named(hosts(Some(unknown), None)).await.unwrap_err().0, Status::ERR_JOB_FAILED_TO_MAP);
+        }
+    }
+
+    #[tokio::test]
     async fn a_name_without_the_domain_that_two_nodes_share_means_neither() {
         let all = ["a.x", "a.y", "b.x"].map(String::from);
         for (name, index) in [("a.y", Some(1)), ("b", Some(2)), ("a", None), ("b.y", None)] {
             let found = hosts(Some(name), None).among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
-            assert_eq!(found.ok(), index.map(|index| vec![index]), "{name}");
+            assert_eq!(found.ok(), index.map(|node| vec![Named { node, most: None }]), "{name}");
         }
     }
 

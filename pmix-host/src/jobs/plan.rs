@@ -9,9 +9,9 @@ use pmix_types::{
 
 use super::error::StartError;
 use super::node::Nodes;
-use super::places::Hosts;
+use super::places::{Hosts, Named};
 use super::requests::AppRequest;
-use super::slots::{Room, Slots};
+use super::slots::{Layout, Room, Slots};
 use crate::user::is_trusted;
 use crate::{LaunchJob, LaunchProc, Machine};
 use pmix_server::Account;
@@ -56,7 +56,7 @@ impl Plan {
         apps: &[AppRequest],
         added: &[Hosts],
         room: &[Room],
-        (user, deals): (Option<&Account>, bool),
+        (user, layout): (Option<&Account>, Layout),
     ) -> Result<Self, StartError> {
         let all: Vec<String> = room.iter().map(|room| room.name.clone()).collect();
         if all.is_empty() {
@@ -67,7 +67,7 @@ impl Plan {
             hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
         }
         // of applications that name the same nodes, the ranks
-        let mut sharing = BTreeMap::<Vec<usize>, Vec<usize>>::new();
+        let mut sharing = BTreeMap::<(Vec<Named>, Option<usize>), Vec<usize>>::new();
         let mut ranks = Vec::new();
         for (number, AppRequest { app, hosts, .. }) in apps.iter().enumerate() {
             let procs = procs_of(app).ok_or_else(|| {
@@ -90,30 +90,35 @@ impl Plan {
             let nodes = Room::that_take_jobs(room, named, !hosts.is_empty()).map_err(|reason| {
                 HostError::new(Status::ERR_JOB_FAILED_TO_MAP, format!("{nspace}: {reason}"))
             })?;
-            sharing.entry(nodes).or_default().extend(ranks.len()..ranks.len() + procs);
+            // a number for each node is that of each application
+            let only = layout.per_node.map(|_| number);
+            sharing.entry((nodes, only)).or_default().extend(ranks.len()..ranks.len() + procs);
             ranks.extend(std::iter::repeat_n((0, number), procs));
         }
         if ranks.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: there is no application to start")));
         }
         let mut places = Slots::new(room.iter().map(Room::left).collect());
-        for (nodes, members) in sharing {
-            let chosen = places.take(&nodes, members.len(), deals).map_err(|slots| {
-                let names = nodes.iter().filter_map(|node| all.get(*node)).cloned().collect::<Vec<_>>();
-                let taken: u32 = nodes.iter().filter_map(|node| room.get(*node)?.taken).sum();
+        for ((nodes, _), members) in sharing {
+            let chosen = places.take(&nodes, members.len(), layout).map_err(|slots| {
+                let names: Vec<_> = nodes.iter().filter_map(|named| all.get(named.node)).cloned().collect();
+                let taken: u32 = nodes.iter().filter_map(|named| room.get(named.node)?.taken).sum();
                 let many = |count: u64, one: &str, many: &str| match count {
                     1 => format!("1 {one}"),
                     _ => format!("{count} {many}"),
                 };
                 let slots = many(slots, "slot", "slots");
                 let (have, remedy) = match taken {
-                    0 => (slots, "give the nodes more slots, or start fewer processes"),
+                    _ if layout.per_node.is_some() => {
+                        (format!("{slots} for it"), "use more nodes, or allow more processes on each")
+                    }
+                    0 => (slots, "give the nodes more slots, start fewer processes, or oversubscribe"),
                     _ => (
                         format!(
                             "{slots} left beside {} of other jobs",
                             many(taken.into(), "process", "processes")
                         ),
-                        "wait for these, or start fewer processes",
+                        "wait for these, start fewer processes, or oversubscribe",
                     ),
                 };
                 let message = format!(
@@ -382,7 +387,7 @@ mod tests {
 
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
         let JobRequests { apps, added, binding, .. } = JobRequests::new(apps, job).unwrap();
-        let how = (None, binding.policy.deals_to_nodes());
+        let how = (None, Layout::of(&binding.policy));
         let room: Vec<_> = names(nodes).into_iter().map(Room::new).collect();
         Plan::new(&Nspace::new("job").unwrap(), &apps, &added, &room, how).await
     }

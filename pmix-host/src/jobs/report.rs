@@ -35,6 +35,8 @@ pub struct JobStart {
     pub directives: Directives,
     /// The number of the request for it, if that may come again.
     pub(crate) ticket: Option<TicketOf>,
+    /// The variables, as `NAME=VALUE`, that its processes have of the job of its parent, unless their own application has them.
+    pub(crate) inherited: Option<Vec<String>>,
 }
 
 impl JobStart {
@@ -52,7 +54,25 @@ impl JobStart {
             user: None,
             directives: Directives::new(),
             ticket: None,
+            inherited: None,
         }
+    }
+
+    /// Gives its applications what they inherit of the job of its parent. Returns, for each of them, what jobs inherit that its
+    /// processes start: what the first job in a line was given for its processes goes to all of its descendants.
+    pub(super) fn inherit(&mut self) -> Vec<Vec<String>> {
+        let Some(inherited) = self.inherited.take() else {
+            return self.apps.iter().map(|app| app.env.clone()).collect();
+        };
+        fn name(entry: &str) -> &str {
+            entry.split_once('=').map_or(entry, |(name, _)| name)
+        }
+        for app in &mut self.apps {
+            let is_new = |entry: &&String| app.env.iter().all(|own| name(own) != name(entry));
+            let new: Vec<_> = inherited.iter().filter(is_new).cloned().collect();
+            app.env.splice(0..0, new);
+        }
+        vec![inherited; self.apps.len()]
     }
 
     /// Sets the failure policy.
@@ -193,5 +213,33 @@ impl JobOutcome {
     /// The end of a job of whose processes nothing is known.
     pub const fn new(status: Status, exit_code: i32) -> Self {
         Self { status, exit_code, first_failure: None, procs: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_first_job_has_goes_to_its_descendants_unless_they_say_otherwise() {
+        let job = |apps: &[&[&str]], inherited: Option<&[&str]>| {
+            let owned = |entries: &[&str]| entries.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let with = |env: &&[&str]| {
+                let mut app = App::new("a", 1);
+                app.env = owned(env);
+                app
+            };
+            let apps = apps.iter().map(with).collect();
+            let mut start = JobStart::new(Nspace::new("job").unwrap(), apps);
+            start.inherited = inherited.map(owned);
+            let exported = start.inherit();
+            (start.apps.into_iter().map(|app| app.env).collect::<Vec<_>>(), exported)
+        };
+        let (env, exported) = job(&[&["A=1", "B=2"], &["C=3"]], None);
+        assert_eq!(env, [&["A=1", "B=2"][..], &["C=3"]]);
+        assert_eq!(exported, env, "that of each application");
+        let (env, exported) = job(&[&["B=3", "D"], &[]], Some(&["A=1", "B=2", "D=4"]));
+        assert_eq!(env, [&["A=1", "B=3", "D"][..], &["A=1", "B=2", "D=4"]]);
+        assert_eq!(exported, [["A=1", "B=2", "D=4"]; 2], "what it adds is for its own processes");
     }
 }

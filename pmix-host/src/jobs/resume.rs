@@ -199,6 +199,7 @@ impl Jobs {
             on_failure: facts.on_failure,
             table,
             apps: facts.plan.apps(),
+            exported: Vec::new(),
             lost_nodes,
             node_ranks: facts.node_ranks.clone(),
             written: BTreeMap::new(),

@@ -1,5 +1,8 @@
 //! Where processes go on nodes that take a limited number of them.
 
+use super::places::Named;
+use crate::BindingPolicy;
+
 /// A node, and what there is room for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
@@ -30,11 +33,11 @@ impl Room {
     /// Why one that was named does not, or that none does.
     pub(super) fn that_take_jobs(
         all: &[Self],
-        nodes: Vec<usize>,
+        nodes: Vec<Named>,
         are_named: bool,
-    ) -> Result<Vec<usize>, String> {
-        let closed = |node: &usize| {
-            let room = all.get(*node)?;
+    ) -> Result<Vec<Named>, String> {
+        let closed = |named: &Named| {
+            let room = all.get(named.node)?;
             room.closed.as_ref().map(|why| format!("node {} takes no jobs: {why}", room.name))
         };
         let (open, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| closed(node).is_none());
@@ -59,34 +62,67 @@ impl Slots {
     /// The node of each of `count` processes, out of these.
     ///
     /// # Errors
-    /// The number of slots that are left, if they do not suffice.
-    pub(super) fn take(&mut self, nodes: &[usize], count: usize, deals: bool) -> Result<Vec<usize>, u64> {
-        let slots = nodes.iter().map(|node| self.left.get(*node).copied().flatten());
-        let Some(mut left) = slots.collect::<Option<Vec<u32>>>() else {
+    /// The number of processes for which there is room, if that does not suffice.
+    pub(super) fn take(&mut self, nodes: &[Named], count: usize, layout: Layout) -> Result<Vec<usize>, u64> {
+        let least = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
+        let slots = nodes.iter().map(|named| {
+            let slots = least(self.left.get(named.node).copied().flatten(), named.most);
+            // they may be exceeded, what is said of each node may not
+            if layout.per_node.is_some() && layout.oversubscribes { None } else { slots }
+        });
+        let slots: Option<Vec<u32>> = slots.map(|slots| least(slots, layout.per_node)).collect();
+        let Some(mut left) = slots else {
             // some take any number
             let used = nodes.len().min(count);
-            let turn = |place: usize| if deals { place % used } else { place * used / count };
-            return Ok((0..count).filter_map(|place| nodes.get(turn(place)).copied()).collect());
+            let turn = |place: usize| if layout.deals { place % used } else { place * used / count };
+            return Ok((0..count).filter_map(|place| Some(nodes.get(turn(place))?.node)).collect());
         };
         let total: u64 = left.iter().copied().map(u64::from).sum();
-        if total < count as u64 {
-            return Err(total);
+        match (count as u64).checked_sub(total) {
+            Some(missing @ 1..) if layout.oversubscribes && layout.per_node.is_none() && !left.is_empty() => {
+                // all get the same number beyond their slots, or the first ones get one more
+                let (each, first) = (missing / left.len() as u64, missing % left.len() as u64);
+                for (place, slots) in (0..).zip(&mut left) {
+                    let more = each + u64::from(place < first);
+                    *slots = slots.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+                }
+            }
+            Some(1..) => return Err(total),
+            _ => {}
         }
         let mut chosen = Vec::with_capacity(count);
         while chosen.len() < count {
-            for (node, left) in nodes.iter().zip(&mut left) {
-                let most = if deals { 1 } else { count };
+            for (named, left) in nodes.iter().zip(&mut left) {
+                let most = if layout.deals { 1 } else { count };
                 let taken = (*left).min(u32::try_from(most.min(count - chosen.len())).unwrap_or(u32::MAX));
                 *left -= taken;
-                chosen.extend(std::iter::repeat_n(*node, taken as usize));
+                chosen.extend(std::iter::repeat_n(named.node, taken as usize));
             }
         }
-        for (node, left) in nodes.iter().zip(left) {
-            if let Some(slots) = self.left.get_mut(*node) {
-                *slots = Some(left);
+        for node in &chosen {
+            if let Some(Some(slots)) = self.left.get_mut(*node) {
+                *slots = slots.saturating_sub(1);
             }
         }
         Ok(chosen)
+    }
+}
+
+/// How processes are put on nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// To each node in turn; otherwise each node is filled before the next.
+    pub(super) deals: bool,
+    /// The most on each node.
+    pub(super) per_node: Option<u32>,
+    /// More than there are slots, if there are too few.
+    pub(super) oversubscribes: bool,
+}
+
+impl Layout {
+    pub(super) fn of(policy: &BindingPolicy) -> Self {
+        let (deals, oversubscribes) = (policy.deals_to_nodes(), policy.oversubscribe);
+        Self { deals, per_node: policy.per_node, oversubscribes }
     }
 }
 
@@ -94,15 +130,20 @@ impl Slots {
 mod tests {
     use super::*;
 
+    fn named(nodes: &[usize]) -> Vec<Named> {
+        nodes.iter().map(|node| Named { node: *node, most: None }).collect()
+    }
+
     #[test]
     fn nodes_that_take_no_jobs_are_left_out_unless_they_are_named() {
         let lost = Room { closed: Some("it is lost".into()), ..Room::new("n1".into()) };
         let all = [Room::new("n0".into()), lost, Room::new("n2".into())];
-        assert_eq!(Room::that_take_jobs(&all, vec![2, 1, 0], false), Ok(vec![2, 0]));
-        assert_eq!(Room::that_take_jobs(&all, vec![2, 0], true), Ok(vec![2, 0]));
+        let open = |nodes: &[usize], are_named| Room::that_take_jobs(&all, named(nodes), are_named);
+        assert_eq!(open(&[2, 1, 0], false), Ok(named(&[2, 0])));
+        assert_eq!(open(&[2, 0], true), Ok(named(&[2, 0])));
         let why = "node n1 takes no jobs: it is lost".to_owned();
-        assert_eq!(Room::that_take_jobs(&all, vec![2, 1], true), Err(why.clone()));
-        assert_eq!(Room::that_take_jobs(&all, vec![1], false), Err(why), "none is left");
+        assert_eq!(open(&[2, 1], true), Err(why.clone()));
+        assert_eq!(open(&[1], false), Err(why), "none is left");
     }
 
     #[test]
@@ -119,7 +160,7 @@ mod tests {
     fn nodes_with_slots_are_filled_up_to_these_and_no_further() {
         let take = |left: &[Option<u32>], count, deals| {
             let mut slots_left = Slots::new(left.to_vec());
-            slots_left.take(&[0, 1, 2], count, deals)
+            slots_left.take(&named(&[0, 1, 2]), count, Layout { deals, ..Layout::default() })
         };
         let slots = [Some(3), Some(1), Some(2)];
         assert_eq!(take(&slots, 5, false), Ok(vec![0, 0, 0, 1, 2]));
@@ -129,12 +170,43 @@ mod tests {
         // where one takes any number, all are divided evenly
         assert_eq!(take(&[Some(3), None, Some(2)], 7, false), Ok(vec![0, 0, 0, 1, 1, 2, 2]));
         let mut slots_left = Slots::new(slots.to_vec());
-        assert_eq!(slots_left.take(&[0, 2], 4, false), Ok(vec![0, 0, 0, 2]));
-        assert_eq!(
-            slots_left.take(&[0, 1, 2], 2, false),
-            Ok(vec![1, 2]),
-            "those of another application are taken"
-        );
-        assert_eq!(slots_left.take(&[0, 1, 2], 1, false), Err(0));
+        let mut take = |nodes: &[usize], count| slots_left.take(&named(nodes), count, Layout::default());
+        assert_eq!(take(&[0, 2], 4), Ok(vec![0, 0, 0, 2]));
+        assert_eq!(take(&[0, 1, 2], 2), Ok(vec![1, 2]), "those of another application are taken");
+        assert_eq!(take(&[0, 1, 2], 1), Err(0));
+    }
+
+    #[test]
+    fn a_job_that_may_have_more_processes_than_slots_fills_these_first() {
+        let take = |left: &[Option<u32>], count, deals| {
+            let mut slots = Slots::new(left.to_vec());
+            let layout = Layout { deals, oversubscribes: true, ..Layout::default() };
+            let chosen = slots.take(&named(&[0, 1, 2]), count, layout).unwrap();
+            (chosen, slots.left)
+        };
+        let slots = [Some(3), Some(1), Some(2)];
+        assert_eq!(take(&slots, 4, false), (vec![0, 0, 0, 1], vec![Some(0), Some(0), Some(2)]));
+        let full = vec![Some(0); 3];
+        assert_eq!(take(&slots, 10, false), (vec![0, 0, 0, 0, 0, 1, 1, 2, 2, 2], full.clone()));
+        assert_eq!(take(&slots, 10, true), (vec![0, 1, 2, 0, 1, 2, 0, 2, 0, 0], full.clone()));
+        assert_eq!(take(&full, 4, false), (vec![0, 0, 1, 2], full));
+    }
+
+    #[test]
+    fn a_number_for_each_node_limits_it_beside_its_slots() {
+        let take = |left: &[Option<u32>], most, count, (per_node, oversubscribes)| {
+            let nodes = [Named { node: 0, most }, Named { node: 1, most: None }];
+            let layout = Layout { per_node, oversubscribes, deals: false };
+            Slots::new(left.to_vec()).take(&nodes, count, layout)
+        };
+        let (slots, any) = ([Some(3), Some(1)], [None, None]);
+        assert_eq!(take(&slots, None, 3, (Some(2), false)), Ok(vec![0, 0, 1]));
+        assert_eq!(take(&slots, None, 4, (Some(2), false)), Err(3));
+        assert_eq!(take(&slots, None, 4, (Some(2), true)), Ok(vec![0, 0, 1, 1]));
+        assert_eq!(take(&slots, None, 5, (Some(2), true)), Err(4), "it is not exceeded");
+        assert_eq!(take(&any, None, 3, (Some(2), false)), Ok(vec![0, 0, 1]));
+        assert_eq!(take(&slots, Some(1), 2, (None, false)), Ok(vec![0, 1]));
+        assert_eq!(take(&slots, Some(1), 3, (None, false)), Err(2));
+        assert_eq!(take(&slots, Some(1), 3, (None, true)), Ok(vec![0, 0, 1]));
     }
 }

@@ -102,6 +102,7 @@ impl Jobs {
         start.stdin = stdin.filter(|_| self.cluster.launcher.takes_stdin());
         let owner = self.cluster.table.entries().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
+            start.inherited = Some(job.exported_by(parent.rank));
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
         let job = self.start_unless(start, node, cx.cancelled()).await;

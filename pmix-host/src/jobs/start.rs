@@ -25,7 +25,7 @@ use super::report::{JobReport, JobStart};
 use super::requests::JobRequests;
 use super::running::RunningJob;
 use super::setup::Wishes;
-use super::slots::Room;
+use super::slots::{Layout, Room};
 use super::store::JobStore;
 use super::supervise::{REPORTS, Supervisor};
 use super::table::{Forwarding, Hold, JobEntry, Requester, on_nodes};
@@ -64,12 +64,14 @@ impl Jobs {
     /// [`StartError`]; nothing is left running or registered.
     pub(crate) async fn start_unless(
         &self,
-        start: JobStart,
+        mut start: JobStart,
         node: &str,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<RunningJob, StartError> {
-        let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives, ticket } =
+        let exported = start.inherit();
+        let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives, .. } =
             start;
+        let ticket = start.ticket;
         if let Some(user) = user.as_ref().filter(|_| !self.cluster.launcher.starts_as_others()) {
             let (uid, own) = (user.uid(), own_uid());
             let message = format!(
@@ -135,12 +137,13 @@ impl Jobs {
             on_failure,
             table: plan.table(&nspace),
             apps: plan.apps(),
+            exported: exported.clone(),
             lost_nodes: BTreeSet::new(),
             node_ranks: neighbours.ranks().clone(),
             written: BTreeMap::new(),
             forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold: hold.clone() },
         };
-        let how = (whose, binding.policy.deals_to_nodes());
+        let how = (whose, Layout::of(&binding.policy));
         let (plan, place, neighbours) = loop {
             let mut room = self.room(&names, is_beside_others);
             if is_of_daemons {

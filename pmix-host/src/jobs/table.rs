@@ -39,6 +39,8 @@ pub(crate) struct JobEntry {
     pub(crate) table: Vec<ProcInfo>,
     /// The application of each rank.
     pub(crate) apps: Vec<usize>,
+    /// Of each application, the variables that jobs inherit which its processes start; none after another head has taken it up.
+    pub(crate) exported: Vec<Vec<String>>,
     /// Its nodes that were lost. Others of the same names may have come since, and have nothing of it.
     pub(crate) lost_nodes: BTreeSet<String>,
     pub(crate) node_ranks: NodeRanks,
@@ -94,6 +96,12 @@ impl Puller {
 }
 
 impl JobEntry {
+    /// What a job inherits that one of its processes starts.
+    pub(super) fn exported_by(&self, rank: Rank) -> Vec<String> {
+        let app = self.apps.get(usize::try_from(rank.to_raw()).unwrap_or(usize::MAX));
+        app.and_then(|app| self.exported.get(*app)).cloned().unwrap_or_default()
+    }
+
     /// Whether processes of it are on a node of this name, or were.
     fn has_on(&self, node: &str) -> bool {
         self.table.iter().any(|row| row.hostname.as_deref() == Some(node))

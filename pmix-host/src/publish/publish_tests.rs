@@ -344,6 +344,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         on_failure: OnFailure::Continue,
         table: vec![row],
         apps: vec![0],
+        exported: Vec::new(),
         lost_nodes: Default::default(),
         node_ranks: Default::default(),
         written: BTreeMap::new(),

@@ -160,21 +160,26 @@ fn parse_in(
         }
     }
     let End { timeout, reaction, times, record } = end;
-    let binding = setting.binding();
+    let (binding, policy) = (setting.binding(), setting.policy());
     let Setting { app: app_file, dvm, trust_uid, nodes, serving, stop_in_init, debug, .. } = setting;
     let setup = match dvm {
         Some(_) => Setup::in_dvm(nodes, serving, times, &typed),
         None => Setup::new(nodes, serving, times, &typed, variable),
     };
     let setup = setup.map_err(|(kind, problem)| wrong(kind, problem))?;
+    if let [app] = &mut *apps
+        && app_file.is_none()
+        && typed.spelling("count").is_none()
+    {
+        let procs = setup.procs(&policy, dvm.is_some());
+        let procs = procs.map_err(|problem| wrong(ErrorKind::MissingRequiredArgument, problem))?;
+        app.max_procs = procs.map_or(app.max_procs, |procs| i32::try_from(procs).unwrap_or(i32::MAX));
+    }
+    if dvm.is_none() {
+        let procs = apps.iter().map(|app| u64::try_from(app.max_procs).unwrap_or_default()).sum();
+        setup.check_room(procs, &policy).map_err(|problem| wrong(ErrorKind::ValueValidation, problem))?;
+    }
     if setup.hosts.is_some() || dvm.is_some() {
-        if let Some(hosts) = setup.hosts.as_ref().filter(|_| dvm.is_none())
-            && let [app] = &mut *apps
-            && app_file.is_none()
-            && typed.spelling("count").is_none()
-        {
-            app.max_procs = i32::try_from(hosts.slots()).unwrap_or(i32::MAX);
-        }
         // daemons start elsewhere
         for app in &mut apps {
             let named = app.cwd.take().unwrap_or_else(|| ".".to_owned());

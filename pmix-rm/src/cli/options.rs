@@ -2,6 +2,7 @@
 //! table in `docs/pmixrun.md`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -186,10 +187,29 @@ pub(super) struct Setting {
     #[command(flatten)]
     pub(super) nodes: NodeArgs,
 
-    /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, with the
+    /// Map ranks round-robin over slot, node, hwthread, core, l1cache, l2cache, l3cache, numa or package, or by ppr:N:node, with the
     /// modifiers :PE=N, :OVERSUBSCRIBE and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY", value_parser = Policy::map_by)]
     pub(super) map_by: Option<Policy>,
+
+    /// At most N ranks of each application on each node, and if -n is not given, N on each: --map-by ppr:N:node
+    #[arg(
+        short = 'N',
+        long = "npernode",
+        visible_alias = "ntasks-per-node",
+        alias = "ppn",
+        value_name = "N",
+        conflicts_with = "map_by"
+    )]
+    pub(super) per_node: Option<NonZeroU32>,
+
+    /// Map ranks to hardware threads: --map-by hwthread
+    #[arg(long, conflicts_with_all = ["map_by", "per_node"])]
+    pub(super) use_hwthread_cpus: bool,
+
+    /// Allow more ranks than slots: --map-by :OVERSUBSCRIBE. More ranks than processors need no permission
+    #[arg(long)]
+    pub(super) oversubscribe: bool,
 
     /// Number ranks by slot, fill or node
     #[arg(long, value_name = "POLICY", value_parser = Policy::rank_by)]
@@ -318,10 +338,6 @@ pub(super) struct Serving {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accepted for compatibility with other launchers")]
 pub(super) struct Habit {
-    /// No effect: pmixrun allows more ranks than processors unless told otherwise by --map-by :NOOVERSUBSCRIBE
-    #[arg(long)]
-    pub(super) oversubscribe: bool,
-
     /// No effect: root may run pmixrun
     #[arg(long)]
     pub(super) allow_run_as_root: bool,
@@ -445,14 +461,37 @@ impl NodeArgs {
 }
 
 impl Setting {
+    /// The mapping, as `--map-by` has it.
+    fn mapping(&self) -> Option<String> {
+        let policy = match (&self.map_by, self.per_node) {
+            (Some(Policy(text)), _) => text.clone(),
+            (None, Some(count)) => format!("ppr:{count}:node"),
+            (None, None) if self.use_hwthread_cpus => "hwthread".to_owned(),
+            (None, None) => String::new(),
+        };
+        let whole = if self.oversubscribe { policy + ":OVERSUBSCRIBE" } else { policy };
+        Some(whole).filter(|whole| !whole.is_empty())
+    }
+
+    /// What is said of how ranks are mapped.
+    pub(super) fn policy(&self) -> BindingPolicy {
+        let policy = self.mapping().map(|text| BindingPolicy::default().map_by(&text));
+        // it was read before
+        policy.and_then(Result::ok).unwrap_or_default()
+    }
+
     /// The directives for places and bindings.
     pub(super) fn binding(&self) -> Directives {
         let mut directives = Directives::new();
-        let given =
-            [(&keys::MAPBY, &self.map_by), (&keys::RANKBY, &self.rank_by), (&keys::BINDTO, &self.bind_to)];
+        let text = |policy: &Option<Policy>| policy.as_ref().map(|Policy(text)| text.clone());
+        let given = [
+            (&keys::MAPBY, self.mapping()),
+            (&keys::RANKBY, text(&self.rank_by)),
+            (&keys::BINDTO, text(&self.bind_to)),
+        ];
         for (key, policy) in given {
-            if let Some(Policy(text)) = policy {
-                directives.push(Info::required(key, text.as_str()));
+            if let Some(text) = policy {
+                directives.push(Info::required(key, text));
             }
         }
         if self.report_bindings {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use pmix_host::BindingPolicy;
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::this_host::ThisHost;
 use rustix::system::uname;
@@ -12,7 +13,7 @@ use super::options::{NodeArgs, Serving, Times};
 use super::spelling::Typed;
 use crate::JobSession;
 use crate::metrics::MetricsPlace;
-use crate::nodes::{Allocation, By, Host, HostList};
+use crate::nodes::{Allocation, By, HostList};
 use crate::traces::{NotTraced, Traces};
 
 /// Nodes, their daemons, and what their servers serve.
@@ -169,13 +170,44 @@ impl Setup {
             return Err((ErrorKind::ArgumentConflict, problem));
         }
         let setup = Self::new(nodes, serving, times, typed, |_| None)?;
-        let slots = setup.hosts.iter().flat_map(HostList::hosts).find(|host| host.slots != 1);
-        if let Some(Host { name, .. }) = slots {
-            let problem = format!("the slots of {name} are those of the DVM: name the host alone");
-            return Err((ErrorKind::ArgumentConflict, problem));
-        }
         // the servers of the DVM trace
         Ok(Self { traces: None, ..setup })
+    }
+
+    /// How many processes a job has that does not say it; `None` for one.
+    ///
+    /// # Errors
+    /// It depends on the nodes of a DVM.
+    pub(super) fn procs(&self, policy: &BindingPolicy, is_in_dvm: bool) -> Result<Option<u64>, String> {
+        let nodes = match (&self.hosts, self.vnodes) {
+            (Some(hosts), _) => hosts.hosts().len() as u64,
+            (None, Some(vnodes)) => vnodes.into(),
+            (None, None) => 1,
+        };
+        match (policy.per_node, &self.hosts) {
+            (Some(_), None) if is_in_dvm => {
+                Err("a number of ranks for each node of a DVM needs '-n' or '--host' as well".to_owned())
+            }
+            (Some(most), _) => Ok(Some(nodes * u64::from(most))),
+            (None, Some(hosts)) if !is_in_dvm => Ok(Some(hosts.slots())),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Checks, before daemons are started, that the hosts take so many processes.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn check_room(&self, procs: u64, policy: &BindingPolicy) -> Result<(), String> {
+        let Some(hosts) = self.hosts.as_ref().filter(|_| !policy.oversubscribe) else { return Ok(()) };
+        let slots = hosts.slots();
+        if procs <= slots {
+            return Ok(());
+        }
+        Err(format!(
+            "{procs} ranks do not fit in the {slots} {} of the hosts: give them more (a:4), or write --oversubscribe",
+            if slots == 1 { "slot" } else { "slots" }
+        ))
     }
 
     /// The name of this node.

@@ -11,23 +11,33 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 /// Options of other launchers that `pmixrun` does not have, with the reason or the alternative.
-const OTHERS: [(&[&str], &str); 11] = [
+const OTHERS: [(&[&str], &str); 21] = [
     (
         &["nodelist", "w", "default-hostfile"],
         "write --host LIST or --hostfile FILE, or neither to run on all nodes of an allocation",
     ),
-    (
-        &["nodes", "N", "npernode", "pernode"],
-        "write --host with the number of slots of each host, as in --host a:4,b:4",
-    ),
+    (&["nodes"], "write --host LIST or --hostfile FILE; -N is the number of ranks on each node"),
+    (&["pernode"], "write -N 1"),
+    (&["npersocket"], "write --map-by package, and -n for the number of ranks"),
     (&["dvm-hostfile"], "pmixd --head --hostfile FILE starts a DVM; write --dvm to run a job in it"),
     (&["join"], "that is an option of pmixd; write --await-daemons DIR to have daemons join"),
     (&["ntasks"], "write -n N"),
+    (&["time", "t"], "write --timeout SECONDS"),
+    (&["genv", "env"], "write -x NAME=VALUE"),
+    (
+        &["genvlist", "envlist", "genvall", "envall"],
+        "write -x NAME for each variable; ranks inherit most of them",
+    ),
+    (&["mpi"], "every job is served by PMIx; --pmi1 serves PMI-1"),
+    (&["bynode"], "write --map-by node"),
+    (&["byslot"], "write --map-by slot"),
+    (&["hosts"], "write --host LIST"),
+    (&["pset"], "pmixrun defines no process sets: programs construct groups"),
     (&["chdir", "D"], "write --wdir DIR"),
     (&["label", "l"], "write --tag-output"),
     (&["export"], "write -x NAME=VALUE"),
     (
-        &["bind-to-core", "bind-to-socket", "bynode", "byslot", "cpu-bind", "cpus-per-proc", "cpus-per-task"],
+        &["bind-to-core", "bind-to-socket", "cpu-bind", "cpus-per-proc", "cpus-per-task"],
         "write --map-by POLICY[:PE=N] and --bind-to POLICY",
     ),
     (&["rankfile", "rf"], "pmixrun places ranks by --map-by and binds them by --bind-to only"),

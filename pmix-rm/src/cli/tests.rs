@@ -159,7 +159,7 @@ fn parameters_become_variables_of_their_application() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let given = plan("--oversubscribe -allow-run-as-root ./a").unwrap();
+    let given = plan("-allow-run-as-root ./a").unwrap();
     assert_eq!(given.warnings, Vec::<String>::new());
     let given = plan("--prtemca rmaps seq ./a").unwrap();
     assert_eq!(given.warnings, ["--prtemca rmaps seq has no effect: pmixrun does not use PRRTE"]);
@@ -184,7 +184,7 @@ fn an_unknown_option_names_what_may_be_meant_and_nothing_that_would_start_a_prog
         ("--timeot=3 ./a", &["'--timeot'; did you mean '--timeout'?"]),
         ("--cpu-bind=cores ./a", &["unknown option '--cpu-bind'", "--bind-to POLICY"]),
         ("--bind-to moon ./a", &["'--bind-to <POLICY>'", "cannot bind to \"moon\"", "hwthread, core"]),
-        ("-map-by ppr:2:node ./a", &["'-map-by <POLICY>'", "cannot map by \"ppr\""]),
+        ("-map-by seq ./a", &["'-map-by <POLICY>'", "cannot map by \"seq\""]),
         ("-w a,b ./a", &["unknown option '-w'", "--host"]),
         ("--ntasks=4 ./a", &["unknown option '--ntasks'", "-n N"]),
         ("-qz ./a", &["unknown option '-qz'"]),
@@ -324,7 +324,7 @@ fn hosts_and_what_belongs_to_them() {
         ("--dvm only -native off ./a", "'-native' is not for a job in a DVM: give it to pmixd --head"),
         ("--dvm only --tree-degree 2 ./a", "'--tree-degree' is not for a job in a DVM"),
         ("--dvm only --vnodes 2 ./a", "'--vnodes' is not for a job in a DVM"),
-        ("--dvm only --host a,b:2 ./a", "the slots of b are those of the DVM: name the host alone"),
+        ("--dvm only -N 2 ./a", "needs '-n' or '--host' as well"),
         ("--host a --await-daemons d --launcher ssh ./a", "cannot be used with"),
         ("--await-daemons d ./a", "'--await-daemons' has no meaning without '--host'"),
         ("--host a --join f ./a", "write --await-daemons DIR"),
@@ -393,6 +393,41 @@ fn inside_an_allocation_of_slurm_its_nodes_are_used_or_those_of_them_that_are_na
     ] {
         let error = error.unwrap_err();
         assert!(error.contains(why), "{why}: {error}");
+    }
+}
+
+#[test]
+fn ranks_are_counted_for_each_node_and_may_exceed_slots_if_that_is_said() {
+    let mapped = |line: &str| {
+        let given = plan(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        (given.ranks(), given.binding.get(&pmix_types::keys::MAPBY).unwrap().unwrap_or_default())
+    };
+    let two_on_each = (4, "ppr:2:node".to_owned());
+    for spelled in ["-N 2", "-N2", "-npernode 2", "--npernode=2", "--ntasks-per-node=2", "-ppn 2"] {
+        assert_eq!(mapped(&format!("-H a:4,b:4 {spelled} ./a")), two_on_each, "{spelled}");
+    }
+    assert_eq!(mapped("-H a:4,b:4 --map-by ppr:2:node ./a"), two_on_each);
+    assert_eq!(mapped("--vnodes 3 -N 2 ./a").0, 6);
+    assert_eq!(mapped("-N 2 ./a").0, 2);
+    assert_eq!(mapped("-N 2 -n 3 -H a:4,b:4 ./a").0, 3);
+    assert_eq!(mapped("--dvm only --host n7,n8 -N 2 ./a").0, 4);
+    assert_eq!(mapped("--use-hwthread-cpus -n 2 ./a"), (2, "hwthread".to_owned()));
+    assert_eq!(mapped("-H a -n 3 --oversubscribe ./a"), (3, ":OVERSUBSCRIBE".to_owned()));
+    assert_eq!(mapped("-H a --map-by node:PE=2 --oversubscribe ./a").1, "node:PE=2:OVERSUBSCRIBE");
+    for (line, why) in [
+        ("-H a:2 -n 3 ./a", "3 ranks do not fit in the 2 slots of the hosts"),
+        ("-H a ./a : -n 1 ./b", "2 ranks do not fit in the 1 slot of the hosts"),
+        ("-H a -N 2 ./a", "write --oversubscribe"),
+        ("-N 2 --map-by node ./a", "cannot be used with"),
+        ("-N 0 ./a", "-N"),
+        ("--map-by ppr:2:numa ./a", "write ppr:N:node"),
+        ("--mpi=pmix ./a", "every job is served by PMIx"),
+        ("-genv A=1 ./a", "write -x NAME=VALUE"),
+        ("-t 5 ./a", "write --timeout SECONDS"),
+        ("-bynode ./a", "write --map-by node"),
+    ] {
+        let error = plan(line).unwrap_err();
+        assert!(error.contains(why), "{line}: {error}");
     }
 }
 

@@ -36,7 +36,7 @@ impl Session {
     ///
     /// # Errors
     /// It is there already, or nothing can be started.
-    pub(crate) fn add(&mut self, Host { name, slots }: Host) -> Result<(), String> {
+    pub(crate) fn add(&mut self, Host { name, slots, .. }: Host) -> Result<(), String> {
         if self.net.place(&name) == Some(self.net.me()) {
             return Err(format!(
                 "node {name} is that of the head: to have jobs there, name it in --host when the head is started"
@@ -156,7 +156,7 @@ impl Session {
         match arrival {
             Arrival::Ready { node, machine, contact } => {
                 let Coming { slots, place, .. } = self.changes.coming.remove(&node)?;
-                let member = Host { name: node, slots }.member(machine);
+                let member = Host { name: node, slots, is_counted: true }.member(machine);
                 self.note(KeptNode::new(place, &member, contact));
                 self.members.push(member.clone());
                 Some(Event::Added(member))

@@ -20,11 +20,18 @@ pub(super) const MAX_LISTED: usize = 1 << 16;
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) slots: u32,
+    /// The slots were given; otherwise it has one.
+    pub(crate) is_counted: bool,
 }
 
 impl Host {
     /// Slots for any number of processes.
     pub(crate) const ANY: u32 = u32::MAX;
+
+    /// What it is called among the nodes of a DVM, with the slots to use there, if they were given.
+    pub(crate) fn in_dvm(&self) -> String {
+        if self.is_counted { format!("{}:{}", self.name, self.slots) } else { self.name.clone() }
+    }
 
     /// The node that it is, on this machine.
     pub(super) fn member(self, machine: Machine) -> Member {
@@ -45,7 +52,7 @@ impl HostList {
     /// One host, for any number of processes.
     pub(crate) fn here(name: String) -> Self {
         let places = HashMap::from([(name.clone(), 0)]);
-        Self { hosts: vec![Host { name, slots: Host::ANY }], places }
+        Self { hosts: vec![Host { name, slots: Host::ANY, is_counted: false }], places }
     }
 
     pub(crate) fn hosts(&self) -> &[Host] {
@@ -87,14 +94,15 @@ impl HostList {
             _ => names().filter(|name| this.is(name)).collect(),
         };
         let mut list = Self::default();
-        for Host { name, slots } in &self.hosts {
+        for Host { name, slots, is_counted } in &self.hosts {
+            let slots = if *is_counted { Count::Given(*slots) } else { Count::Usual(*slots) };
             let is_own = |host: &str| this.is_by_itself(host);
             if own.contains(name.as_str()) || host_of_login(name).is_some_and(is_own) {
-                list.add(this.name(), *slots)?;
+                list.add(this.name(), slots)?;
             } else if name.contains(':') {
                 return Err(format!("{name} is an address of another host: give its name in place of it"));
             } else {
-                list.add(name, *slots)?;
+                list.add(name, slots)?;
             }
         }
         Ok(list)
@@ -105,8 +113,8 @@ impl HostList {
         let mut list = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let (name, number) = split(word);
-            let slots = number.map_or(Ok(1), |number| count(number).map_err(|why| format!("{word}: {why}")));
-            list.add(name, slots?)?;
+            let slots = number.map(count).transpose().map_err(|why| format!("{word}: {why}"))?;
+            list.add(name, slots.map_or(Count::Usual(1), Count::Given))?;
         }
         list.or_empty()
     }
@@ -117,7 +125,7 @@ impl HostList {
     /// One is not the name of a host, or there are none, or too many.
     pub(crate) fn of(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, String> {
         let mut list = Self::default();
-        hosts.into_iter().try_for_each(|(name, slots)| list.add(&name, slots))?;
+        hosts.into_iter().try_for_each(|(name, slots)| list.add(&name, Count::Given(slots)))?;
         list.or_empty()
     }
 
@@ -164,12 +172,12 @@ impl HostList {
                 let number = word.split_once('=').map_or("", |(_, number)| number);
                 *place = Some(count(number).map_err(|why| at(format!("{word}: {why}")))?);
             }
-            let slots = slots.or(most).unwrap_or(1);
-            if most.is_some_and(|most| most < slots) {
+            let given = slots.or(most);
+            if most.zip(given).is_some_and(|(most, slots)| most < slots) {
                 return Err(at(format!("{name} has more slots than its max_slots")));
             }
             let name = login.map_or_else(|| name.to_owned(), |user| format!("{user}@{name}"));
-            list.add(&name, slots).map_err(at)?;
+            list.add(&name, given.map_or(Count::Usual(1), Count::Given)).map_err(at)?;
         }
         list.or_empty()
     }
@@ -180,14 +188,18 @@ impl HostList {
         let logins = self.hosts.iter().filter_map(|host| Some((host_of_login(&host.name)?, &host.name)));
         let logins: HashMap<&str, &String> = logins.collect();
         let mut list = Self::default();
-        for Host { name, slots } in to.hosts {
+        for Host { name, slots, .. } in to.hosts {
             let known = if self.has(&name) { Some(&name) } else { logins.get(name.as_str()).copied() };
-            list.add(known.ok_or_else(|| format!("{name} is not in {what}"))?, slots)?;
+            list.add(known.ok_or_else(|| format!("{name} is not in {what}"))?, Count::Given(slots))?;
         }
         Ok(list)
     }
 
-    fn add(&mut self, name: &str, slots: u32) -> Result<(), String> {
+    fn add(&mut self, name: &str, slots: Count) -> Result<(), String> {
+        let (slots, is_counted) = match slots {
+            Count::Given(slots) => (slots, true),
+            Count::Usual(slots) => (slots, false),
+        };
         // it is an argument of ssh
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
         let is_address = || host_of_login(name).unwrap_or(name).parse::<Ipv6Addr>().is_ok();
@@ -196,19 +208,27 @@ impl HostList {
         }
         if let Some(host) = self.places.get(name).and_then(|place| self.hosts.get_mut(*place)) {
             host.slots = host.slots.checked_add(slots).ok_or_else(|| format!("{name} has too many slots"))?;
+            host.is_counted = true;
             return Ok(());
         }
         if self.hosts.len() >= MAX_LISTED {
             return Err(format!("there are more than {MAX_LISTED} hosts"));
         }
         self.places.insert(name.to_owned(), self.hosts.len());
-        self.hosts.push(Host { name: name.to_owned(), slots });
+        self.hosts.push(Host { name: name.to_owned(), slots, is_counted });
         Ok(())
     }
 
     fn or_empty(self) -> Result<Self, String> {
         if self.hosts.is_empty() { Err("no host is named".into()) } else { Ok(self) }
     }
+}
+
+/// A number of slots.
+#[derive(Clone, Copy)]
+enum Count {
+    Given(u32),
+    Usual(u32),
 }
 
 /// The host of `user@host`.

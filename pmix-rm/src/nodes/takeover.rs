@@ -336,7 +336,7 @@ impl KeptNode {
     fn member(&self) -> Member {
         let machine = Machine::new(&self.machine, self.processors);
         let slots = self.slots.unwrap_or(Host::ANY);
-        Host { name: self.name.clone(), slots }.member(machine)
+        Host { name: self.name.clone(), slots, is_counted: true }.member(machine)
     }
 }
 

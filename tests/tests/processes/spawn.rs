@@ -7,7 +7,7 @@ use std::time::Duration;
 use pmix_client::types::{App, Directives, Status, keys};
 use pmix_client::{ProcId, Rank};
 use pmix_test_wait::within;
-use pmix_tests::{Running, Spawner, executable, next_event, pmixrun, rank_program, term_status};
+use pmix_tests::{Running, Spawner, executable, next_event, pmixrun, rank_program, run, term_status};
 use pmix_tool::Tool;
 use rustix::process::Signal;
 
@@ -288,4 +288,16 @@ async fn spn_05_what_becomes_of_a_job_is_logged_if_its_spawn_asks_for_that() {
     let well = "the process has ended with exit code 0";
     assert!(has(&[well, &format!("{all}:0")]) && !has(&[well, &format!("{some}:0")]), "{err}");
     assert!(!has(&["has ended", none]) && !has(&["the job has started", none]), "{err}");
+}
+
+#[test]
+fn variables_of_pmixrun_reach_jobs_that_its_ranks_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let rank = rank_program();
+    let rank = rank.to_str().unwrap();
+    let says = "echo said $OF_ALL by $PMIX_NAMESPACE";
+    let mut command = pmixrun(dir.path(), &["-x", "OF_ALL=yes"]);
+    command.args([rank, "spawn-with", "-", "-", rank, "spawn-with", "-", "-", "sh", "-c", says]);
+    let (code, out, err) = run(command);
+    assert!(code == Some(0) && out.contains("said yes by run.") && out.contains(".1.2"), "{out}{err}");
 }

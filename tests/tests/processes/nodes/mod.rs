@@ -8,6 +8,7 @@ mod jobs;
 mod join;
 mod loss;
 mod pbs;
+mod placing;
 mod signals;
 mod starting;
 mod traces;
