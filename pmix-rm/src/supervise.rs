@@ -66,7 +66,7 @@ impl Linger {
         let since = self.hurried.borrow().map_or(end.at, |hurried| hurried.max(end.at));
         let (short, full) =
             (SHORT.saturating_sub(since.elapsed()), self.time.saturating_sub(end.at.elapsed()));
-        tokio::time::sleep(short.min(full)).await;
+        tokio::time::sleep_until(Instant::now() + short.min(full)).await;
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 use rustix::process::{Pid, Signal};
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::wire::{News, Room, Task, from_report, offer, readable, receive};
 use super::{Child, Handle, Shared, State, cgroup, lock};
@@ -148,7 +149,7 @@ impl Leader {
                 biased;
                 _ = over.wait_for(|is_over| *is_over) => return Vec::new(),
                 () = &mut moment => true,
-                () = tokio::time::sleep(pause) => false,
+                () = sleep_until(Instant::now() + pause) => false,
             };
             let left = tree::leftovers(self.handle.pid());
             if is_over || (!left.is_empty() && left.iter().all(|process| !process.is_in_session)) {

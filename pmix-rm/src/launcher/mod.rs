@@ -536,7 +536,7 @@ impl Launcher for LocalLauncher {
 async fn watch_leader(running: Arc<Mutex<Running>>, guardian: Weak<Guardian>, nspace: Nspace) {
     let mut before = BTreeSet::new();
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep_until(Instant::now() + LOOK).await;
         let ended: BTreeSet<_> = {
             let running = lock(&running);
             let mut of_job = running.iter().filter(|(proc, _)| proc.nspace == nspace).peekable();
