@@ -27,6 +27,8 @@ pub(crate) struct InDvm {
     table: Vec<ProcInfo>,
     /// What is to be told next.
     next: VecDeque<JobReport>,
+    /// What the head has said of its end.
+    said: Option<String>,
 }
 
 impl Job {
@@ -47,6 +49,14 @@ impl Job {
                 job.next_report().await.ok_or_else(|| "the job is no longer supervised".to_owned())
             }
             Self::InDvm(dvm) => dvm.next_report().await,
+        }
+    }
+
+    /// What the head of a DVM has said of the end of the job, once.
+    pub(crate) fn take_said(&mut self) -> Option<String> {
+        match self {
+            Self::Here(_) => None,
+            Self::InDvm(dvm) => dvm.said.take(),
         }
     }
 
@@ -93,7 +103,7 @@ impl Job {
 
 impl InDvm {
     pub(crate) const fn new(job: SubmittedJob, apps: Vec<App>, table: Vec<ProcInfo>) -> Self {
-        Self { job, apps, table, next: VecDeque::new() }
+        Self { job, apps, table, next: VecDeque::new(), said: None }
     }
 
     async fn next_report(&mut self) -> Result<JobReport, String> {
@@ -116,6 +126,7 @@ impl InDvm {
 
     fn take_end(&mut self, end: &JobEnd) {
         let mut outcome = JobOutcome::new(end.status, end.exit_code);
+        self.said.clone_from(&end.message);
         if let Some(proc) = &end.first_failure {
             let exit = exit_of(end);
             outcome.first_failure = Some((proc.clone(), exit));

@@ -260,6 +260,9 @@ impl<'a> Watch<'a> {
                 self.aborts.add(by, status, message);
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
+                if let Some(said) = self.job.take_said() {
+                    self.console.tell(pmix_types::escaped(&said));
+                }
                 let rest = if self.plan.is_alone() { "" } else { "; ending the job" };
                 let how = match exit {
                     // exit code 0 alone is not a failure

@@ -144,9 +144,13 @@ pub(crate) fn of_start(nspace: &Nspace) -> [Event; 2] {
     [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE].map(|code| of_whole_job(code, nspace))
 }
 
-/// The event of a job whose processes have ended.
-pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome) -> Event {
-    with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome)
+/// The event of a job whose processes have ended; `lost` says which node was lost with the first of them, and why.
+pub(crate) fn of_end(nspace: &Nspace, outcome: &JobOutcome, lost: Option<String>) -> Event {
+    let event = with_end(of_whole_job(Status::EVENT_JOB_END, nspace), outcome);
+    match lost {
+        Some(lost) => event.with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, lost)),
+        None => event,
+    }
 }
 
 /// The end of a process, normal or not: for tools that register for its code, and for whoever has asked for it. It is not
@@ -251,7 +255,7 @@ mod tests {
         let nspace = Nspace::new("child").unwrap();
         let first = ProcId::new(nspace.clone(), pmix_types::Rank::from_raw(2));
         let outcome = outcome(Status::ERR_JOB_NON_ZERO_TERM, Some((first.clone(), ProcExit::Code(7))));
-        let event = of_end(&nspace, &outcome);
+        let event = of_end(&nspace, &outcome, None);
         assert_eq!(event.code, Status::EVENT_JOB_END);
         assert_eq!(event.info.get(&keys::NSPACE.text()).unwrap().as_deref(), Some("child"));
         assert!(event.info.get(&keys::EVENT_TIMESTAMP).unwrap().unwrap().0 > 0);
@@ -259,7 +263,7 @@ mod tests {
         assert_eq!(event.info.get(&keys::PROCID).unwrap(), Some(first));
         assert_eq!(event.info.get(&keys::EXIT_CODE).unwrap(), Some(7));
         // an abort has a code of its own
-        let event = of_end(&nspace, &JobOutcome { exit_code: 3, ..outcome });
+        let event = of_end(&nspace, &JobOutcome { exit_code: 3, ..outcome }, None);
         assert_eq!(event.info.get(&keys::EXIT_CODE).unwrap(), Some(3));
     }
 

@@ -91,7 +91,7 @@ impl Jobs {
         for facts in over {
             if let Some(ending) = has_ended(&facts) {
                 let outcome = JobOutcome::new(ending.status, ending.exit_code);
-                let event = notices::of_end(&facts.nspace, &outcome);
+                let event = notices::of_end(&facts.nspace, &outcome, None);
                 let hearers = facts.parent.clone().filter(|_| facts.notices.of_end(&outcome));
                 nodes.notify(&notices::for_procs(event, hearers.into_iter().collect())).await;
             }

@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn end(exit_code: i32) -> JobEnd {
-        JobEnd { exit_code, status: Status::SUCCESS, first_failure: None }
+        JobEnd { exit_code, status: Status::SUCCESS, first_failure: None, message: None }
     }
 
     /// The reply to a spawn.

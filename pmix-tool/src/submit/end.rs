@@ -18,6 +18,9 @@ pub struct JobEnd {
     pub status: Status,
     /// The process that failed first, as far as the server knows it.
     pub first_failure: Option<ProcId>,
+    /// What else the server says of the end, such as which node was lost; `None` if that is nothing.
+    #[doc(alias = "PMIX_EVENT_TEXT_MESSAGE")]
+    pub message: Option<String>,
 }
 
 /// Why nobody knows how a job has ended.
@@ -64,7 +67,8 @@ impl JobEnd {
             (Some(code), None) => (code, Status::ERR_JOB_NON_ZERO_TERM),
         };
         let first_failure = info.get(&keys::PROCID).ok().flatten();
-        Some((nspace, Self { exit_code, status, first_failure }))
+        let message = info.get(&keys::EVENT_TEXT_MESSAGE).ok().flatten();
+        Some((nspace, Self { exit_code, status, first_failure, message }))
     }
 }
 
@@ -107,9 +111,11 @@ mod tests {
         let about = ProcId::wildcard("job".parse().unwrap());
         let event = event()
             .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, about))
-            .with_info(Info::new(&keys::PROCID, first.clone()));
+            .with_info(Info::new(&keys::PROCID, first.clone()))
+            .with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, "node b is lost"));
         let (nspace, end) = JobEnd::read(&event).unwrap();
         assert_eq!((&*nspace, end.first_failure), ("job", Some(first)));
+        assert_eq!(end.message.as_deref(), Some("node b is lost"));
         assert_eq!(JobEnd::read(&Event::new(Status::EVENT_JOB_END, ProcId::none())), None);
         // of another type than it must have
         let odd = Event::new(Status::EVENT_JOB_END, ProcId::none())

@@ -283,7 +283,15 @@ impl Supervisor {
             let hearers = self.table.connected_with(nspace);
             self.nodes.notify(&notices::for_procs(event, hearers)).await;
         }
-        self.tell_of_job(notices::of_end(nspace, &outcome), self.job.notices.of_end(&outcome)).await;
+        let event = notices::of_end(nspace, &outcome, self.lost_node(&outcome));
+        self.tell_of_job(event, self.job.notices.of_end(&outcome)).await;
+    }
+
+    /// The node that was lost with the process that failed first, and why.
+    fn lost_node(&self, outcome: &JobOutcome) -> Option<String> {
+        let (proc, _) = outcome.first_failure.as_ref().filter(|(proc, _)| proc.nspace == self.job.nspace)?;
+        let node = self.job.plan.node_of(proc.rank)?;
+        Some(format!("node {node} is lost: {}", self.launcher.loss(node)?))
     }
 
     async fn on_control(&mut self, control: Control, out: &mut Outgoing) {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_tool::signals::stop;
-use pmix_tool::types::IofChannels;
+use pmix_tool::types::{IofChannels, escaped};
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJob, Tool, keys};
 use rustix::process::Signal;
 
@@ -162,7 +162,11 @@ fn failure(job: &Nspace, end: &JobEnd) -> String {
             format!("the job was ended on request, exit code {exit_code}")
         }
         Some(proc) => {
-            format!("rank {} of job {} failed first: {status}, exit code {exit_code}", proc.rank, proc.nspace)
+            let why = end.message.as_deref().map(|why| format!("{}; ", escaped(why))).unwrap_or_default();
+            format!(
+                "{why}rank {} of job {} failed first: {status}, exit code {exit_code}",
+                proc.rank, proc.nspace
+            )
         }
         None => format!("the job has failed: {status}, exit code {exit_code}"),
     }

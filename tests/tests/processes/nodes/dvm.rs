@@ -383,6 +383,23 @@ async fn a_node_that_has_come_back_leaves_although_a_job_has_lost_processes_with
 }
 
 #[tokio::test]
+async fn who_has_submitted_a_job_is_told_which_node_was_lost() {
+    let dvm = TestDvm::here("a,b:2", NUMBERS, &[]).await;
+    let stays = ["--host", "b", "sh", "-c", "echo ready; exec sleep 1000"];
+    let mut jobs = [dvm.submit(&stays), dvm.pmixrun(&stays)].map(Running::start);
+    for job in &mut jobs {
+        assert_eq!(job.line().await.as_deref(), Some("ready"));
+    }
+    kill_daemon(&dvm, "b");
+    for job in jobs {
+        let (status, _, err) = job.end().await;
+        assert_eq!(status.code(), Some(137), "{err}");
+        assert!(err.contains("node b is lost: "), "{err}");
+    }
+    stop(dvm).await;
+}
+
+#[tokio::test]
 async fn a_node_that_is_lost_while_the_dvm_ends_does_not_hold_up_the_end() {
     let dvm = TestDvm::here("a,b", NUMBERS, &["--grace", "100000"]).await;
     let stubborn = "trap 'echo told' TERM; echo ready; while :; do sleep 600 & wait; done";
