@@ -32,12 +32,15 @@ pub(crate) struct Claim {
 
 #[cfg(feature = "etcd")]
 impl Claim {
-    /// Waits until no other head has it; tells who has it meanwhile.
+    /// Waits until no other head has it; tells who has it meanwhile. `None` if the DVM is stopped while it waits.
     ///
     /// # Errors
     /// etcd cannot be used.
-    pub(crate) async fn make(place: Option<&EtcdPlace>, tell: impl FnMut(&str)) -> Result<Self, String> {
-        let Some(place) = place else { return Ok(Self { mandate: None }) };
+    pub(crate) async fn make(
+        place: Option<&EtcdPlace>,
+        tell: impl FnMut(&str),
+    ) -> Result<Option<Self>, String> {
+        let Some(place) = place else { return Ok(Some(Self { mandate: None })) };
         let etcd = Etcd::new(place).map_err(|error| error.to_string())?;
         let who = format!(
             "process {} on {}",
@@ -45,7 +48,7 @@ impl Claim {
             rustix::system::uname().nodename().to_string_lossy()
         );
         let mandate = Mandate::acquire(etcd, who, tell).await.map_err(|error| error.to_string())?;
-        Ok(Self { mandate: Some(mandate) })
+        Ok(mandate.map(|mandate| Self { mandate: Some(mandate) }))
     }
 
     /// What keeps the published data, with what it has.
@@ -113,6 +116,15 @@ impl Claim {
         }
     }
 
+    /// The whole DVM is stopped: heads that wait for this one end as well.
+    pub(crate) async fn stop(&self) {
+        if let Some(succession) = self.succession()
+            && let Err(error) = succession.stop().await
+        {
+            tracing::warn!(%error, "heads that wait for this one may take over");
+        }
+    }
+
     fn succession(&self) -> Option<EtcdSuccession> {
         self.mandate.as_ref().map(EtcdSuccession::new)
     }
@@ -139,8 +151,8 @@ impl Claim {
 #[cfg(not(feature = "etcd"))]
 #[allow(clippy::unused_async, clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "as with etcd")]
 impl Claim {
-    pub(crate) async fn make(_: Option<&EtcdPlace>, _: impl FnMut(&str)) -> Result<Self, String> {
-        Ok(Self {})
+    pub(crate) async fn make(_: Option<&EtcdPlace>, _: impl FnMut(&str)) -> Result<Option<Self>, String> {
+        Ok(Some(Self {}))
     }
 
     pub(crate) async fn durable(&self) -> Result<Option<Durable>, String> {
@@ -162,6 +174,8 @@ impl Claim {
     }
 
     pub(crate) async fn clear(&self) {}
+
+    pub(crate) async fn stop(&self) {}
 
     pub(crate) async fn lost(&mut self) -> String {
         std::future::pending().await

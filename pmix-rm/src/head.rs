@@ -61,7 +61,7 @@ async fn serve(plan: &HeadPlan, console: &mut Console, interrupts: &mut Interrup
     served
 }
 
-/// Makes this the head of the DVM; `None` if it was told to end before it was.
+/// Makes this the head of the DVM; `None` if it, or the DVM, was told to end before it was.
 async fn claim(
     plan: &HeadPlan,
     console: &mut Console,
@@ -72,10 +72,14 @@ async fn claim(
         notify(&[sd_notify::NotifyState::Status(&waiting)]);
         console.tell(waiting);
     };
-    tokio::select! {
-        claim = Claim::make(plan.etcd.as_ref(), tell) => claim.map(Some),
-        _ = interrupts.first("another head was there") => Ok(None),
+    let claim = tokio::select! {
+        claim = Claim::make(plan.etcd.as_ref(), tell) => claim?,
+        _ = interrupts.first("another head was there") => return Ok(None),
+    };
+    if claim.is_none() {
+        console.tell("ending: the DVM has been stopped");
     }
+    Ok(claim)
 }
 
 async fn serve_as_head(
@@ -117,14 +121,18 @@ async fn serve_as_head(
         }
         told => told,
     };
+    let mut is_stopped = false;
     let result = match &told {
         Ok(_) => {
             let end = until_over(plan, &mut dvm, claim, console, interrupts).await;
-            if !matches!(end, End::Told) {
+            if !matches!(end, End::Told { .. }) {
                 notify(&[sd_notify::NotifyState::Stopping]);
             }
             match end {
-                End::Told => Ok(0),
+                End::Told { by_tool } => {
+                    is_stopped = by_tool;
+                    Ok(0)
+                }
                 End::Superseded(why) => {
                     console.tell(format_args!("ending: {why}"));
                     dvm.leave_to_successor().await;
@@ -141,13 +149,16 @@ async fn serve_as_head(
     };
     dvm.end("the DVM has ended", interrupts).await;
     claim.clear().await;
+    if is_stopped {
+        claim.stop().await;
+    }
     result
 }
 
 /// Why a head ends.
 enum End {
-    /// It was told to, and jobs have ended or are to be killed.
-    Told,
+    /// It was told to, and jobs have ended or are to be killed. A tool stops the DVM, a signal this process.
+    Told { by_tool: bool },
     /// Another one goes on with its jobs.
     Superseded(String),
     /// Another one may go on with the jobs of nodes that it can reach, which are not those that this one can.
@@ -191,6 +202,7 @@ async fn until_over(
     let mut pool = Pool::new(dvm);
     // nodes can be lost while jobs end: their ends must not be waited for
     let mut jobs_end: Option<BoxFuture<'_, ()>> = None;
+    let mut by_tool = false;
     // a loss of a node; nothing else is done with nodes until it is confirmed
     let mut doubtful: Option<(Change, BoxFuture<'static, Result<(), Doubt>>)> = None;
     loop {
@@ -204,14 +216,17 @@ async fn until_over(
                 }
                 Received::End(_) if jobs_end.is_some() => {
                     console.tell("killing what is left of jobs");
-                    return End::Told;
+                    return End::Told { by_tool };
                 }
                 Received::End(Signal::INT) => "interrupted".to_owned(),
                 Received::End(_) => "a signal".to_owned(),
             },
             why = claim.lost(), if doubtful.is_none() => return End::Superseded(why),
-            tool = &mut told, if jobs_end.is_none() => format!("{tool} has requested it"),
-            () = of(&mut jobs_end) => return End::Told,
+            tool = &mut told, if jobs_end.is_none() => {
+                by_tool = true;
+                format!("{tool} has requested it")
+            }
+            () = of(&mut jobs_end) => return End::Told { by_tool },
             Some(request) = requests.recv(), if doubtful.is_none() => {
                 pool.take(request, console);
                 for node in pool.take_changed() {

@@ -19,6 +19,10 @@ use super::{Etcd, EtcdError};
 const TTL: Duration = Duration::from_secs(10);
 /// How often it renews that.
 const RENEWAL: Duration = Duration::from_secs(3);
+/// The key of the head.
+const HEAD: &str = "head";
+/// The key of the last head that was told to stop the whole DVM; read with that of the head.
+pub(super) const STOPPED: &str = "head.stopped";
 /// Between what a head is called and its number.
 const SEPARATOR: char = '#';
 /// How often to look whether there is a head, and whether etcd answers again.
@@ -62,8 +66,18 @@ enum Attempt {
     Superseded,
 }
 
+/// What becomes of a head that wants it.
+enum Course {
+    Begun,
+    /// This one has it.
+    Waits(String),
+    /// The DVM has been stopped meanwhile.
+    Stopped,
+}
+
 impl Mandate {
-    /// Waits until no other head has it. Those that have it meanwhile are told.
+    /// Waits until no other head has it. Those that have it meanwhile are told. `None` if one of them has been told to stop the whole
+    /// DVM.
     ///
     /// # Errors
     /// etcd cannot be used.
@@ -74,7 +88,7 @@ impl Mandate {
         etcd: Etcd,
         who: String,
         mut tell: impl FnMut(&str),
-    ) -> Result<Self, EtcdError> {
+    ) -> Result<Option<Self>, EtcdError> {
         let id = format!("{who}{SEPARATOR}{}", etcd.lease(TTL).await?);
         let term = Term {
             etcd,
@@ -87,11 +101,12 @@ impl Mandate {
             turn: Mutex::default(),
             ends: AtomicU64::new(0),
         };
-        let mut told = None;
+        let (mut told, mut stopped) = (None, None);
         loop {
-            let holder = match term.attempt().await {
-                Ok(None) => break,
-                Ok(Some(holder)) => holder,
+            let holder = match term.attempt(&mut stopped).await {
+                Ok(Course::Begun) => break,
+                Ok(Course::Waits(holder)) => holder,
+                Ok(Course::Stopped) => return Ok(None),
                 // the other one is the head as long as etcd is silent
                 Err(error) if told.is_some() && matches!(error, EtcdError::Silent(_)) => {
                     tracing::debug!(%error, "waiting for etcd");
@@ -110,7 +125,7 @@ impl Mandate {
         let term = Arc::new(term);
         let (sender, lost) = watch::channel(None);
         let renewing = tokio::spawn(term.clone().keep(sender));
-        Ok(Self { term, lost, renewing })
+        Ok(Some(Self { term, lost, renewing }))
     }
 
     pub(super) const fn term(&self) -> &Arc<Term> {
@@ -146,7 +161,7 @@ impl Term {
 
     /// What each change is bound to.
     pub(super) fn is_created_at(&self, revision: i64) -> Compare {
-        condition(CompareTarget::Create, self.etcd.key("head"), TargetUnion::CreateRevision(revision))
+        condition(CompareTarget::Create, self.etcd.key(HEAD), TargetUnion::CreateRevision(revision))
     }
 
     /// Whether another head has begun, or this one has ended: it does not begin again.
@@ -159,7 +174,7 @@ impl Term {
         let Some(epoch) = self.epoch() else { return Ok(false) };
         let conditions = vec![self.is_created_at(epoch)];
         // without a range, a member of etcd that is cut off answers from what it knows
-        let head = || vec![range(&self.etcd.key("head"))];
+        let head = || vec![range(&self.etcd.key(HEAD))];
         Ok(self.etcd.transaction(conditions, head(), head()).await?.succeeded)
     }
 
@@ -176,27 +191,31 @@ impl Term {
         &self.id
     }
 
-    /// Begins unless another head has it; returns which.
-    async fn attempt(&self) -> Result<Option<String>, EtcdError> {
-        let key = self.etcd.key("head");
+    /// Begins unless another head has it, or one has stopped the DVM since the first attempt, which takes note of the last one that did.
+    async fn attempt(&self, stopped: &mut Option<Option<Bytes>>) -> Result<Course, EtcdError> {
+        let (key, mark) = (self.etcd.key(HEAD), self.etcd.key(STOPPED));
         let keys = self.etcd.below(&key).await?;
+        let by = keys.iter().find(|found| found.key == mark).map(|found| found.value.clone());
+        if *stopped.get_or_insert_with(|| by.clone()) != by {
+            return Ok(Course::Stopped);
+        }
         // an attempt whose answer was lost is found again when it begins
         let is_others = |found: &KeyValue| found.key == key && found.value != self.id;
         if let Some(holder) = keys.into_iter().find(is_others) {
-            return Ok(Some(name(&holder)));
+            return Ok(Course::Waits(name(&holder)));
         }
         match self.begin(false).await? {
-            Attempt::Begun => Ok(None),
-            Attempt::Held(holder) => Ok(Some(holder)),
+            Attempt::Begun => Ok(Course::Begun),
+            Attempt::Held(holder) => Ok(Course::Waits(holder)),
             // its key has just gone
-            Attempt::Superseded => Ok(Some("another head".to_owned())),
+            Attempt::Superseded => Ok(Course::Waits("another head".to_owned())),
         }
     }
 
     /// Begins, or begins `again` if no other head has had it since.
     async fn begin(&self, again: bool) -> Result<Attempt, EtcdError> {
         let lease = self.etcd.lease(TTL).await?;
-        let (head, last) = (self.etcd.key("head"), self.etcd.key("last"));
+        let (head, last) = (self.etcd.key(HEAD), self.etcd.key("last"));
         let put = |key: &Bytes, lease| {
             op(Request::RequestPut(PutRequest { key: key.clone(), value: self.id.clone().into(), lease }))
         };

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::EtcdError;
 use super::changes::{MAX_BYTES, MAX_RECORDS};
-use super::mandate::{Mandate, Term};
+use super::mandate::{Mandate, STOPPED, Term};
 use crate::claim::Doubt;
 use crate::nodes::{KeptNode, KeptSession};
 
@@ -120,6 +120,14 @@ impl EtcdSuccession {
         self.0.set(Vec::new(), vec![SESSION.to_owned()]).await?;
         self.remove(NODES, |_| true).await?;
         self.remove(JOBS, |_| true).await
+    }
+
+    /// Heads that wait end as well.
+    ///
+    /// # Errors
+    /// They may not.
+    pub(crate) async fn stop(&self) -> Result<(), EtcdError> {
+        self.0.set(vec![(STOPPED.to_owned(), self.0.id().to_owned().into())], Vec::new()).await
     }
 
     async fn remove(&self, prefix: &str, is_one: impl Fn(&str) -> bool) -> Result<(), EtcdError> {

@@ -1,5 +1,7 @@
 //! A DVM whose published data is in etcd, and which several heads could serve, one at a time.
 
+use std::process::Command;
+
 use pmix_client::types::{DataRange, Persistence};
 use pmix_client::{Client, Status};
 use pmix_test_wait::{until_async, within};
@@ -9,6 +11,7 @@ use pmix_tests::{
 use pmix_tool::Tool;
 use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 /// How many refusals in turn take a minute: each waits for etcd about ten seconds.
 const MINUTE: usize = 6;
@@ -32,7 +35,7 @@ async fn look_up(client: &Client, key: &str) -> Option<String> {
 /// What a head says that does not become one.
 fn refused(options: &[String]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = std::process::Command::new(program("pmixd"));
+    let mut command = Command::new(program("pmixd"));
     plain_environment(&mut command);
     outside_allocations(&mut command);
     command.arg("--head").args(options).env("PMIX_SERVER_TMPDIR", dir.path());
@@ -76,6 +79,38 @@ async fn pub_08_published_data_outlasts_a_killed_head_and_the_next_one_has_waite
     }
     let said = last.stop(|_, _| ()).await;
     assert!(!said.contains("waiting: "), "{said}");
+}
+
+/// A head that has said on its standard output that it waits for another one.
+async fn waiting(place: &TempDir, etcd: &TestEtcd) -> Running {
+    let mut command = Command::new("sh");
+    plain_environment(&mut command);
+    outside_allocations(&mut command);
+    command.args(["-c", "exec \"$0\" --head \"$@\" 2>&1"]).arg(program("pmixd")).args(etcd.options());
+    command.env("PMIX_SERVER_TMPDIR", place.path());
+    let mut head = Running::start(command);
+    head.line_with("waiting: process ").await;
+    head
+}
+
+#[tokio::test]
+async fn heads_that_wait_end_with_a_dvm_that_is_stopped_and_take_over_from_one_that_gets_a_signal() {
+    let Some(etcd) = TestEtcd::plain() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let first = TestDvm::alone_with(&etcd.options()).await;
+    let mut next = waiting(&place, &etcd).await;
+    first.head().signal(Signal::TERM);
+    first.ended(|_, _| ()).await;
+    next.line_with("ready with").await;
+    next.signal(Signal::TERM);
+    assert!(next.end().await.0.success());
+    let first = TestDvm::alone_with(&etcd.options()).await;
+    let next = waiting(&place, &etcd).await;
+    first.stop(|_, _| ()).await;
+    let (status, out, _) = next.end().await;
+    assert!(status.success() && out.contains("ending: the DVM has been stopped"), "{out}");
+    // that was then
+    TestDvm::alone_with(&etcd.options()).await.stop(|_, _| ()).await;
 }
 
 #[tokio::test]
