@@ -40,7 +40,7 @@ pub trait Launcher: Send + Sync + 'static {
     }
 
     /// How many processes of a job a node takes. Nodes with a number are filled in their order, up to that number; a job that
-    /// needs more is refused. By default, any number: the processes are divided evenly.
+    /// needs more is refused, unless it may exceed them (`OVERSUBSCRIBE` in `PMIX_MAPBY`). By default, any number: the processes are divided evenly.
     fn slots(&self, node: &str) -> Option<u32> {
         let _ = node;
         None

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use pmix_tool::signals::{self, Received, Signals};
+use pmix_tool::signals::{Received, Signals};
 use pmix_tool::types::keys::env::LAUNCHER_RNDZ_FILE;
 use pmix_tool::{Nspace, ProcId, Status, Tool};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
+};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::mpir::Rank;
 use crate::{Problem, mpir, ranks, say};
@@ -25,6 +27,9 @@ const STOP: &str = "--stop-in-init";
 
 /// How often the file is looked for by which the launcher says where it is: nothing announces it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long the launcher may take to stop.
+const STOPPING: Duration = Duration::from_secs(10);
 
 /// Becomes the launcher, without a debugger; returns an exit code if that is not possible.
 pub(crate) fn exec(launcher: &[OsString]) -> i32 {
@@ -146,6 +151,12 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
+/// Whether a child of this process has been stopped, or has ended.
+fn is_stopped(child: Pid) -> bool {
+    let look = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(child), look).is_ok_and(|found| found.is_some())
+}
+
 /// Passes signals on to the launcher, which is in a process group of its own. Ends only if that is not possible.
 async fn pass_on_signals(launcher: Option<Pid>) -> io::Error {
     let mut signals = match Signals::receive() {
@@ -161,7 +172,16 @@ async fn pass_on_signals(launcher: Option<Pid>) -> io::Error {
         // one that has ended needs none
         let _ = launcher.map(|launcher| kill_process(launcher, signal));
         if received == Received::Stop {
-            signals::stop();
+            // with its ranks
+            let stopped = async {
+                while launcher.is_some_and(|launcher| !is_stopped(launcher)) {
+                    sleep_until(Instant::now() + LOOK_EVERY).await;
+                }
+            };
+            let _ = timeout(STOPPING, stopped).await;
+            if !signals.stop() {
+                let _ = launcher.map(|launcher| kill_process(launcher, Signal::CONT));
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use pmix_host::ProcExit;
+use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -69,6 +70,17 @@ impl Handle {
     pub(crate) fn is_over(&self) -> bool {
         let mut ended = [PollFd::new(&*self.pidfd, PollFlags::IN)];
         poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+    }
+}
+
+impl Handle {
+    /// How a process has ended that nobody has waited for, as far as that is to be seen; otherwise, that it was killed.
+    pub(crate) fn seen_end(&self) -> ProcExit {
+        let stat = Process::new(self.pid.as_raw_pid()).and_then(|process| process.stat());
+        match stat.ok().filter(|_| self.is_over()).and_then(|stat| stat.exit_code) {
+            Some(status) => ExitStatus::from_raw(status).into(),
+            None => ProcExit::Signal(Signal::KILL.as_raw()),
+        }
     }
 }
 

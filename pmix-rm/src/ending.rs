@@ -77,6 +77,11 @@ impl Interrupts {
         }
     }
 
+    /// Stops this process, and returns when it is continued; false if it has not stopped.
+    pub(crate) fn stop(&mut self) -> bool {
+        self.signals.stop()
+    }
+
     /// When the time of the run is over.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
         self.limit.map(|(_, at)| at)

@@ -5,7 +5,7 @@ use std::io;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pmix_host::Records;
-use pmix_tool::signals::{Received, Signals, stop};
+use pmix_tool::signals::{Received, Signals};
 use rustix::process::Signal;
 
 use crate::claim::{Claim, Doubt};
@@ -211,7 +211,7 @@ async fn until_over(
                 // it has no processes of its own to pass it on to
                 Received::PassOn(_) => continue,
                 Received::Stop => {
-                    stop();
+                    let _ = interrupts.stop();
                     continue;
                 }
                 Received::End(_) if jobs_end.is_some() => {

@@ -9,7 +9,7 @@ use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::child::Child;
@@ -77,13 +77,14 @@ pub(crate) struct Supervised {
     pub(crate) is_held: bool,
 }
 
-/// Reports what a process writes, until it has ended and nobody else writes in its place, or that has had its time.
+/// Reports what a process writes, until it has ended, which calls `on_exit`, or is `lost`, and nobody else writes in its place, or that has had its
+/// time.
 pub(crate) async fn supervise(
     proc: &ProcId,
-    mut child: Child,
+    (mut child, lost): (Child, &Notify),
     [stdout, stderr]: Output,
     reports: &mpsc::Sender<LaunchReport>,
-    linger: &Linger,
+    (linger, on_exit): (&Linger, impl FnOnce()),
 ) -> Supervised {
     let (ended, end) = watch::channel(None);
     let out = async {
@@ -100,11 +101,13 @@ pub(crate) async fn supervise(
                 child.handle().signal(Signal::KILL);
                 child.wait().await
             }
+            () = lost.notified() => Ok(child.handle().seen_end()),
         };
         let exit = status.unwrap_or_else(|error| {
             tracing::error!(%proc, %error, "cannot wait for a process");
             ProcExit::Code(1)
         });
+        on_exit();
         let end = Ended { exit, at: Instant::now() };
         let _ = ended.send(Some(end));
         end

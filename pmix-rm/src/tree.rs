@@ -5,19 +5,45 @@ use std::fmt;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A process as it was seen in `/proc`. Its id may be that of another process by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    pub(crate) pid: Pid,
+    /// When it has started, in ticks of the system.
+    since: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(stat: &Stat) -> Option<Self> {
+        Pid::from_raw(stat.pid).map(|pid| Self { pid, since: stat.starttime })
+    }
+
+    /// Sends it a signal, unless it has ended.
+    fn signal(self, signal: Signal) {
+        // whatever it is, it stays the same, also if it ends
+        let Ok(pidfd) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
+        let now = Process::new(self.pid.as_raw_pid()).and_then(|process| process.stat());
+        if now.is_ok_and(|stat| stat.starttime == self.since)
+            && let Err(error) = pidfd_send_signal(&pidfd, signal)
+        {
+            tracing::debug!(pid = self.pid.as_raw_pid(), %error, "cannot signal a process");
+        }
+    }
+}
 
 /// All live descendants of `roots`, each after its parent, without the roots.
-pub(crate) fn descendants(roots: &[Pid]) -> Vec<Pid> {
-    below(roots, |_, pid| pid)
+pub(crate) fn descendants(roots: &[Pid]) -> Vec<Seen> {
+    below(roots, |_, seen| seen)
 }
 
 /// The live descendants of leaders of process groups that are in none of these groups, each after its parent.
-pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Pid> {
+pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Seen> {
     // a group whose leader is in another PID namespace has no number here
-    let group = |stat: &Stat, pid| (pid, Pid::from_raw(stat.pgrp));
-    let outside = |(pid, group): (Pid, Option<Pid>)| {
-        Some(pid).filter(|_| !group.is_some_and(|group| leaders.contains(&group)))
+    let group = |stat: &Stat, seen| (seen, Pid::from_raw(stat.pgrp));
+    let outside = |(seen, group): (Seen, Option<Pid>)| {
+        Some(seen).filter(|_| !group.is_some_and(|group| leaders.contains(&group)))
     };
     below(leaders, group).into_iter().filter_map(outside).collect()
 }
@@ -41,7 +67,7 @@ impl fmt::Display for Leftover {
 /// The live descendants of the leader of a job.
 pub(crate) fn leftovers(leader: Pid) -> Vec<Leftover> {
     let session = Process::new(leader.as_raw_pid()).and_then(|leader| leader.stat()).map(|stat| stat.session);
-    below(&[leader], |stat, pid| Leftover {
+    below(&[leader], |stat, Seen { pid, .. }| Leftover {
         pid,
         name: stat.comm.clone(),
         is_in_session: session.as_ref().is_ok_and(|session| stat.session == *session),
@@ -49,11 +75,11 @@ pub(crate) fn leftovers(leader: Pid) -> Vec<Leftover> {
 }
 
 /// All live descendants of `roots`, each after its parent, as `view` shows them.
-fn below<T>(roots: &[Pid], view: impl Fn(&Stat, Pid) -> T) -> Vec<T> {
+fn below<T>(roots: &[Pid], view: impl Fn(&Stat, Seen) -> T) -> Vec<T> {
     let mut children: HashMap<Pid, Vec<(Pid, T)>> = HashMap::new();
     for stat in stats() {
-        if let (Some(pid), Some(parent)) = (Pid::from_raw(stat.pid), Pid::from_raw(stat.ppid)) {
-            children.entry(parent).or_default().push((pid, view(&stat, pid)));
+        if let (Some(seen), Some(parent)) = (Seen::of(&stat), Pid::from_raw(stat.ppid)) {
+            children.entry(parent).or_default().push((seen.pid, view(&stat, seen)));
         }
     }
     let mut found = Vec::new();
@@ -68,12 +94,8 @@ fn below<T>(roots: &[Pid], view: impl Fn(&Stat, Pid) -> T) -> Vec<T> {
 }
 
 /// Sends a signal to processes; those that have ended are skipped.
-pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
-    for &pid in pids {
-        if let Err(error) = kill_process(pid, signal) {
-            tracing::debug!(pid = pid.as_raw_pid(), %error, "cannot signal a process");
-        }
-    }
+pub(crate) fn signal_all(processes: &[Seen], signal: Signal) {
+    processes.iter().for_each(|process| process.signal(signal));
 }
 
 /// Whether a process has ended or is exiting: none of its threads will run another instruction of its program.
@@ -95,8 +117,15 @@ pub(crate) fn is_exiting(pid: Pid) -> bool {
 /// All processes that have not ended.
 fn stats() -> impl Iterator<Item = Stat> {
     let processes = all_processes().into_iter().flatten().flatten();
-    let stats = processes.filter_map(|process| process.stat().ok());
-    stats.filter(|stat| !matches!(stat.state, 'Z' | 'X'))
+    let has_ended = |stat: &Stat| matches!(stat.state, 'Z' | 'X');
+    processes.filter_map(move |process| {
+        let stat = process.stat().ok()?;
+        // its first thread may have ended before others
+        let mut threads =
+            process.tasks().into_iter().flatten().flatten().filter_map(|thread| thread.stat().ok());
+        let is_live = !has_ended(&stat) || threads.any(|thread| !has_ended(&thread));
+        is_live.then_some(stat)
+    })
 }
 
 #[cfg(test)]
@@ -119,10 +148,16 @@ mod tests {
         io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let sleeper = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
         let shell_pid = Pid::from_child(&shell);
-        assert_eq!(descendants(&[shell_pid]), [sleeper]);
+        let of_shell = descendants(&[shell_pid]);
+        assert_eq!(of_shell.iter().map(|seen| seen.pid).collect::<Vec<_>>(), [sleeper]);
         let below = descendants(&[getpid()]);
-        assert!(below.contains(&shell_pid) && below.contains(&sleeper), "{below:?}");
-        signal_all(&[sleeper, shell_pid], Signal::KILL);
+        let [of_shell] = of_shell[..] else { unreachable!() };
+        let own = below.iter().copied().find(|seen| seen.pid == shell_pid).unwrap();
+        assert!(below.contains(&of_shell), "{below:?}");
+        // the process that had the number before
+        signal_all(&[Seen { since: own.since - 1, ..own }], Signal::KILL);
+        assert_eq!(shell.try_wait().unwrap(), None);
+        signal_all(&[of_shell, own], Signal::KILL);
         shell.wait().unwrap();
     }
 

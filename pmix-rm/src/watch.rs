@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost};
-use pmix_tool::signals::{Received, stop};
+use pmix_tool::signals::Received;
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;
@@ -123,7 +123,7 @@ impl<'a> Watch<'a> {
             }
             let takes_output = !self.console.is_behind();
             tokio::select! {
-                signal = interrupts.signal() => self.on_signal(signal).await,
+                signal = interrupts.signal() => self.on_signal(signal, interrupts).await,
                 () = until(self.timeout_at) => {
                     self.timeout_at = None;
                     let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
@@ -147,9 +147,9 @@ impl<'a> Watch<'a> {
                         && let Some(other) = interrupts.signal().now_or_never()
                         && other != Received::End(Signal::INT)
                     {
-                        self.on_signal(other).await;
+                        self.on_signal(other, interrupts).await;
                     }
-                    self.on_news(news).await;
+                    self.on_news(news, interrupts).await;
                 },
                 report = self.job.next_report(), if takes_output && self.outcome.is_none() => match report {
                     Ok(JobReport::Done(outcome)) => {
@@ -185,7 +185,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    async fn on_signal(&mut self, signal: Received) {
+    async fn on_signal(&mut self, signal: Received, interrupts: &mut Interrupts) {
         match signal {
             // who types it means the debugger, which has the terminal
             Received::End(Signal::INT) if self.debugging.as_ref().is_some_and(Debugging::has_terminal) => {}
@@ -204,7 +204,9 @@ impl<'a> Watch<'a> {
                 if let Err(why) = self.job.stop().await {
                     self.console.tell(format_args!("the ranks are not stopped: {why}"));
                 }
-                stop();
+                if !interrupts.stop() {
+                    self.job.signal(Signal::CONT.as_raw());
+                }
             }
         }
     }
@@ -229,11 +231,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    async fn on_news(&mut self, news: News) {
+    async fn on_news(&mut self, news: News, interrupts: &mut Interrupts) {
         match news {
             News::Said(said) => self.console.tell(said),
             News::Daemon(report) => self.on_report(report),
-            News::Interrupted => self.on_signal(Received::End(Signal::INT)).await,
+            News::Interrupted => self.on_signal(Received::End(Signal::INT), interrupts).await,
             News::GivenUp(why) => {
                 self.console.say(format_args!("{why}; ending the job"));
                 self.end(Ending::Debugger, Signal::TERM);

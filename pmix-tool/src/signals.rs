@@ -1,9 +1,11 @@
 //! The signals that a command which runs a job receives, and what it does with them.
 
+use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
+use futures::FutureExt;
 use procfs::process::Process;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -35,7 +37,7 @@ pub enum Received {
     End(Signal),
     /// To pass it on to the job.
     PassOn(Signal),
-    /// To stop the job and then this process, by [`stop`]: somebody has typed Ctrl-Z. `PassOn(CONT)` follows when it goes on.
+    /// To stop the job and then this process, by [`Signals::stop`]: somebody has typed Ctrl-Z.
     Stop,
 }
 
@@ -88,18 +90,47 @@ impl Signals {
         loop {
             match self.next().await {
                 Received::End(signal) => return signal,
-                Received::Stop => stop(),
+                Received::Stop => _ = self.stop(),
                 Received::PassOn(_) => {}
             }
         }
     }
+
+    /// Stops this process after [`Received::Stop`]; returns when it is continued. False if it has not stopped: it has been continued
+    /// meanwhile, or nobody could continue it. A job that was stopped must be continued then; otherwise `PassOn(CONT)` follows.
+    #[must_use]
+    pub fn stop(&mut self) -> bool {
+        if self.has_been_continued() || getpid().is_init() || is_alone_on_terminal() {
+            return false;
+        }
+        match kill_process(getpid(), Signal::STOP) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(%error, "cannot stop");
+                false
+            }
+        }
+    }
+
+    /// Whether there is a SIGCONT that was not handed out, which this takes.
+    fn has_been_continued(&mut self) -> bool {
+        let continued = self.0.iter_mut().find(|(number, _)| *number == Signal::CONT);
+        continued.is_some_and(|(_, stream)| stream.recv().now_or_never().is_some())
+    }
 }
 
-/// Stops this process, as SIGTSTP does that is not received. Returns when it is continued.
-pub fn stop() {
-    if let Err(error) = kill_process(getpid(), Signal::STOP) {
-        tracing::debug!(%error, "cannot stop");
-    }
+/// Whether this process has a terminal, but no shell that could continue it there, as a command of `ssh -t`.
+fn is_alone_on_terminal() -> bool {
+    let stat = |pid| Process::new(pid).and_then(|process| process.stat());
+    let is_alone = || {
+        let own = stat(getpid().as_raw_pid()).ok()?;
+        let mut parent = stat(own.ppid).ok()?;
+        while parent.session == own.session && parent.pgrp == own.pgrp {
+            parent = stat(parent.ppid).ok()?;
+        }
+        Some(parent.session != own.session)
+    };
+    File::open("/dev/tty").is_ok() && is_alone().unwrap_or(true)
 }
 
 /// Whether a signal is ignored in this process, as SIGHUP is in programs started by `nohup`. A program that handles such a signal must

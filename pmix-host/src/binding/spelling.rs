@@ -45,15 +45,12 @@ impl BindingPolicy {
                 BadPolicy(format!("cannot map by {object:?}: known are slot, node, {LEVELS}"))
             })?)),
         };
+        let (mut may, mut may_not) = (false, false);
         for modifier in modifiers {
             match modifier.split_once('=') {
                 Some(("pe", count)) => self.cpus_per_proc = Some(positive(count)?),
-                None if modifier == "oversubscribe" => {
-                    (self.oversubscribe, self.no_oversubscribe) = (true, false);
-                }
-                None if modifier == "nooversubscribe" => {
-                    (self.oversubscribe, self.no_oversubscribe) = (false, true);
-                }
+                None if modifier == "oversubscribe" => may = true,
+                None if modifier == "nooversubscribe" => may_not = true,
                 _ => {
                     let known = "PE=N, OVERSUBSCRIBE, NOOVERSUBSCRIBE";
                     return Err(BadPolicy(format!(
@@ -61,6 +58,13 @@ impl BindingPolicy {
                     )));
                 }
             }
+        }
+        match (may, may_not) {
+            (true, true) => {
+                return Err(BadPolicy("OVERSUBSCRIBE and NOOVERSUBSCRIBE exclude each other".to_owned()));
+            }
+            (false, false) => {}
+            (may, may_not) => (self.oversubscribe, self.no_oversubscribe) = (may, may_not),
         }
         Ok(self)
     }
@@ -260,6 +264,7 @@ mod tests {
             "rankfile:file=x",
             "core:span",
             "core:PE=0",
+            "core:oversubscribe:nooversubscribe",
             "core:PE=x",
             "core:pe",
         ] {

@@ -31,7 +31,7 @@ pub(crate) enum Control {
     Order {
         act: Act,
         reach: Reach,
-        /// Who waits until it is done, for the jobs that this one has started as well.
+        /// Answered once this job and those that it has started have been acted on.
         done: Option<oneshot::Sender<Result<(), LaunchError>>>,
     },
     /// A process requested it.

@@ -108,10 +108,12 @@ impl Plan {
                     _ => format!("{count} {many}"),
                 };
                 let slots = many(slots, "slot", "slots");
+                let is_limited = layout.per_node.is_some() || nodes.iter().any(|named| named.most.is_some());
                 let (have, remedy) = match taken {
-                    _ if layout.per_node.is_some() => {
-                        (format!("{slots} for it"), "use more nodes, or allow more processes on each")
-                    }
+                    _ if is_limited => (
+                        format!("{slots} within the given limits"),
+                        "use more nodes or slots, start fewer processes, or oversubscribe",
+                    ),
                     0 => (slots, "give the nodes more slots, start fewer processes, or oversubscribe"),
                     _ => (
                         format!(

@@ -16,7 +16,8 @@ use crate::{Bound, LaunchReport, ProcExit};
 pub struct JobStart {
     /// Its namespace; must not be in use.
     pub nspace: Nspace,
-    /// The applications, in rank order; never empty.
+    /// The applications, in rank order; never empty. Jobs that their processes start inherit `env`, unless they set a variable themselves;
+    /// not those that start after another head has taken the job up.
     pub apps: Vec<App>,
     /// What to do when a process fails.
     pub on_failure: OnFailure,
@@ -59,7 +60,7 @@ impl JobStart {
     }
 
     /// Gives its applications what they inherit of the job of its parent. Returns, for each of them, what jobs inherit that its
-    /// processes start: what the first job in a line was given for its processes goes to all of its descendants.
+    /// processes start: what the first job of a chain of spawns was given for its processes goes to all of them.
     pub(super) fn inherit(&mut self) -> Vec<Vec<String>> {
         let Some(inherited) = self.inherited.take() else {
             return self.apps.iter().map(|app| app.env.clone()).collect();

@@ -65,10 +65,13 @@ impl Slots {
     /// The number of processes for which there is room, if that does not suffice.
     pub(super) fn take(&mut self, nodes: &[Named], count: usize, layout: Layout) -> Result<Vec<usize>, u64> {
         let least = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
+        // one that is not limited takes all, beside one for which there is a number
+        let any = u32::try_from(count).unwrap_or(u32::MAX);
+        let any = nodes.iter().any(|named| named.most.is_some()).then_some(any);
         let slots = nodes.iter().map(|named| {
             let slots = least(self.left.get(named.node).copied().flatten(), named.most);
             // they may be exceeded, what is said of each node may not
-            if layout.per_node.is_some() && layout.oversubscribes { None } else { slots }
+            if layout.per_node.is_some() && layout.oversubscribes { None } else { slots.or(any) }
         });
         let slots: Option<Vec<u32>> = slots.map(|slots| least(slots, layout.per_node)).collect();
         let Some(mut left) = slots else {
@@ -205,6 +208,7 @@ mod tests {
         assert_eq!(take(&slots, None, 4, (Some(2), true)), Ok(vec![0, 0, 1, 1]));
         assert_eq!(take(&slots, None, 5, (Some(2), true)), Err(4), "it is not exceeded");
         assert_eq!(take(&any, None, 3, (Some(2), false)), Ok(vec![0, 0, 1]));
+        assert_eq!(take(&any, Some(1), 4, (None, false)), Ok(vec![0, 1, 1, 1]));
         assert_eq!(take(&slots, Some(1), 2, (None, false)), Ok(vec![0, 1]));
         assert_eq!(take(&slots, Some(1), 3, (None, false)), Err(2));
         assert_eq!(take(&slots, Some(1), 3, (None, true)), Ok(vec![0, 0, 1]));

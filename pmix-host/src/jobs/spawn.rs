@@ -13,7 +13,7 @@ use super::report::{JobReport, JobStart};
 use super::running::RunningJob;
 use super::start::Jobs;
 use super::store::TicketOf;
-use crate::user::is_trusted;
+use crate::user::{is_trusted, own_uid};
 
 impl Jobs {
     /// Starts a job for a process; its output goes to the reader of its parent's output, and it ends with the parent's
@@ -102,7 +102,9 @@ impl Jobs {
         start.stdin = stdin.filter(|_| self.cluster.launcher.takes_stdin());
         let owner = self.cluster.table.entries().get(&parent.nspace).map(|job| {
             start.on_failure = job.on_failure;
-            start.inherited = Some(job.exported_by(parent.rank));
+            // not what a user has set for processes of root
+            let runs_as = start.user.as_ref().map_or_else(own_uid, Account::uid);
+            start.inherited = Some(job.exported_by(parent.rank)).filter(|_| job.owner == runs_as);
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
         let job = self.start_unless(start, node, cx.cancelled()).await;

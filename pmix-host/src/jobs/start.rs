@@ -98,6 +98,11 @@ impl Jobs {
             is_harvested,
             tool,
         } = JobRequests::new(apps, directives)?;
+        if whose.is_some() && binding.policy.oversubscribe {
+            let message =
+                format!("{nspace}: only root may oversubscribe the nodes of a DVM of several users");
+            return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message).into());
+        }
         let nodes = self.cluster.nodes()?;
         let allocations = &self.cluster.allocations;
         // whatever a job starts stays in its allocation

@@ -2,6 +2,7 @@
 
 mod appfile;
 mod debug;
+mod dvm;
 mod etcd;
 mod head;
 mod man;
@@ -20,11 +21,12 @@ use pmix_tool::submit::variable;
 use pmix_types::{App, Directives};
 
 pub(crate) use debug::{CommandLine, DebugArgs};
+pub(crate) use dvm::DvmPlace;
 pub(crate) use etcd::EtcdPlace;
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
 pub(crate) use man::{MAN, pmixd_command, pmixrun_command, print as print_page};
+pub(crate) use options::Stdin;
 use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
-pub(crate) use options::{DvmPlace, Stdin};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
 pub(crate) use setup::Setup;
@@ -160,7 +162,8 @@ fn parse_in(
         }
     }
     let End { timeout, reaction, times, record } = end;
-    let (binding, policy) = (setting.binding(), setting.policy());
+    let policy = setting.policy().map_err(|bad| wrong(ErrorKind::ArgumentConflict, bad.to_string()))?;
+    let binding = setting.binding();
     let Setting { app: app_file, dvm, trust_uid, nodes, serving, stop_in_init, debug, .. } = setting;
     let setup = match dvm {
         Some(_) => Setup::in_dvm(nodes, serving, times, &typed),
@@ -176,7 +179,7 @@ fn parse_in(
         app.max_procs = procs.map_or(app.max_procs, |procs| i32::try_from(procs).unwrap_or(i32::MAX));
     }
     if dvm.is_none() {
-        let procs = apps.iter().map(|app| u64::try_from(app.max_procs).unwrap_or_default()).sum();
+        let procs = apps.iter().map(|app| u64::try_from(app.max_procs).unwrap_or_default());
         setup.check_room(procs, &policy).map_err(|problem| wrong(ErrorKind::ValueValidation, problem))?;
     }
     if setup.hosts.is_some() || dvm.is_some() {

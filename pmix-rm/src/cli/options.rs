@@ -11,9 +11,10 @@ use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::submit::seconds;
 use pmix_tool::this_host::ThisHost;
-use pmix_types::{Directives, Info, Nspace, Rank, keys};
+use pmix_types::{Directives, Info, Rank, keys};
 
 use super::debug::DebugArgs;
+use super::dvm::DvmPlace;
 use super::output::Directive;
 use crate::metrics::MetricsPlace;
 use crate::nodes::{Allocation, By, HostList};
@@ -473,11 +474,12 @@ impl Setting {
         Some(whole).filter(|whole| !whole.is_empty())
     }
 
-    /// What is said of how ranks are mapped.
-    pub(super) fn policy(&self) -> BindingPolicy {
-        let policy = self.mapping().map(|text| BindingPolicy::default().map_by(&text));
-        // it was read before
-        policy.and_then(Result::ok).unwrap_or_default()
+    /// How ranks are mapped.
+    ///
+    /// # Errors
+    /// Two options contradict each other.
+    pub(super) fn policy(&self) -> Result<BindingPolicy, BadPolicy> {
+        BindingPolicy::default().map_by(&self.mapping().unwrap_or_default())
     }
 
     /// The directives for places and bindings.
@@ -506,34 +508,6 @@ impl Setting {
 pub(super) enum Display {
     /// The ranks of each node
     Map,
-}
-
-/// The DVM that a job runs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DvmPlace {
-    /// The only server of this user on this host.
-    Only,
-    Uri(String),
-    /// The one that wrote this rendezvous file.
-    File(String),
-    Pid(u32),
-    Nspace(Nspace),
-    System,
-}
-
-impl DvmPlace {
-    fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "only" || text == "search" => Ok(Self::Only),
-            None if text == "system" => Ok(Self::System),
-            Some(("uri", uri)) => Ok(Self::Uri(uri.to_owned())),
-            Some(("file", file)) => Ok(Self::File(file.to_owned())),
-            Some(("pid", pid)) => pid.parse().map(Self::Pid).map_err(|_| "not a process id".to_owned()),
-            Some(("ns", name)) => Nspace::new(name).map(Self::Nspace).map_err(|error| error.to_string()),
-            _ if text.contains(';') => Ok(Self::Uri(text.to_owned())),
-            _ => Err("write a URI, file:FILE, pid:PID, ns:NAMESPACE, system or only".to_owned()),
-        }
-    }
 }
 
 /// The ranks that read the standard input of `pmixrun`.

@@ -194,18 +194,32 @@ impl Setup {
         }
     }
 
-    /// Checks, before daemons are started, that the hosts take so many processes.
+    /// Checks, before daemons are started, that the hosts take so many processes of each application.
     ///
     /// # Errors
     /// They do not.
-    pub(super) fn check_room(&self, procs: u64, policy: &BindingPolicy) -> Result<(), String> {
-        let Some(hosts) = self.hosts.as_ref().filter(|_| !policy.oversubscribe) else { return Ok(()) };
-        let slots = hosts.slots();
-        if procs <= slots {
+    pub(super) fn check_room(
+        &self,
+        procs: impl Iterator<Item = u64>,
+        policy: &BindingPolicy,
+    ) -> Result<(), String> {
+        let Some(hosts) = &self.hosts else { return Ok(()) };
+        let procs: Vec<_> = procs.collect();
+        if let Some(most) = policy.per_node {
+            let of_host = |slots: u32| if policy.oversubscribe { most } else { most.min(slots) };
+            let room = hosts.hosts().iter().map(|host| u64::from(of_host(host.slots))).sum();
+            if let Some(procs) = procs.iter().find(|procs| **procs > room) {
+                return Err(format!(
+                    "{procs} ranks of an application do not fit on the hosts: with {most} on each and the slots they have, {room} do"
+                ));
+            }
+        }
+        let (all, slots) = (procs.iter().sum::<u64>(), hosts.slots());
+        if policy.oversubscribe || all <= slots {
             return Ok(());
         }
         Err(format!(
-            "{procs} ranks do not fit in the {slots} {} of the hosts: give them more (a:4), or write --oversubscribe",
+            "{all} ranks do not fit in the {slots} {} of the hosts: give them more (a:4), or write --oversubscribe",
             if slots == 1 { "slot" } else { "slots" }
         ))
     }

@@ -417,8 +417,11 @@ fn ranks_are_counted_for_each_node_and_may_exceed_slots_if_that_is_said() {
     for (line, why) in [
         ("-H a:2 -n 3 ./a", "3 ranks do not fit in the 2 slots of the hosts"),
         ("-H a ./a : -n 1 ./b", "2 ranks do not fit in the 1 slot of the hosts"),
-        ("-H a -N 2 ./a", "write --oversubscribe"),
+        ("-H a -N 2 ./a", "with 2 on each and the slots they have, 1 do"),
         ("-N 2 --map-by node ./a", "cannot be used with"),
+        ("-H a:1,b:7 -N 4 ./a", "with 4 on each and the slots they have, 5 do"),
+        ("-H a,b -N 2 -n 5 --oversubscribe ./a", "with 2 on each and the slots they have, 4 do"),
+        ("--oversubscribe --map-by :NOOVERSUBSCRIBE ./a", "exclude each other"),
         ("-N 0 ./a", "-N"),
         ("--map-by ppr:2:numa ./a", "write ppr:N:node"),
         ("--mpi=pmix ./a", "every job is served by PMIx"),

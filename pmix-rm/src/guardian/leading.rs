@@ -25,6 +25,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(10);
 /// The longest time between two such looks.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
+/// How long daemons must be all that is left before they are killed.
+const ALONE: Duration = Duration::from_secs(1);
+
 /// A process that starts those of one job.
 #[derive(Debug)]
 pub(super) struct Leader {
@@ -117,10 +120,8 @@ impl Leader {
 
     /// Kills all processes of its job, and the leader itself, which may be stopped: the guardian reports what it cannot.
     pub(super) fn kill(&self) {
-        if let Some(dir) = &self.cgroup {
-            cgroup::kill(dir);
-        }
         if self.has_ended() {
+            self.cgroup.iter().for_each(|dir| cgroup::kill(dir));
             return;
         }
         // so that it becomes the parent of whatever is left when others are killed, and starts nothing
@@ -129,11 +130,18 @@ impl Leader {
         for _ in 0..MAX_LOOKS {
             let mut new = tree::descendants(&[self.handle.pid()]);
             // one that a file system holds up stays, and starts nothing
-            new.retain(|&pid| signalled.insert(pid));
+            new.retain(|&seen| signalled.insert(seen));
             if new.is_empty() {
                 break;
             }
             tree::signal_all(&new, Signal::KILL);
+            if self.cgroup.is_some() {
+                break;
+            }
+        }
+        // at one moment, but not those whose first thread has ended
+        if let Some(dir) = &self.cgroup {
+            cgroup::kill(dir);
         }
         self.handle.signal(Signal::KILL);
     }
@@ -143,7 +151,7 @@ impl Leader {
     pub(super) async fn wind_up(&self, moment: impl Future<Output = ()>) -> Vec<Leftover> {
         let mut over = self.over.subscribe();
         tokio::pin!(moment);
-        let mut pause = FIRST_LOOK;
+        let (mut pause, mut alone_since) = (FIRST_LOOK, None);
         loop {
             let is_over = tokio::select! {
                 biased;
@@ -152,7 +160,10 @@ impl Leader {
                 () = sleep_until(Instant::now() + pause) => false,
             };
             let left = tree::leftovers(self.handle.pid());
-            if is_over || (!left.is_empty() && left.iter().all(|process| !process.is_in_session)) {
+            // one that is just ending is no daemon
+            let are_alone = !left.is_empty() && left.iter().all(|process| !process.is_in_session);
+            alone_since = alone_since.or_else(|| Some(Instant::now())).filter(|_| are_alone);
+            if is_over || alone_since.is_some_and(|since| since.elapsed() >= ALONE) {
                 self.kill();
                 return left;
             }

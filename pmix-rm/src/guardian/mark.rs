@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::time::SystemTime;
 
 use procfs::process::all_processes;
-use rustix::process::{Pid, getpid};
+use rustix::process::getpid;
+
+use crate::tree::Seen;
 
 /// Variable with the marks of all launchers above a process, outermost first. Launchers do not remove a variable of this name
 /// from the environment of processes.
@@ -47,7 +49,7 @@ impl Mark {
     }
 
     /// All processes with this mark, without this process.
-    pub(super) fn processes(&self) -> Vec<Pid> {
+    pub(super) fn processes(&self) -> Vec<Seen> {
         let has_it = |value: &OsString| {
             value.as_encoded_bytes().split(|&byte| byte == b':').any(|mark| mark == self.0.as_bytes())
         };
@@ -55,6 +57,7 @@ impl Mark {
         let marked = processes.filter(|process| {
             process.environ().is_ok_and(|environ| environ.get(OsStr::new(VARIABLE)).is_some_and(has_it))
         });
-        marked.filter_map(|process| Pid::from_raw(process.pid)).filter(|&pid| pid != getpid()).collect()
+        let seen = marked.filter_map(|process| Seen::of(&process.stat().ok()?));
+        seen.filter(|seen| seen.pid != getpid()).collect()
     }
 }

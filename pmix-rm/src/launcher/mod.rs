@@ -23,7 +23,7 @@ use pmix_server::{HostError, HostResult};
 use pmix_topology::{Processors, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::{Signal, geteuid};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::remains::{left_behind, unread};
@@ -57,8 +57,9 @@ const AHEAD: usize = 4;
 ///
 /// After a process that has ended with exit code 0, its descendants may go on for some [time](Self::linger): the end of the process
 /// is reported when none holds its output any more, and that of the last process of a job when, with a guardian, none belongs to the
-/// session of the job. What is left then, and daemons, which have left the session, are killed, and a line of the output for errors of
-/// that process names them. After a process that has failed, or was asked to end, descendants may go on for one second.
+/// session of the job. With a guardian, what is left then, and daemons, which have left the session, are killed, and a line of the output
+/// for errors of that process names them. Output that others hold is not read any more after that time, which such a line says, too.
+/// After a process that has failed, or has been [asked](Launcher::terminate) to end, descendants may go on for one second.
 ///
 /// # Binding
 /// Processes are bound as [`BindingPolicy`](pmix_host::BindingPolicy) says, before their program runs, to processors that
@@ -132,6 +133,10 @@ struct Process {
     user: Option<u32>,
     /// Processors that are its own.
     own: Processors,
+    /// Closed when the process has ended, which its leader has reported.
+    is_running: watch::Receiver<()>,
+    /// Told if nobody can report how it has ended.
+    lost: Arc<Notify>,
     /// Closed when the process has ended, and nothing that it has left behind is waited for.
     ended: watch::Receiver<()>,
     /// When it, or what it has left behind, was asked to end.
@@ -231,12 +236,14 @@ impl LocalLauncher {
     ) {
         let Started { rank, program, own, child, input, output } = started;
         let proc = ProcId::new(nspace.clone(), rank);
-        let (ending, ended) = watch::channel(());
-        let input = input.map(|pipe| feed(proc.clone(), pipe, ended.clone()));
+        let ((running_on, is_running), (ending, ended)) = (watch::channel(()), watch::channel(()));
+        let input = input.map(|pipe| feed(proc.clone(), pipe, is_running.clone()));
         let (hurried, is_hurried) = watch::channel(None);
         let hurried = Arc::new(hurried);
-        let process =
-            Process { handle: child.handle().clone(), user, own, ended, hurried, is_done: false, input };
+        let handle = child.handle().clone();
+        let lost = Arc::new(Notify::new());
+        let told = Arc::clone(&lost);
+        let process = Process { handle, user, own, is_running, lost, ended, hurried, is_done: false, input };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -248,21 +255,25 @@ impl LocalLauncher {
         let linger = Linger { time: self.linger, hurried: is_hurried };
         tokio::spawn(async move {
             let _ = reports.send(report).await;
-            let Supervised { end, is_held } = supervise(&proc, child, output, &reports, &linger).await;
-            let is_full = linger.is_full(end);
+            let on_exit = || drop(running_on);
+            let supervised = supervise(&proc, (child, &told), output, &reports, (&linger, on_exit)).await;
+            let Supervised { end, is_held } = supervised;
             let guardian = guardian.and_then(|guardian| guardian.upgrade());
             let guardian = guardian.filter(|_| is_last_of_job(&running, &proc));
             let rest =
                 guardian.map(|guardian| guardian.wind_up(proc.nspace.as_str(), linger.clone().over(end)));
-            let said = match rest {
-                Some(rest) => left_behind(&proc, linger.time, &rest.await),
-                None if is_held => unread(&proc, linger.time),
-                None => String::new(),
+            let killed = match rest {
+                Some(rest) => rest.await,
+                None => Vec::new(),
             };
-            let said = if is_full { Bytes::from(said) } else { Bytes::new() };
+            let said = match linger.is_full(end) {
+                true if is_held && killed.is_empty() => unread(&proc, linger.time),
+                true => left_behind(&proc, linger.time, &killed),
+                false => String::new(),
+            };
             lock(&running).remove(&proc);
             drop(ending);
-            finish(proc, end.exit, said, &reports).await;
+            finish(proc, end.exit, said.into(), &reports).await;
         });
     }
 
@@ -532,9 +543,10 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Kills the leader of another user's job if it does not report the end of a process: that user may have stopped it.
+/// Kills the leader of another user's job if it does not report the end of a process: that user may have stopped it. If the guardian does
+/// not report it then, the process counts as ended: that user may trace it.
 async fn watch_leader(running: Arc<Mutex<Running>>, guardian: Weak<Guardian>, nspace: Nspace) {
-    let mut before = BTreeSet::new();
+    let (mut before, mut is_killed) = (BTreeSet::new(), false);
     loop {
         tokio::time::sleep_until(Instant::now() + LOOK).await;
         let ended: BTreeSet<_> = {
@@ -543,14 +555,27 @@ async fn watch_leader(running: Arc<Mutex<Running>>, guardian: Weak<Guardian>, ns
             if of_job.peek().is_none() {
                 return;
             }
-            of_job.filter(|(_, process)| process.handle.is_over()).map(|(proc, _)| proc.rank).collect()
+            let is_unreported =
+                |process: &Process| process.handle.is_over() && process.is_running.has_changed().is_ok();
+            of_job.filter(|(_, process)| is_unreported(process)).map(|(proc, _)| proc.rank).collect()
         };
-        if let Some(rank) = before.intersection(&ended).next() {
-            tracing::warn!(%nspace, %rank, "the leader of a job does not report the end of a process: killing it");
-            if let Some(guardian) = guardian.upgrade() {
-                guardian.kill_leader(nspace.as_str());
+        let mut late = before.intersection(&ended).copied().peekable();
+        match late.peek() {
+            Some(rank) if !is_killed => {
+                tracing::warn!(%nspace, %rank, "the leader of a job does not report the end of a process: killing it");
+                if let Some(guardian) = guardian.upgrade() {
+                    guardian.kill_leader(nspace.as_str());
+                }
+                is_killed = true;
+                before.clear();
+                continue;
             }
-            return;
+            // whoever traces it withholds its end from the guardian, too
+            _ => late.for_each(|rank| {
+                if let Some(process) = lock(&running).get(&ProcId::new(nspace.clone(), rank)) {
+                    process.lost.notify_one();
+                }
+            }),
         }
         before = ended;
     }

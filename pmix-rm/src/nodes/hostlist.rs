@@ -28,6 +28,10 @@ impl Host {
     /// Slots for any number of processes.
     pub(crate) const ANY: u32 = u32::MAX;
 
+    const fn count(&self) -> Count {
+        if self.is_counted { Count::Given(self.slots) } else { Count::Usual(self.slots) }
+    }
+
     /// What it is called among the nodes of a DVM, with the slots to use there, if they were given.
     pub(crate) fn in_dvm(&self) -> String {
         if self.is_counted { format!("{}:{}", self.name, self.slots) } else { self.name.clone() }
@@ -94,8 +98,8 @@ impl HostList {
             _ => names().filter(|name| this.is(name)).collect(),
         };
         let mut list = Self::default();
-        for Host { name, slots, is_counted } in &self.hosts {
-            let slots = if *is_counted { Count::Given(*slots) } else { Count::Usual(*slots) };
+        for host in &self.hosts {
+            let (name, slots) = (&host.name, host.count());
             let is_own = |host: &str| this.is_by_itself(host);
             if own.contains(name.as_str()) || host_of_login(name).is_some_and(is_own) {
                 list.add(this.name(), slots)?;
@@ -188,9 +192,10 @@ impl HostList {
         let logins = self.hosts.iter().filter_map(|host| Some((host_of_login(&host.name)?, &host.name)));
         let logins: HashMap<&str, &String> = logins.collect();
         let mut list = Self::default();
-        for Host { name, slots, .. } in to.hosts {
+        for host in to.hosts {
+            let (slots, name) = (host.count(), host.name);
             let known = if self.has(&name) { Some(&name) } else { logins.get(name.as_str()).copied() };
-            list.add(known.ok_or_else(|| format!("{name} is not in {what}"))?, Count::Given(slots))?;
+            list.add(known.ok_or_else(|| format!("{name} is not in {what}"))?, slots)?;
         }
         Ok(list)
     }

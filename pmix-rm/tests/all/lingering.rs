@@ -14,7 +14,10 @@ use crate::common::{launch, launcher, pid_from, runs};
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 /// A rank that leaves this running, and says its process id.
-const LEAVES: &str = "sleep 1000 & echo $!";
+const LEAVES: &str = "sleep 1000 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo $!";
+/// The same, which does not hold the output of the rank.
+const LEAVES_SILENTLY: &str =
+    "sleep 1000 > /dev/null 2>&1 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo $!";
 
 /// What else a job writes, and how it ends.
 async fn rest(mut received: mpsc::Receiver<LaunchReport>) -> (String, String, ProcExit) {
@@ -81,7 +84,8 @@ async fn without_a_guardian_output_that_is_not_read_any_more_is_told() {
 #[tokio::test]
 async fn a_daemon_is_not_waited_for_but_killed_and_named() {
     let (launcher, _guardian) = launcher();
-    let script = "(setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $!)";
+    let script = "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &
+                  until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo $!";
     let mut received = launch(&launcher.linger(LONG), script).await;
     let daemon = pid_from(&mut received).await;
     let (_, err, exit) = rest(received).await;
@@ -106,8 +110,10 @@ async fn what_a_job_that_is_to_end_has_left_is_not_waited_for() {
     let (launcher, _guardian) = launcher();
     let launcher = launcher.linger(LONG);
     let proc = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
-    for is_request in [true, false] {
-        let mut received = launch(&launcher, LEAVES).await;
+    for (is_request, script) in
+        [(true, LEAVES), (true, LEAVES_SILENTLY), (false, LEAVES), (false, LEAVES_SILENTLY)]
+    {
+        let mut received = launch(&launcher, script).await;
         let left = pid_from(&mut received).await;
         until("the rank has ended", || launcher.has_ended(&proc)).await;
         assert!(runs(left));

@@ -9,10 +9,10 @@ use std::thread;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use pmix_tool::client::{InputSink, JobControlBuilder};
-use pmix_tool::signals::stop;
 use pmix_tool::terminal::wait_for_input;
 use pmix_tool::types::{IofChannels, Rank};
 use pmix_tool::{Bytes, Error, OutputFormat, ProcId, Tool};
+use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -137,7 +137,7 @@ impl Attached {
     /// Until all have ended, or until this command is to end.
     async fn follow(&mut self, tool: &Tool, signals: &mut Signals) -> Result<(), Trouble> {
         let mut quit = signal(SignalKind::quit()).map_err(about(NOT_RECEIVED))?;
-        let mut waiting = None;
+        let (mut waiting, mut goes_on) = (None, false);
         loop {
             tokio::select! {
                 next = self.output.next(tool), if waiting.is_none() => match next? {
@@ -150,8 +150,9 @@ impl Attached {
                     }
                 }
                 received = signals.next() => match received {
-                    // the job is not that of this command
-                    Received::Stop => stop(),
+                    // the job is not that of this command, and does not go on with it
+                    Received::Stop => goes_on = signals.stop(),
+                    Received::PassOn(Signal::CONT) if std::mem::take(&mut goes_on) => {}
                     Received::End(signal) | Received::PassOn(signal) if self.passes_signals => {
                         self.control(tool, |request| request.signal(signal.as_raw()));
                     }

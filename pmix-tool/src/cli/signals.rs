@@ -51,6 +51,11 @@ impl Signals {
         }
     }
 
+    /// Stops this process, and returns when it is continued; false if it has not stopped.
+    pub(super) fn stop(&mut self) -> bool {
+        self.received.stop()
+    }
+
     fn end(&mut self, number: Signal) -> Received {
         self.have_ended = true;
         if number == Signal::INT {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 
 use keyutils::Keyring;
 use keyutils::keytypes::User;
@@ -182,6 +183,101 @@ async fn a_job_whose_user_has_stopped_its_leader_ends_when_it_is_killed() {
     until("it is no longer listed", || !run(dvm.pmix(&["ps"], &[])).1.contains(name)).await;
     let said = dvm.stop(|_, _| ()).await;
     assert!(said.contains("does not report the end of a process"), "{said}");
+}
+
+/// One that all users may run.
+fn python() -> Option<&'static str> {
+    let python = Path::new("/usr/bin/python3").to_str().filter(|python| Path::new(python).exists());
+    if python.is_none() {
+        mention("/usr/bin/python3");
+    }
+    python
+}
+
+/// A program whose first thread ends before another one, which the system then shows as ended.
+const LEAVES_A_THREAD: &str = "import ctypes, os, platform, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print(os.getpid(), flush=True)
+ctypes.CDLL(None).syscall({'x86_64': 60}.get(platform.machine(), 93), 0)";
+
+/// Whether any thread of a process runs.
+fn has_threads(pid: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())).into_iter().flatten().flatten();
+    let state = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+    threads.map(state).any(|status| !status.is_empty() && !status.contains("State:\tZ"))
+}
+
+#[tokio::test]
+async fn a_process_whose_first_thread_has_ended_ends_with_its_job() {
+    let Some(alice) = OtherUser::second() else { return };
+    let Some(python) = python() else { return };
+    let dvm = TestDvm::shared().await;
+    // a rank, and a daemon of one that has ended
+    let submit = |args: &[&str]| Running::start(dvm.pmix_of(&alice, &["submit"], args));
+    let mut rank = submit(&[python, "-c", LEAVES_A_THREAD]);
+    let pid = pid_from(&mut rank).await;
+    rank.signal(Signal::TERM);
+    rank.end().await;
+    until("the rank ends", || !has_threads(pid)).await;
+    let script =
+        "setsid \"$0\" -c \"$1\" > \"$2\" 2> /dev/null < /dev/null & until [ -s \"$2\" ]; do sleep 0.1; done";
+    let file = alice.home().join("pid");
+    let daemon = submit(&["sh", "-c", script, python, LEAVES_A_THREAD, file.to_str().unwrap()]);
+    let (status, _, err) = daemon.end().await;
+    assert!(status.success() && err.contains("had left behind as daemons"), "{err}");
+    let pid = Pid::from_raw(fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap();
+    until("the daemon ends", || !has_threads(pid)).await;
+    // and one whose head is killed
+    let mut rank = submit(&[python, "-c", LEAVES_A_THREAD]);
+    let pid = pid_from(&mut rank).await;
+    dvm.head().kill();
+    until("it ends with the head", || !has_threads(pid)).await;
+    rank.end().await;
+}
+
+#[tokio::test]
+async fn a_job_ends_although_its_user_traces_its_dead_ranks() {
+    let Some(alice) = OtherUser::second() else { return };
+    let Some(python) = python() else { return };
+    let dvm = TestDvm::shared().await;
+    let go = alice.home().join("go");
+    // a child of it would stop it
+    let script = format!("echo $$; read line < '{}'; exit 5", go.display());
+    assert!(alice.command("mkfifo").arg(&go).status().unwrap().success());
+    let (submitted, pid) = job(&dvm, &alice, &script).await;
+    let trace = "import ctypes, sys, time
+failed = ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), None, None)
+print('failed' if failed else 'traces', flush=True)
+time.sleep(1000)";
+    let mut tracer = alice.command(python);
+    tracer.args(["-c", trace, &pid.as_raw_pid().to_string()]);
+    let mut tracer = Running::start(tracer);
+    if tracer.line().await.as_deref() != Some("traces") {
+        return mention("permission to trace processes of one's own");
+    }
+    fs::write(go, "go\n").unwrap();
+    let (status, _, err) = submitted.end().await;
+    assert_eq!(status.code(), Some(5), "{err}");
+    assert!(tracer.is_running());
+    tracer.signal(Signal::KILL);
+    tracer.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn the_leader_of_a_job_is_left_alone_while_what_a_rank_has_left_goes_on() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    // longer than it takes until a leader that does not report ends is killed
+    let script = "if [ $PMIX_RANK = 0 ]; then (sleep 15; echo late) & else echo $$; exec sleep 20; fi";
+    let mut submitted = Running::start(dvm.pmix_of(&alice, &["submit"], &["-n", "2", "sh", "-c", script]));
+    let leader = parent(pid_from(&mut submitted).await).unwrap();
+    submitted.line_with("late").await;
+    assert!(runs(leader));
+    let (status, _, err) = submitted.end().await;
+    assert!(status.success(), "{err}");
+    let said = dvm.stop(|_, _| ()).await;
+    assert!(!said.contains("leader"), "{said}");
 }
 
 #[tokio::test]

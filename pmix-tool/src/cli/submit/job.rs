@@ -26,7 +26,7 @@ pub(super) struct JobArgs {
     #[arg(short = 'n', long = "np", value_name = "N", default_value = "1", value_parser = parse_count)]
     count: NonZeroU16,
 
-    /// Run only on these nodes of the server: names separated by commas
+    /// Run only on these nodes of the server: names separated by commas, each with the number of slots to use there after a colon
     #[arg(short = 'H', long, value_name = "LIST")]
     host: Option<String>,
 
@@ -82,8 +82,15 @@ impl JobArgs {
             }
         }
         let this = ThisHost::by_hostname();
-        let by_name =
-            |name: &str| if this.is_by_itself(name) { this.name().to_owned() } else { name.to_owned() };
+        let by_name = |word: &str| {
+            // name:N, but not an IPv6 address
+            let counted =
+                word.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']'));
+            let (name, count) = counted.map_or((word, None), |(name, count)| (name, Some(count)));
+            let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+            let name = if this.is_by_itself(bare) { this.name() } else { name };
+            count.map_or_else(|| name.to_owned(), |count| format!("{name}:{count}"))
+        };
         let host =
             host.map(|names| names.split(',').map(str::trim).map(by_name).collect::<Vec<_>>().join(","));
         let mut directives = Directives::new();

@@ -88,7 +88,7 @@ struct StageArgs {
 }
 
 const AFTER_HELP: &str = "\
-Signals are passed on to the job; SIGTSTP (Ctrl-Z) stops it and this command. After SIGINT, SIGTERM or SIGHUP its processes have the grace period to end; \
+Signals are passed on to the job; SIGTSTP (Ctrl-Z) stops it and this command, but with --stage this command alone. After SIGINT, SIGTERM or SIGHUP its processes have the grace period to end; \
 a second SIGINT kills them at once. If the server does not answer, a third signal ends this command alone. With --stage, SIGINT, SIGTERM and \
 SIGHUP end the jobs that run, and no more are started; a second SIGINT kills them, and a third signal ends this command in any case. SIGHUP has \
 no effect if it is ignored at startup, as under nohup.

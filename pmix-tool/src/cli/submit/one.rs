@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
-use pmix_tool::signals::stop;
 use pmix_tool::types::{IofChannels, escaped};
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputFormat, Status, SubmittedJob, Tool, keys};
 use rustix::process::Signal;
@@ -250,7 +249,7 @@ impl Foreground {
                 }
                 signal = signals.next() => {
                     let is_unanswered = !self.acts.is_empty();
-                    self.pass_on(signal, job).await;
+                    self.pass_on(signal, job, signals).await;
                     if self.times_told >= ENOUGH && is_unanswered {
                         return Ok(None);
                     }
@@ -269,10 +268,15 @@ impl Foreground {
         }
     }
 
-    async fn pass_on(&mut self, received: Received, job: &SubmittedJob) {
+    async fn pass_on(&mut self, received: Received, job: &SubmittedJob, signals: &mut Signals) {
         match received {
             Received::PassOn(signal) => self.act(job.signal(signal.as_raw()), false),
-            Received::Stop => stop_with(job).await,
+            Received::Stop => {
+                stop(job).await;
+                if !signals.stop() {
+                    self.act(job.signal(Signal::CONT.as_raw()), false);
+                }
+            }
             Received::End(signal) => {
                 self.kill_at.get_or_insert_with(|| Instant::now() + self.grace);
                 self.is_to_end(signal);
@@ -304,14 +308,13 @@ impl Foreground {
     }
 }
 
-/// Stops a job, and this process until it is continued, which continues the job.
-async fn stop_with(job: &SubmittedJob) {
+/// Stops a job.
+async fn stop(job: &SubmittedJob) {
     match tokio::time::timeout(STOPPING, job.signal(Signal::STOP.as_raw())).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => complain(&format!("the job is not stopped: {error}")),
         Err(_) => complain("the job is not stopped: its server does not answer"),
     }
-    stop();
 }
 
 /// Hands over what is to be written, once there is room; returns false if nothing can be written. Cancel-safe.

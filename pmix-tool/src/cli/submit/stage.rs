@@ -11,7 +11,6 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_proto::files::{self, Existing};
-use pmix_tool::signals::stop;
 use pmix_tool::types::IofChannels;
 use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
 use tokio::sync::watch;
@@ -194,6 +193,10 @@ impl Stage {
             tokio::select! {
                 biased;
                 signal = signals.next() => {
+                    if signal == Received::Stop {
+                        // jobs go on
+                        let _ = signals.stop();
+                    }
                     self.on_signal(signal);
                     if self.times_told >= ENOUGH {
                         return Err(Stop::Unended(self.under_way.len()));
@@ -261,8 +264,7 @@ impl Stage {
             Received::End(_) => Order::End,
             Received::Kill => Order::Kill,
             // meant for a single job
-            Received::PassOn(_) => return,
-            Received::Stop => return stop(),
+            Received::PassOn(_) | Received::Stop => return,
         };
         self.times_told += 1;
         self.end(order);

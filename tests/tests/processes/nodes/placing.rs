@@ -26,13 +26,14 @@ fn too_many_ranks_are_refused_before_daemons_start_unless_they_may_exceed_the_sl
 }
 
 #[tokio::test]
-async fn spn_02_a_job_in_a_dvm_uses_so_many_slots_of_a_host_as_it_says() {
+async fn spn_02_a_job_in_a_dvm_uses_as_many_slots_of_a_host_as_it_says() {
     let dvm = TestDvm::here("a:4,b:4", "exec \"$@\"", &[]).await;
     for (args, hosts) in [
         (&["--host", "a:1,b", "-n", "3"][..], vec!["a", "b", "b"]),
         (&["--host", "b:2,a:1", "-n", "3"], vec!["a", "b", "b"]),
         (&["--map-by", "ppr:1:node", "-n", "2"], vec!["a", "b"]),
         (&["--host", "a:1", "-n", "2", "--map-by", ":OVERSUBSCRIBE"], vec!["a", "a"]),
+        (&["--host", "a", "-n", "6", "--map-by", ":OVERSUBSCRIBE"], vec!["a"; 6]),
     ] {
         let args = [args, &WHERE].concat();
         for command in [dvm.submit(&args), dvm.pmixrun(&args)] {
@@ -42,7 +43,7 @@ async fn spn_02_a_job_in_a_dvm_uses_so_many_slots_of_a_host_as_it_says() {
     }
     for (args, why) in [
         (&["--host", "a:1", "-n", "2"][..], "2 processes are to run on a, which has 1 slot"),
-        (&["--map-by", "ppr:1:node", "-n", "3"], "use more nodes, or allow more processes on each"),
+        (&["--map-by", "ppr:1:node", "-n", "3"], "within the given limits: use more nodes or slots"),
         (&["--host", "c:1"], "unknown node `c`"),
     ] {
         let (code, out, err) = run(dvm.submit(&[args, &WHERE].concat()));
