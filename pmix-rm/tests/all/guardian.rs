@@ -345,7 +345,7 @@ async fn a_launcher_in_another_program_goes_on_with_another_guardian() {
     until("it has ended", || !runs(old)).await;
     // waits for another one
     guardian.protect(&home.path().join("nothing")).unwrap();
-    let mut second = launch(&launcher, "echo $$; exec sleep 1000").await;
+    let mut second = launch_as(&launcher, "another", "echo $$; exec sleep 1000").await;
     let other = pid_from(&mut second).await;
     assert_ne!(parent_of(leader_of(other)), old);
     // the leader of the first job is there
@@ -506,7 +506,8 @@ async fn jct_01c_a_signal_for_one_job_does_not_reach_one_that_is_being_launched(
 
 #[tokio::test]
 async fn jct_01c_a_signal_for_a_job_does_not_reach_what_an_earlier_one_has_left_behind() {
-    let (launcher, guardian) = launcher();
+    // a guardian leaves nothing behind
+    let launcher = LocalLauncher::new("here");
     let mut first = launch(&launcher, "sleep 1000 > /dev/null 2>&1 & echo $!").await;
     let left = pid_from(&mut first).await;
     assert_eq!(exit_of(first).await, ProcExit::Code(0));
@@ -516,8 +517,7 @@ async fn jct_01c_a_signal_for_a_job_does_not_reach_what_an_earlier_one_has_left_
     launcher.signal(&[id], Signal::TERM.as_raw()).await.unwrap();
     assert_eq!(exit_of(second).await, ProcExit::Code(5));
     assert!(runs(left), "it was not meant");
-    guardian.finish().unwrap();
-    until("it ends with the guardian", || !runs(left)).await;
+    kill_process(left, Signal::KILL).unwrap();
 }
 
 #[tokio::test]

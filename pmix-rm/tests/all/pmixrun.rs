@@ -134,7 +134,8 @@ fn a_rank_killed_from_outside_ends_the_others_and_leaves_nothing() {
 fn descendants_of_a_job_that_ended_well_are_gone_too() {
     let site = Site::new();
     let text = "setsid sh -c 'exec sleep 1000' < /dev/null > /dev/null 2>&1 & echo $!; exec sleep 0";
-    let done = site.run(&["sh", "-c", &format!("sleep 1000 > /dev/null 2>&1 & echo $!; {text}")]);
+    let script = format!("sleep 1000 > /dev/null 2>&1 & echo $!; {text}");
+    let done = site.run(&["--linger", "0", "sh", "-c", &script]);
     assert_eq!(done.code(), 0, "{done:?}");
     let pids: Vec<i32> = done.out().lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(pids.len(), 2);
