@@ -106,10 +106,20 @@ fn job_cgroups(launcher: u32) -> Vec<PathBuf> {
     let Some(own) = own_cgroup() else { return Vec::new() };
     let prefix = format!("pmix-{launcher}-");
     let entries = std::fs::read_dir(own).into_iter().flatten().flatten();
-    let ours =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+    // a launcher of another run may have had the same number
+    let is_ours = |name: &str| {
+        let made = name.strip_prefix(&prefix).and_then(|rest| rest.split('-').next());
+        made.is_some_and(|made| u128::from_str_radix(made, 16).unwrap() >= *BEGAN)
+    };
+    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
     ours.map(|entry| entry.path()).collect()
 }
+
+/// When this process has started, in nanoseconds of the clock that launchers have in the names of their cgroups, or a little earlier.
+static BEGAN: LazyLock<u128> = LazyLock::new(|| {
+    let ticks = stat_of(getpid()).starttime / rustix::param::clock_ticks_per_second();
+    u128::from(procfs::boot_time_secs().unwrap() + ticks) * 1_000_000_000
+});
 
 /// `pmixrun` where there is no cgroup v2, as far as that can be had.
 fn without_cgroups(site: &Site, args: &[&str]) -> Command {
