@@ -5,9 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pmix_client::types::{App, Status, keys};
+use pmix_client::types::{App, ProcId, Rank, Status, keys};
 use pmix_host::{Account, JobReport, JobStart, LaunchReport, RunningJob};
+use pmix_test_wait::until;
 use pmix_tests::{OtherUser, mention, nspace, rank_program, within};
+use pmix_tool::Tool;
 use tempfile::TempDir;
 
 use super::{Rig, open};
@@ -24,6 +26,31 @@ impl Rig {
         let start = JobStart::new(nspace("embedders"), vec![app]).user(user);
         within(self.host.start_job(start)).await.unwrap()
     }
+}
+
+#[tokio::test]
+async fn spn_01_what_a_user_has_set_for_its_processes_does_not_reach_those_of_root() {
+    let Some(rig) = Rig::start().await else { return };
+    let mut app = App::new("sleep", 1).args(["1000"]);
+    app.env = vec!["LD_PRELOAD_LIKE=alices".to_owned()];
+    let account = Account::look_up(rig.alice.uid, rig.alice.uid).unwrap();
+    let job = rig.start_as(account, app).await;
+    // root names a process of the user as the parent of what it starts
+    let tool = within(Tool::builder().uri(rig.node.handle().uri()).connect()).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let said =
+        App::new("sh", 1).args(["-c", "echo \"it is $LD_PRELOAD_LIKE.\" > \"$0\"", out.to_str().unwrap()]);
+    let parent = ProcId::new(job.nspace().clone(), Rank::from_raw(0));
+    let spawn = tool.client().spawn([said]).directive(keys::PARENT_ID, parent);
+    within(async { spawn.await }).await.unwrap();
+    let written = until("it has said", || {
+        fs::read_to_string(&out).ok().filter(|said| said.ends_with('\n')).ok_or("nothing")
+    });
+    assert_eq!(written.await, "it is .\n");
+    job.kill();
+    within(tool.finalize()).await.unwrap();
+    drop(rig.node);
 }
 
 /// What a job says up to the end of a line.
