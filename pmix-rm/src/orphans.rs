@@ -3,8 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use procfs::process::Process;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, getpid, set_child_subreaper, wait, waitid,
+    waitpid,
+};
 
 use crate::tree;
 
@@ -19,7 +23,7 @@ pub(crate) fn adopt() {
 }
 
 /// Kills all descendants of this process, waits for their end, and calls `tell` for each. Nothing else may wait for children.
-pub(crate) fn end(tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
+pub(crate) fn end(tell: impl FnMut(Pid, i32) + Send + 'static) {
     let (done, gone) = std::sync::mpsc::channel();
     let tell = Arc::new(Mutex::new(tell));
     let own = Arc::clone(&tell);
@@ -35,19 +39,41 @@ pub(crate) fn end(tell: impl FnMut(Pid, WaitStatus) + Send + 'static) {
     }
 }
 
-fn end_all(tell: &mut impl FnMut(Pid, WaitStatus)) {
+fn end_all(tell: &mut impl FnMut(Pid, i32)) {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
+        // told before it is waited for: if this process is killed in between, its next subreaper tells it again
+        let ended = children().into_iter().find_map(|pid| {
+            let status = waitid(WaitId::Pid(pid), look | WaitIdOptions::NOHANG).ok()??;
+            Some((pid, raw(&status)))
+        });
+        if let Some((pid, status)) = ended {
+            tell(pid, status);
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            continue;
+        }
         match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => tell(pid, status),
+            // a system that does not list children
+            Ok(Some((pid, status))) => tell(pid, status.as_raw()),
             // without children there are no descendants: whatever they leave behind becomes a child of this process
             Err(Errno::CHILD) => break,
             _ => {
                 // the children of killed processes become children of this one, so look again
                 tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
-                if let Ok(Some((pid, status))) = wait(WaitOptions::empty()) {
-                    tell(pid, status);
-                }
+                let _ = waitid(WaitId::All, look);
             }
         }
     }
+}
+
+/// The children of this process, as far as its first thread has them.
+pub(crate) fn children() -> Vec<Pid> {
+    let task = Process::myself().and_then(|process| process.task_main_thread());
+    let children = task.and_then(|task| task.children()).unwrap_or_default();
+    children.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
+}
+
+/// As `wait` gives it, but for whether there is a core dump.
+pub(crate) fn raw(status: &WaitIdStatus) -> i32 {
+    status.exit_status().map(|code| code << 8).or_else(|| status.terminating_signal()).unwrap_or_default()
 }

@@ -130,7 +130,7 @@ fn stats() -> impl Iterator<Item = Stat> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, BufRead};
+    use std::io::{self, BufRead, Write};
     use std::process::{Command, Stdio};
 
     use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
@@ -140,12 +140,13 @@ mod tests {
     #[test]
     fn descendants_are_those_below_any_of_the_roots() {
         let mut shell = Command::new("sh")
-            .args(["-c", "sleep 600 & echo $!; wait"])
+            .args(["-c", "sleep 600 > /dev/null & echo $!; read line; echo there; wait"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut says = io::BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let said = says.next().unwrap();
         let sleeper = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
         let shell_pid = Pid::from_child(&shell);
         let of_shell = descendants(&[shell_pid]);
@@ -156,7 +157,8 @@ mod tests {
         assert!(below.contains(&of_shell), "{below:?}");
         // the process that had the number before
         signal_all(&[Seen { since: own.since - 1, ..own }], Signal::KILL);
-        assert_eq!(shell.try_wait().unwrap(), None);
+        shell.stdin.take().unwrap().write_all(b"are you?\n").unwrap();
+        assert_eq!(says.next().as_deref(), Some("there"));
         signal_all(&[of_shell, own], Signal::KILL);
         shell.wait().unwrap();
     }

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use keyutils::{Keyring, SpecialKeyring};
 use pmix_host::Account;
-use procfs::process::Process;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{
-    Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, chdir, getpid, getpriority_process,
-    set_child_subreaper, setpgid, setpriority_process, setsid, umask, wait, waitid, waitpid,
+    Pid, WaitId, WaitIdOptions, WaitOptions, chdir, getpid, getpriority_process, set_child_subreaper,
+    setpgid, setpriority_process, setsid, umask, wait, waitid, waitpid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,7 +25,7 @@ use super::process::IGNORED;
 use super::start::{Outcome, Prepared};
 use super::wire::{News, Room, Task, readable, receive, send};
 use super::{JobSession, cgroup};
-use crate::orphans;
+use crate::orphans::{self, children, raw};
 
 /// The main function of a leader.
 pub(super) fn lead(link: OwnedFd, cgroup: Option<OsString>, session: JobSession) -> ExitCode {
@@ -112,7 +111,7 @@ impl Leader {
         orphans::end(move |pid, status| {
             // the launcher may be there, and has only given up its guardian
             if started.contains(&pid) {
-                let _ = send(&*link, &News::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
+                let _ = send(&*link, &News::Ended { pid: pid.as_raw_pid(), status }, &[]);
             }
         });
     }
@@ -186,17 +185,6 @@ impl Leader {
             self.report(&News::Ended { pid: pid.as_raw_pid(), status }, &[]);
         }
     }
-}
-
-fn children() -> Vec<Pid> {
-    let task = Process::myself().and_then(|process| process.task_main_thread());
-    let children = task.and_then(|task| task.children()).unwrap_or_default();
-    children.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
-}
-
-/// As `wait` gives it, but for whether there is a core dump.
-fn raw(status: &WaitIdStatus) -> i32 {
-    status.exit_status().map(|code| code << 8).or_else(|| status.terminating_signal()).unwrap_or_default()
 }
 
 /// Makes this process that of a user, without the launcher's keys.

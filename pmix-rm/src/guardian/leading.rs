@@ -267,9 +267,8 @@ impl State {
                 None => unknown.push(told),
             }
         }
-        if !self.leaders.values().any(|leader| leader.has_ended()) {
-            self.early.clear();
-        }
+        let children: HashSet<_> = self.children.keys().map(|(_, pid)| *pid).collect();
+        self.early.retain(|pid, _| children.contains(pid));
         (known, unknown)
     }
 }

@@ -368,8 +368,8 @@ impl State {
                 if let Some(told) = self.orphans.remove(&pid) {
                     return Some((told, status));
                 }
-                // an early report follows the end of a leader
-                if self.leaders.values().any(|leader| leader.has_ended()) {
+                // its leader is ending: that may not be seen yet
+                if self.children.keys().any(|(_, child)| *child == pid) {
                     self.early.insert(pid, status);
                 }
             }

@@ -180,7 +180,7 @@ impl Watch {
         cgroups.kill_all();
         tree::signal_all(&mark.map_or_else(Vec::new, Mark::processes), Signal::KILL);
         orphans::end(move |pid, status| {
-            let report = Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() };
+            let report = Report::Ended { pid: pid.as_raw_pid(), status };
             // the launcher is alive if it has dismissed the guardian
             let _ = send(&*launcher, &report, &[]);
         });
