@@ -74,7 +74,7 @@ impl Handle {
 }
 
 impl Handle {
-    /// How a process has ended that nobody has waited for, as far as that is to be seen; otherwise, that it was killed.
+    /// Returns how a process has ended whose parent cannot wait for it: as `/proc` shows it, or as killed if it does not.
     pub(crate) fn seen_end(&self) -> ProcExit {
         let stat = Process::new(self.pid.as_raw_pid()).and_then(|process| process.stat());
         match stat.ok().filter(|_| self.is_over()).and_then(|stat| stat.exit_code) {

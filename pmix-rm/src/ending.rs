@@ -69,7 +69,7 @@ impl Interrupts {
         Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)) }
     }
 
-    /// The next signal. SIGHUP, which says that the terminal is gone, is no concern of ranks: they get SIGTERM. Cancel-safe.
+    /// Returns the next signal, with SIGTERM in place of SIGHUP: ranks do not care that the terminal is gone. Cancel-safe.
     pub(crate) async fn signal(&mut self) -> Received {
         match self.signals.next().await {
             Received::End(Signal::HUP) => Received::End(Signal::TERM),

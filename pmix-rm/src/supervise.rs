@@ -77,14 +77,14 @@ pub(crate) struct Supervised {
     pub(crate) is_held: bool,
 }
 
-/// Reports what a process writes, until it has ended, which calls `on_exit`, or is `lost`, and nobody else writes in its place, or that has had its
-/// time.
+/// Reports the output of a process until it has ended, or is `lost`, and its descendants have closed the output or had their time. Drops
+/// `running` as soon as the process has ended.
 pub(crate) async fn supervise(
     proc: &ProcId,
     (mut child, lost): (Child, &Notify),
     [stdout, stderr]: Output,
     reports: &mpsc::Sender<LaunchReport>,
-    (linger, on_exit): (&Linger, impl FnOnce()),
+    (linger, running): (&Linger, watch::Sender<()>),
 ) -> Supervised {
     let (ended, end) = watch::channel(None);
     let out = async {
@@ -107,7 +107,7 @@ pub(crate) async fn supervise(
             tracing::error!(%proc, %error, "cannot wait for a process");
             ProcExit::Code(1)
         });
-        on_exit();
+        drop(running);
         let end = Ended { exit, at: Instant::now() };
         let _ = ended.send(Some(end));
         end

@@ -56,12 +56,13 @@ impl Signals {
     pub fn receive() -> io::Result<Self> {
         let stream = |number: Signal| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
         let may_stay = |number: Signal| [Signal::HUP, Signal::TSTP].contains(&number);
-        let numbers = ENDING.into_iter().chain(PASSED_ON).chain([Signal::TSTP, Signal::XFSZ]);
+        let numbers = ENDING.into_iter().chain([Signal::TSTP]).chain(PASSED_ON).chain([Signal::XFSZ]);
         let numbers = numbers.filter(|number| !(may_stay(*number) && is_ignored(*number)));
         Ok(Self(numbers.map(stream).collect::<io::Result<_>>()?))
     }
 
-    /// The next one. Of several that wait, one that ends the job is the first.
+    /// The next one. Of several that wait, one that ends the job is the first, and SIGTSTP comes before SIGCONT: that [cancels](Self::stop)
+    /// the stop, in whichever order they were sent.
     ///
     /// # Cancel safety
     /// Cancel-safe.

@@ -38,8 +38,8 @@ impl Hosts {
         self.names.is_none() && self.file.is_none()
     }
 
-    /// Those that are named, in the order they are named and each once. Where both names and a file are given, the names are among
-    /// those of the file, which is read with the user's rights.
+    /// Returns the requested nodes in the order of the request, each once. If both names and a file are given, the file, which is read with
+    /// the user's rights, must have the names.
     ///
     /// # Errors
     /// `status` for a file that cannot be read, for a name that is not known, and for no name at all. What stands in a

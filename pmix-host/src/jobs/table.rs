@@ -96,7 +96,7 @@ impl Puller {
 }
 
 impl JobEntry {
-    /// What a job inherits that one of its processes starts.
+    /// The variables that a job inherits if this rank starts it.
     pub(super) fn exported_by(&self, rank: Rank) -> Vec<String> {
         let app = self.apps.get(usize::try_from(rank.to_raw()).unwrap_or(usize::MAX));
         app.and_then(|app| self.exported.get(*app)).cloned().unwrap_or_default()

@@ -134,8 +134,13 @@ fn go(dir: &Path) -> io::Result<()> {
 
 /// Kills all processes in a cgroup, if there is one.
 pub(super) fn kill(dir: &Path) {
+    // it may be gone, or may go between the opening of the file and the writing
+    let is_gone = |error: &io::Error| {
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        errno.is_some_and(|errno| [Errno::NOENT, Errno::NODEV].contains(&errno))
+    };
     if let Err(error) = fs::write(dir.join(KILL), "1")
-        && error.kind() != io::ErrorKind::NotFound
+        && !is_gone(&error)
     {
         tracing::warn!(%error, dir = %dir.display(), "cannot kill the processes of a cgroup");
     }

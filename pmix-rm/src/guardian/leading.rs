@@ -146,25 +146,30 @@ impl Leader {
         self.handle.signal(Signal::KILL);
     }
 
-    /// Waits until nothing is left of its job, for which it has been dismissed. At this moment, or when only daemons are left, which have
-    /// gone to sessions of their own, kills what is left. Returns what it has killed.
-    pub(super) async fn wind_up(&self, moment: impl Future<Output = ()>) -> Vec<Leftover> {
+    /// Waits until the leader, which has been dismissed, has ended with the last process of its job. At the given moment, or when only
+    /// daemons are left, which have gone to sessions of their own, kills what is left. Returns what it has killed.
+    pub(super) async fn wind_up(self: Arc<Self>, moment: impl Future<Output = ()>) -> Vec<Leftover> {
         let mut over = self.over.subscribe();
         tokio::pin!(moment);
         let (mut pause, mut alone_since) = (FIRST_LOOK, None);
         loop {
             let is_over = tokio::select! {
                 biased;
-                _ = over.wait_for(|is_over| *is_over) => return Vec::new(),
+                _ = over.wait_for(|is_over| *is_over) => {
+                    // nothing, unless its user has killed it
+                    self.cgroup.iter().for_each(|dir| cgroup::kill(dir));
+                    return Vec::new();
+                }
                 () = &mut moment => true,
                 () = sleep_until(Instant::now() + pause) => false,
             };
-            let left = tree::leftovers(self.handle.pid());
+            let leader = self.handle.pid();
+            let left = aside(move || tree::leftovers(leader)).await.unwrap_or_default();
             // one that is just ending is no daemon
             let are_alone = !left.is_empty() && left.iter().all(|process| !process.is_in_session);
             alone_since = alone_since.or_else(|| Some(Instant::now())).filter(|_| are_alone);
             if is_over || alone_since.is_some_and(|since| since.elapsed() >= ALONE) {
-                self.kill();
+                aside(move || self.kill()).await;
                 return left;
             }
             pause = (2 * pause).min(LAST_LOOK);
@@ -271,6 +276,11 @@ impl State {
         self.early.retain(|pid, _| children.contains(pid));
         (known, unknown)
     }
+}
+
+/// Looks through `/proc`, which may take a while, beside the tasks of this thread. `None` if that panics.
+async fn aside<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(look).await.ok()
 }
 
 fn too_many_files() -> io::Error {

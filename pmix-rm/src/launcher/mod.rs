@@ -255,8 +255,7 @@ impl LocalLauncher {
         let linger = Linger { time: self.linger, hurried: is_hurried };
         tokio::spawn(async move {
             let _ = reports.send(report).await;
-            let on_exit = || drop(running_on);
-            let supervised = supervise(&proc, (child, &told), output, &reports, (&linger, on_exit)).await;
+            let supervised = supervise(&proc, (child, &told), output, &reports, (&linger, running_on)).await;
             let Supervised { end, is_held } = supervised;
             let guardian = guardian.and_then(|guardian| guardian.upgrade());
             let guardian = guardian.filter(|_| is_last_of_job(&running, &proc));

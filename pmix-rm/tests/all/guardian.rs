@@ -49,7 +49,7 @@ fn parent_of(pid: Pid) -> Pid {
 }
 
 /// The leader of the job of a rank.
-fn leader_of(rank: Pid) -> Pid {
+pub(crate) fn leader_of(rank: Pid) -> Pid {
     let leader = parent_of(rank);
     assert_eq!(last_argument(leader), "leader");
     leader
@@ -86,7 +86,7 @@ fn own_cgroup() -> Option<PathBuf> {
 }
 
 /// Whether cgroups can be made here; else a line says so.
-fn has_cgroups() -> bool {
+pub(crate) fn has_cgroups() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| {
         let trial = own_cgroup().map(|own| own.join(format!("trial-{}", std::process::id())));
         trial.is_some_and(|trial| {

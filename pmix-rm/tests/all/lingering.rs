@@ -10,6 +10,7 @@ use rustix::process::{Signal, kill_process};
 use tokio::sync::mpsc;
 
 use crate::common::{launch, launcher, pid_from, runs};
+use crate::guardian::{has_cgroups, leader_of};
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
@@ -125,4 +126,21 @@ async fn what_a_job_that_is_to_end_has_left_is_not_waited_for() {
         assert_eq!((err.as_str(), exit), ("", ProcExit::Code(0)));
         until("it ends", || !runs(left)).await;
     }
+}
+
+#[tokio::test]
+async fn what_a_job_has_left_goes_with_a_leader_that_is_killed_where_it_has_a_cgroup() {
+    if !has_cgroups() {
+        return;
+    }
+    let (launcher, _guardian) = launcher();
+    let launcher = launcher.linger(LONG);
+    let mut received = launch(&launcher, LEAVES_SILENTLY).await;
+    let left = pid_from(&mut received).await;
+    let proc = ProcId::new(Nspace::new("job").unwrap(), Rank::new(0).unwrap());
+    until("the rank has ended", || launcher.has_ended(&proc)).await;
+    kill_process(leader_of(left), Signal::KILL).unwrap();
+    let (_, err, exit) = rest(received).await;
+    assert_eq!((err.as_str(), exit), ("", ProcExit::Code(0)));
+    until("it ends", || !runs(left)).await;
 }

@@ -94,3 +94,15 @@ async fn spn_01_a_job_has_no_priority_of_the_server_and_makes_no_files_that_all_
     let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", "nice; umask"]));
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "0\n0022\n", ""));
 }
+
+#[tokio::test]
+async fn a_user_of_a_shared_dvm_gets_no_more_than_its_slots() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = TestDvm::shared().await;
+    let args = ["-n", "2", "--map-by", ":OVERSUBSCRIBE", "true"];
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &args));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("only root may oversubscribe"), "{err}");
+    assert_eq!(run(dvm.pmix(&["submit"], &args)), (Some(0), String::new(), String::new()));
+    dvm.stop(|_, _| ()).await;
+}

@@ -383,7 +383,7 @@ async fn a_node_that_has_come_back_leaves_although_a_job_has_lost_processes_with
 }
 
 #[tokio::test]
-async fn who_has_submitted_a_job_is_told_which_node_was_lost() {
+async fn spn_05_who_has_submitted_a_job_is_told_which_node_was_lost() {
     let dvm = TestDvm::here("a,b:2", NUMBERS, &[]).await;
     let stays = ["--host", "b", "sh", "-c", "echo ready; exec sleep 1000"];
     let mut jobs = [dvm.submit(&stays), dvm.pmixrun(&stays)].map(Running::start);

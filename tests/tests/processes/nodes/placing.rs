@@ -51,3 +51,15 @@ async fn spn_02_a_job_in_a_dvm_uses_as_many_slots_of_a_host_as_it_says() {
     }
     dvm.stop(|dir, _| nothing_is_left(dir.unwrap())).await;
 }
+
+#[tokio::test]
+async fn spn_02_this_host_may_be_called_localhost_with_a_number_of_slots() {
+    let dvm = TestDvm::alone().await;
+    for host in ["localhost:1", "127.0.0.1:1", "[::1]:1"] {
+        let submit = |count| run(dvm.submit(&["--host", host, "-n", count, "true"]));
+        assert_eq!(submit("1"), (Some(0), String::new(), String::new()), "{host}");
+        let (code, _, err) = submit("2");
+        assert!(code == Some(1) && err.contains("which has 1 slot within"), "{host}: {err}");
+    }
+    dvm.stop(|_, _| ()).await;
+}

@@ -26,6 +26,9 @@ async fn stops_and_goes_on(command: Command) {
         run.signal(Signal::CONT);
         until("the ranks go on", || pids.iter().all(|&pid| !is_stopped(pid))).await;
     }
+    // one that is continued before it has stopped does not stop
+    run.signal(Signal::TSTP);
+    run.signal(Signal::CONT);
     run.signal(Signal::USR1);
     let (status, out, err) = run.end().await;
     assert_eq!((status.code(), out.as_str()), (Some(5), "told\ntold\n"), "{err}");
