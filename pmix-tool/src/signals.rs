@@ -141,3 +141,21 @@ pub fn is_ignored(signal: Signal) -> bool {
     let status = Process::myself().and_then(|process| process.status());
     status.is_ok_and(|status| status.sigign >> (signal.as_raw() - 1) & 1 == 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_is_continued_before_it_has_stopped_does_not_stop() {
+        let mut signals = Signals::receive().unwrap();
+        for number in [Signal::USR1, Signal::TSTP, Signal::CONT] {
+            kill_process(getpid(), number).unwrap();
+        }
+        assert_eq!(signals.next().await, Received::Stop);
+        assert!(!signals.stop());
+        assert_eq!(signals.next().await, Received::PassOn(Signal::USR1), "the other one is used up");
+        kill_process(getpid(), Signal::TERM).unwrap();
+        assert_eq!(signals.ending().await, Signal::TERM);
+    }
+}
