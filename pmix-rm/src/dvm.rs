@@ -105,6 +105,8 @@ impl Dvm {
         let guardian =
             Guardian::begin(command, setup.session).map_err(|error| format!("{node}: guardian: {error}"))?;
         let guardian = Arc::new(guardian);
+        guardian.end_if_silent(setup.start.head_grace);
+        interrupts.announce_to(&guardian);
         let (mut session, lost) = start_session(node, setup, &keeping, console, interrupts).await?;
         let started = Self::start_servers(setup, keeping, reader, guardian, (session.as_mut(), lost)).await;
         match (started, session) {

@@ -1,11 +1,13 @@
 //! Why a run ends early.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pmix_tool::signals::{Received, Signals};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
+use crate::Guardian;
 use crate::exit_code::{NOT_STARTED, TIMED_OUT};
 
 /// The reason for ending a run early.
@@ -61,12 +63,14 @@ pub(crate) struct Interrupts {
     signals: Signals,
     /// The time limit of the run, and when it is over.
     limit: Option<(Duration, Instant)>,
+    /// It is told before this process stops.
+    guardian: Weak<Guardian>,
 }
 
 impl Interrupts {
     /// The limit counts from now on.
     pub(crate) fn new(signals: Signals, limit: Option<Duration>) -> Self {
-        Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)) }
+        Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)), guardian: Weak::new() }
     }
 
     /// Returns the next signal, with SIGTERM in place of SIGHUP: ranks do not care that the terminal is gone. Cancel-safe.
@@ -77,9 +81,19 @@ impl Interrupts {
         }
     }
 
+    /// Tells this guardian before this process stops.
+    pub(crate) fn announce_to(&mut self, guardian: &Arc<Guardian>) {
+        self.guardian = Arc::downgrade(guardian);
+    }
+
     /// Stops this process, and returns when it is continued; false if it has not stopped.
     pub(crate) fn stop(&mut self) -> bool {
-        self.signals.stop()
+        let guardian = self.guardian.upgrade();
+        let announce = |is_paused| guardian.iter().for_each(|guardian| guardian.pause(is_paused));
+        announce(true);
+        let has_stopped = self.signals.stop();
+        announce(false);
+        has_stopped
     }
 
     /// When the time of the run is over.

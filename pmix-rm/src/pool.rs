@@ -171,7 +171,7 @@ impl<'a> Pool<'a> {
         let node = match event {
             Event::Lost { node, .. } | Event::Left(node) => node,
             Event::Added(member) => &member.name,
-            Event::Line { .. } | Event::NotAdded { .. } => return None,
+            Event::Line { .. } | Event::NotAdded { .. } | Event::Cancelled(_) => return None,
         };
         self.session.as_ref()?.node_to_keep(node)
     }
@@ -193,6 +193,7 @@ impl<'a> Pool<'a> {
         match event {
             Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),
             Event::Line { node: None, line } => console.say(line),
+            Event::Cancelled(why) => console.say(why),
             Event::Lost { node, reason } => {
                 console.tell(format_args!("node {node} is lost: {reason}"));
                 self.host.node_lost(&node, &reason);

@@ -54,6 +54,11 @@ pub(crate) struct Watch<'a> {
     outcome: Option<JobOutcome>,
     /// The reason for ending it early, if any.
     ending: Option<Ending>,
+    /// What has given it the nodes ends it.
+    is_cancelled: bool,
+    /// The first rank that failed ended by itself, with a code of its own.
+    has_exited: bool,
+    has_aborted: bool,
     /// Calls of abort that are not told yet.
     aborts: Aborts,
     /// When they are told.
@@ -89,6 +94,9 @@ impl<'a> Watch<'a> {
             records,
             recorded: Vec::new(),
             ending: None,
+            is_cancelled: false,
+            has_exited: false,
+            has_aborted: false,
             aborts: Aborts::default(),
             tell_aborts_at: None,
             failure_told: false,
@@ -171,13 +179,23 @@ impl<'a> Watch<'a> {
 
     fn on_node(&mut self, event: Event) {
         match event {
+            // the reason has been told
+            Event::Line { .. } if self.is_cancelled => {}
+            Event::Cancelled(_) if self.is_cancelled => {}
+            Event::Cancelled(why) => {
+                self.is_cancelled = true;
+                self.console.say(why);
+                self.end(Ending::Signal(Signal::TERM), Signal::TERM);
+            }
             Event::Line { node: Some(node), line } => self.console.say(format_args!("node {node}: {line}")),
             Event::Line { node: None, line } => self.console.say(line),
             event @ (Event::Added(_) | Event::NotAdded { .. } | Event::Left(_)) => {
                 tracing::debug!(?event, "the nodes of a run do not change");
             }
             Event::Lost { node, reason } => {
-                self.console.tell(format_args!("node {node} is lost: {reason}"));
+                if !self.is_cancelled {
+                    self.console.tell(format_args!("node {node} is lost: {reason}"));
+                }
                 if let Some((_, host)) = &self.nodes {
                     host.node_lost(&node, &reason);
                 }
@@ -260,6 +278,7 @@ impl<'a> Watch<'a> {
             JobReport::Abort { by, status, message } => {
                 self.tell_aborts_at.get_or_insert_with(|| Instant::now() + CAUSE);
                 self.aborts.add(by, status, message);
+                self.has_aborted = true;
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {
                 if let Some(said) = self.job.take_said() {
@@ -275,6 +294,7 @@ impl<'a> Watch<'a> {
                 // the node is unknown if a job of a DVM ends before its process table can be read
                 let place = if node.is_empty() { String::new() } else { format!(" on {node}") };
                 self.console.tell(format_args!("{proc} ({program}){place} {how}{rest}"));
+                self.has_exited = matches!(exit, ProcExit::Code(code) if code != 0);
                 self.failure_told = true;
             }
             JobReport::Bindings(bindings) => self.on_bindings(&bindings),
@@ -330,9 +350,15 @@ impl<'a> Watch<'a> {
         self.console.put_output(proc, channel, piece);
     }
 
-    /// Says where the records are, in one line, and makes room for later ones.
+    /// Says where the records are, in one line, and makes room for later ones. Not those in the default place that explain nothing: of
+    /// a job that the user has ended, or the program by its exit code.
     fn tell_records(&mut self) {
         let (nodes, files): (Vec<_>, Vec<_>) = std::mem::take(&mut self.recorded).into_iter().unzip();
+        let is_clear = self.has_exited && !self.has_aborted
+            || matches!(self.ending, Some(Ending::Signal(_) | Ending::Output));
+        if is_clear && !matches!(self.records, RecordPlace::Named(_)) {
+            return self.records.tidy(&files);
+        }
         match (nodes.as_slice(), files.as_slice()) {
             ([], _) | (_, []) => return,
             ([node], [file]) => {

@@ -8,7 +8,7 @@
 //!
 //! Launcher, guardian and leaders communicate over socket pairs ([`wire`]). When the launcher ends in any way, each leader reads the
 //! end of its stream and kills its job; the guardian does too, kills all its descendants, and removes the directories that it
-//! protects. If a leader is killed, the guardian becomes the parent of its processes, which continue to run unless they are stopped,
+//! protects. It does the same if the launcher is silent for too long ([`life`]). If a leader is killed, the guardian becomes the parent of its processes, which continue to run unless they are stopped,
 //! and reports their ends. When the guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The
 //! new guardian finds processes without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit
 //! status if it is the next subreaper, as `pmixrun` is.
@@ -16,6 +16,7 @@
 mod cgroup;
 mod leader;
 mod leading;
+mod life;
 mod mark;
 mod process;
 mod start;
@@ -45,9 +46,10 @@ use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
 use crate::tree::Leftover;
 use leading::Leader;
+use life::Life;
 use mark::Mark;
 use starting::{Started, Starting};
-use wire::{Order, Report, Room, from_report, receive, send};
+use wire::{Order, Report, Room, from_report, notify, receive, send};
 
 pub use process::run;
 
@@ -88,6 +90,7 @@ struct Shared {
     /// another job.
     settled: Condvar,
     notify: Notify,
+    life: Life,
 }
 
 /// The launcher's view of the current guardian.
@@ -145,7 +148,8 @@ impl Guardian {
     pub(crate) fn begin(mut command: Command, session: JobSession) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
-        let starting = Starting::new(&mut command, session, false)?;
+        let life = Life::new()?;
+        let starting = Starting::new(&mut command, session, false, &life)?;
         let state = State {
             process: None,
             link: None,
@@ -165,7 +169,8 @@ impl Guardian {
             orphans: HashMap::new(),
             early: HashMap::new(),
         };
-        let shared = Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new() };
+        let shared =
+            Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new(), life };
         let shared = Arc::new(shared);
         let guardian = Self { mark, shared: Arc::clone(&shared) };
         let watch = move || shared.watch(starting, &mut command, session);
@@ -354,6 +359,9 @@ impl State {
     fn note(&mut self, report: Report, descriptors: Vec<OwnedFd>) -> Option<(oneshot::Sender<i32>, i32)> {
         match report {
             Report::Ready => {}
+            Report::Silent { seconds } => {
+                tracing::error!("silent for {seconds} s: the guardian has ended all processes");
+            }
             Report::Leader { pid, cgroup } => {
                 self.is_coming = false;
                 self.led += 1;
@@ -546,7 +554,7 @@ impl Shared {
         // nobody reports their ends any more; they have another parent by now
         drop(unknown);
         let (dead, true) = reaped? else { return None };
-        let started = Starting::new(command, session, true).and_then(Starting::ready);
+        let started = Starting::new(command, session, true, &self.life).and_then(Starting::ready);
         match started {
             Ok(started) => {
                 let link = self.is_there(started);
@@ -571,13 +579,6 @@ fn is_ready(descriptor: PollFd<'_>) -> io::Result<bool> {
             Err(Errno::INTR) => {}
             ready => return Ok(ready? > 0),
         }
-    }
-}
-
-/// Sends an order without a reply. A dead guardian is noticed elsewhere.
-fn notify(link: &OwnedFd, order: &Order) {
-    if let Err(error) = send(link, order, &[]) {
-        tracing::debug!(%error, ?order, "cannot reach the guardian");
     }
 }
 

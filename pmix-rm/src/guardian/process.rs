@@ -15,12 +15,14 @@ use rustix::process::{
     pidfd_open, set_child_subreaper, setrlimit, wait,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
 use super::JobSession;
 use super::cgroup::Cgroups;
 use super::leader::lead;
+use super::life::{LOOK, Watched};
 use super::mark::Mark;
-use super::wire::{Order, Report, Role, Room, readable, receive, send};
+use super::wire::{Order, Report, Role, Room, offer, readable, receive, send};
 use crate::{orphans, tree};
 
 /// Time limit for removing directories at the end.
@@ -36,8 +38,10 @@ pub fn run() -> ExitCode {
         tracing::error!("the guardian must be started by a launcher");
         return ExitCode::FAILURE;
     };
-    let (files, session, is_replacement) = match receive(&link, &mut Room::new(), RecvFlags::empty()) {
-        Ok(Some((Role::Guardian { files, session, is_replacement }, _))) => (files, session, is_replacement),
+    let (files, session, is_replacement, life) = match receive(&link, &mut Room::new(), RecvFlags::empty()) {
+        Ok(Some((Role::Guardian { files, session, is_replacement }, life))) => {
+            (files, session, is_replacement, life)
+        }
         Ok(Some((Role::Leader { cgroup, session }, _))) => return lead(link, cgroup, session),
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => {
@@ -49,12 +53,14 @@ pub fn run() -> ExitCode {
         lower_file_limit(limit);
     }
     let cgroups = Cgroups::of(mark.as_str());
-    let mut watch = Watch { launcher: Arc::new(link), session, dirs: Vec::new(), cgroups };
-    if let Err(error) = watch.serve() {
+    let life = life.into_iter().next().map(Watched::new);
+    let mut watch = Watch { launcher: Arc::new(link), life, session, dirs: Vec::new(), cgroups };
+    let is_silent = watch.serve().unwrap_or_else(|error| {
         tracing::error!(%error, "the guardian failed");
-    }
+        false
+    });
     // the processes of its predecessor do not descend from a replacement
-    watch.end(is_replacement.then_some(&mark));
+    watch.end(is_replacement.then_some(&mark), is_silent);
     match kill_current_process_group(Signal::KILL) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
@@ -86,6 +92,7 @@ pub(super) const IGNORED: [i32; 10] = [
 /// The state of the guardian.
 struct Watch {
     launcher: Arc<OwnedFd>,
+    life: Option<Watched>,
     session: JobSession,
     /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
@@ -93,8 +100,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Carries out the orders of the launcher until that ends.
-    fn serve(&mut self) -> io::Result<()> {
+    /// Carries out the orders of the launcher until that ends, or is silent for too long; returns whether it was.
+    fn serve(&mut self) -> io::Result<bool> {
         // orphans become children of this process, so that they can be found
         set_child_subreaper(Some(getpid()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -106,6 +113,7 @@ impl Watch {
             self.report(&Report::Ready, &[]);
             self.start_leader();
             let mut room = Room::new();
+            let mut look_at = Instant::now() + LOOK;
             loop {
                 tokio::select! {
                     // reports of ends take precedence
@@ -115,13 +123,22 @@ impl Watch {
                         match ready?.try_io(|link| receive(link, &mut room, RecvFlags::DONTWAIT)) {
                             Ok(Ok(Some((order, _)))) => {
                                 if !self.carry_out(order) {
-                                    return Ok(());
+                                    return Ok(false);
                                 }
                             }
-                            Ok(Ok(None)) => return Ok(()),
+                            Ok(Ok(None)) => return Ok(false),
                             Ok(Err(error)) => return Err(error),
                             Err(_would_block) => {}
                         }
+                    }
+                    () = sleep_until(look_at) => {
+                        if let Some(silent) = self.life.as_mut().and_then(Watched::look) {
+                            // it may be stopped, and read nothing
+                            let report = Report::Silent { seconds: silent.as_secs_f64() };
+                            let _ = offer(&*self.launcher, &report, &[]);
+                            return Ok(true);
+                        }
+                        look_at = Instant::now() + LOOK;
                     }
                 }
             }
@@ -175,14 +192,14 @@ impl Watch {
     }
 
     /// Kills the processes of all jobs, also those with this mark, and removes directories and cgroups.
-    fn end(self, mark: Option<&Mark>) {
+    fn end(self, mark: Option<&Mark>, is_silent: bool) {
         let Self { launcher, cgroups, dirs, .. } = self;
         cgroups.kill_all();
         tree::signal_all(&mark.map_or_else(Vec::new, Mark::processes), Signal::KILL);
         orphans::end(move |pid, status| {
             let report = Report::Ended { pid: pid.as_raw_pid(), status };
-            // the launcher is alive if it has dismissed the guardian
-            let _ = send(&*launcher, &report, &[]);
+            // the launcher is alive if it has dismissed the guardian; one that is silent may read nothing
+            let _ = if is_silent { offer(&*launcher, &report, &[]) } else { send(&*launcher, &report, &[]) };
         });
         remove_within(REMOVAL_TIME, dirs);
         cgroups.remove_all();

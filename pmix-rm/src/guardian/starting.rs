@@ -1,13 +1,14 @@
 //! The start of a guardian process, by its launcher.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child as Process, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 
+use super::life::Life;
 use super::wire::{Report, Role, Room, receive, send};
 use super::{JobSession, TIME_LIMIT, is_ready};
 
@@ -25,11 +26,16 @@ pub(super) struct Started {
 
 impl Starting {
     /// Starts a guardian process in a process group of its own.
-    pub(super) fn new(command: &mut Command, session: JobSession, is_replacement: bool) -> io::Result<Self> {
+    pub(super) fn new(
+        command: &mut Command,
+        session: JobSession,
+        is_replacement: bool,
+        life: &Life,
+    ) -> io::Result<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let files = pmix_server::inherited_file_limit();
-        send(&ours, &Role::Guardian { files, session, is_replacement }, &[])?;
+        send(&ours, &Role::Guardian { files, session, is_replacement }, &[life.as_fd()])?;
         let process = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).process_group(0).spawn();
         // no other process may hold its end of the socket, or its death would go unnoticed
         command.stdin(Stdio::null());

@@ -22,7 +22,8 @@ use super::JobSession;
 /// What a process becomes that is started with a link: the first message on it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Role {
-    /// With the soft limit of open files that processes get (`RLIMIT_NOFILE`), unless it has that already.
+    /// With the soft limit of open files that processes get (`RLIMIT_NOFILE`), unless it has that already. Comes with the file of the
+    /// launcher's [signs of life](super::life).
     Guardian { files: Option<u64>, session: JobSession, is_replacement: bool },
     /// Of a job, in this cgroup, which it creates.
     Leader { cgroup: Option<OsString>, session: JobSession },
@@ -43,6 +44,10 @@ pub(super) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
     Ready,
+    /// The launcher has given no sign of life for too long, so the guardian acts as if it had died.
+    Silent {
+        seconds: f64,
+    },
     /// A leader has been started. Comes with the launcher's end of its link and its pidfd.
     Leader {
         pid: i32,
@@ -103,6 +108,13 @@ pub(super) fn send(
             }
             sent => return sent,
         }
+    }
+}
+
+/// Sends the guardian an order without a reply. A dead guardian is noticed elsewhere.
+pub(super) fn notify(link: &OwnedFd, order: &Order) {
+    if let Err(error) = send(link, order, &[]) {
+        tracing::debug!(%error, ?order, "cannot reach the guardian");
     }
 }
 

@@ -114,6 +114,8 @@ impl Branch {
 fn message(said: Said) -> Option<Heard> {
     let (node, what) = match said {
         Said::Line { node, line } => (node?, What::Line(line)),
+        // one ssh is not all of them
+        Said::Cancelled(_) => return None,
         Said::Failed { nodes, how } | Said::Ended { nodes, how, .. } => {
             (nodes.into_iter().next()?, What::Ended(how))
         }

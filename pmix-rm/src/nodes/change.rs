@@ -135,6 +135,7 @@ impl Session {
                 }
                 Some(Event::Line { node, line })
             }
+            Said::Cancelled(why) => Some(Event::Cancelled(why)),
             Said::Ended { nodes, how, of } => {
                 tracing::debug!(?nodes, how, "a starter has ended");
                 // the connection of one that was ready tells more, and the end of an earlier starter tells nothing

@@ -30,7 +30,7 @@ use super::port::{Opened, Port};
 use super::start::LAST_WORDS;
 use super::trust::{HEAD, Identity};
 use super::visits::Visits;
-use super::{LEAVING, MAX_ADDRESSES, brief, version};
+use super::{LEAVING, MAX_ADDRESSES, brief, end_of_connection, version};
 use crate::causes::with_causes;
 use crate::ending::until;
 use crate::multi_user::serve_all;
@@ -239,7 +239,7 @@ pub(super) async fn hear(
                 break "it has sent a message that cannot be read".to_owned();
             }
             Ok(None) => break "it has closed the connection".to_owned(),
-            Err(status) => break brief(&status),
+            Err(status) => break end_of_connection("the head", &status),
         }
     };
     peers.net().lose(0, &reason);
@@ -262,6 +262,7 @@ impl Node {
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command, JobSession::Own).map_err(failed)?);
+        guardian.end_if_silent(line.head_grace());
         let launcher = LocalLauncher::new(node)
             .with_guardian(guardian.clone())
             .grace(line.grace())

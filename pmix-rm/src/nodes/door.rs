@@ -18,7 +18,7 @@ use super::branch::Branches;
 use super::gather::Place;
 use super::link::Link;
 use super::net::Net;
-use super::port::{House, Opened, Port, Visitor};
+use super::port::{Heard, House, Opened, Port, Visitor};
 use super::succession::{Contact, base64_of};
 use super::trust::{Authority, Daemon, TrustError};
 use super::{MAX_ADDRESSES, MAX_FRAME, lock, version};
@@ -185,13 +185,19 @@ impl Nodes for Service {
         let contact = Contact { incarnation: *incarnation, certificate, addresses, uri: String::new() };
         lock(&self.shared.contacts).insert(place, contact);
         lock(&self.shared.machines).insert(place, Machine::new(machine, processors));
-        tokio::spawn(hear(self.shared.clone(), place, node.clone(), frames));
+        let heard = self.visitor.heard().clone();
+        tokio::spawn(hear(self.shared.clone(), (place, node.clone()), heard, frames));
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
     }
 }
 
 /// Handles what a daemon sends, until its connection ends: then it is lost.
-async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Streaming<Frame>) {
+async fn hear(
+    shared: Arc<Shared>,
+    (place, node): (Place, String),
+    heard: Heard,
+    mut frames: Streaming<Frame>,
+) {
     let reason = loop {
         match frames.message().await {
             Ok(Some(Frame { content: Some(Content::Ready(Ready { uri })) })) => {
@@ -215,8 +221,13 @@ async fn hear(shared: Arc<Shared>, place: Place, node: String, mut frames: Strea
                 break "it has sent a message that cannot be read".to_owned();
             }
             Ok(None) => break "its daemon has ended".to_owned(),
-            Err(status) => break format!("its connection has ended: {}", super::brief(&status)),
+            Err(status) => break super::end_of_connection(&node, &status),
         }
+    };
+    // HTTP/2 reports a side that answers no pings in the same way as one that has ended
+    let reason = match heard.silence() {
+        silent if silent >= shared.silence => format!("silent for {} s", silent.as_secs()),
+        _ => reason,
     };
     shared.net.lose(place, &reason);
 }

@@ -72,6 +72,16 @@ fn bound_silence(stream: &TcpStream, limit: Duration) -> io::Result<()> {
     Ok(set_tcp_user_timeout(stream, millis)?)
 }
 
+/// Why the connection with a node has ended, in one line.
+fn end_of_connection(node: &str, status: &tonic::Status) -> String {
+    // an error below gRPC tells people nothing
+    if std::error::Error::source(status).is_some() {
+        tracing::debug!(node, error = brief(status), "a connection has ended");
+        return format!("the connection to {node} was lost");
+    }
+    format!("the connection to {node} was lost: {}", brief(status))
+}
+
 /// Why a call has failed, in one line.
 fn brief(status: &tonic::Status) -> String {
     let mut text = status.message().to_owned();

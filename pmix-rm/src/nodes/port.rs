@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_util::io::InspectReader;
 use tonic::Status;
 
 use super::{MAX_FRAME, bound_silence, lock};
@@ -46,6 +47,7 @@ pub(super) trait House: Send + Sync + 'static {
 pub(super) struct Visitor {
     address: SocketAddr,
     certificate: Option<CertificateDer<'static>>,
+    heard: Heard,
     /// Its place among the strangers, until it is let in.
     stranger: Arc<Mutex<Option<Stranger>>>,
     counts: Arc<Counts>,
@@ -55,6 +57,10 @@ impl Visitor {
     /// The certificate whose key it has proved to have, if any.
     pub(super) const fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.certificate.as_ref()
+    }
+
+    pub(super) const fn heard(&self) -> &Heard {
+        &self.heard
     }
 
     /// It has proved its identity. Returns false if it has had to make room meanwhile: its connection is about to be closed.
@@ -72,6 +78,25 @@ impl Visitor {
     pub(super) fn refuse(&self, node: &str, status: fn(String) -> Status, reason: String) -> Status {
         self.counts.refused(self.address, &format!("node {}: {reason}", pmix_types::escaped(node)));
         status(reason)
+    }
+}
+
+/// When something has last come from the other side of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Heard(Arc<Mutex<Instant>>);
+
+impl Heard {
+    fn now() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn again(&self) {
+        *lock(&self.0) = Instant::now();
+    }
+
+    /// For how long the other side has been silent.
+    pub(super) fn silence(&self) -> Duration {
+        lock(&self.0).elapsed()
     }
 }
 
@@ -261,6 +286,9 @@ impl<H: House> Reception<H> {
         if let Err(error) = bound_silence(&stream, self.silence) {
             tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT");
         }
+        let heard = Heard::now();
+        let hears = heard.clone();
+        let stream = InspectReader::new(stream, move |_: &[u8]| hears.again());
         let stream = match tokio::time::timeout_at(deadline, self.tls.accept(stream)).await {
             Ok(Ok(stream)) => stream,
             // a daemon that has reached this port at another of its addresses
@@ -276,7 +304,7 @@ impl<H: House> Reception<H> {
         let certificate = certificate.map(|certificate| certificate.clone().into_owned());
         let stranger = Arc::new(Mutex::new(Some(stranger)));
         let counts = self.counts.clone();
-        let visitor = Visitor { address, certificate, stranger: stranger.clone(), counts };
+        let visitor = Visitor { address, certificate, heard, stranger: stranger.clone(), counts };
         let (calls, limit) = self.house.receive(visitor);
         let service =
             NodesServer::new(calls).max_decoding_message_size(limit).max_encoding_message_size(MAX_FRAME);

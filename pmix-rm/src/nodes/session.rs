@@ -143,6 +143,8 @@ pub(crate) enum Event {
         node: String,
         reason: String,
     },
+    /// What has given it the nodes ends the job, for this reason.
+    Cancelled(String),
     /// A node that was to be added takes jobs.
     Added(Member),
     /// A node that was to be added does not.
@@ -301,6 +303,7 @@ impl Session {
                 },
                 Some(said) = self.said.1.recv() => match said {
                     Said::Line { node, line } => last.keep(node, line),
+                    Said::Cancelled(why) => last.keep(None, why),
                     Said::Failed { nodes, how } => {
                         let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
                         let problem = last.with(&nodes, &how);
@@ -363,6 +366,7 @@ impl Session {
                     },
                     Some(said) = said.recv() => match said {
                         Said::Line { node, line } => last.keep(node, line),
+                        Said::Cancelled(why) => last.keep(None, why),
                         Said::Failed { mut nodes, how } | Said::Ended { mut nodes, how, .. } => {
                             nodes.retain(|node| awaited.remove(node));
                             if !nodes.is_empty() {
@@ -389,7 +393,7 @@ impl Session {
                 Some(Said::Line { node, line }) => last.keep(node, line),
                 Some(Said::Failed { nodes, .. }) => has_failed |= nodes.iter().any(is_one),
                 Some(Said::Ended { nodes, .. }) if nodes.iter().any(is_one) => return,
-                Some(Said::Ended { .. }) => {}
+                Some(Said::Ended { .. } | Said::Cancelled(_)) => {}
                 None => return,
             }
         }

@@ -34,6 +34,9 @@ pub(super) fn command(daemon: &Path, nodes: &[String], within: Duration) -> Comm
 
 /// What a line of `srun` says of these nodes, which are in the order of the allocation, as the tasks of a step are.
 pub(super) fn heard(nodes: &[String], line: &str) -> Said {
+    if let Some(why) = cancelled(line) {
+        return Said::Cancelled(why);
+    }
     let labelled = line.trim_start().split_once(": ").and_then(|(label, text)| {
         let node = nodes.get(label.parse::<usize>().ok()?)?;
         Some(Said::Line { node: Some(node.clone()), line: text.to_owned() })
@@ -53,6 +56,17 @@ pub(super) fn heard(nodes: &[String], line: &str) -> Said {
     Said::Line { node: None, line: line.to_owned() }
 }
 
+/// Why Slurm ends the job, if a line says so: `slurmstepd-n1: error: *** STEP 2.0 ON n1 CANCELLED AT 2026-11-29T22:15:58 DUE TO TIME LIMIT ***`.
+fn cancelled(line: &str) -> Option<String> {
+    let (_, what) = line.split_once("slurmstepd")?.1.split_once("*** ")?;
+    let (of, how) = what.strip_suffix(" ***")?.split_once(" CANCELLED")?;
+    if !of.starts_with("STEP ") && !of.starts_with("JOB ") {
+        return None;
+    }
+    let why = how.split_once(" DUE TO ").map_or("it was cancelled".to_owned(), |(_, why)| why.to_lowercase());
+    Some(format!("Slurm ends the job: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +82,18 @@ mod tests {
         assert_eq!(heard(&nodes, " 2: x"), line(Some("n4"), "x"));
         for own in ["3: x", "srun: error: n1: no such thing", "srun: error: n9: task 0: Killed", ""] {
             assert_eq!(heard(&nodes, own), line(None, own));
+        }
+        for (line, why) in [
+            (
+                "1: slurmstepd-n3: error: *** STEP 2.0 ON n3 CANCELLED AT 2026-11-29T22:15:58 ***",
+                "it was cancelled",
+            ),
+            (
+                "slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-29T22:15:58 DUE TO TIME LIMIT ***",
+                "time limit",
+            ),
+        ] {
+            assert_eq!(heard(&nodes, line), Said::Cancelled(format!("Slurm ends the job: {why}")));
         }
         let own = "srun: error: n[3-4]: tasks 1-2: Exited with exit code 1";
         let failed = Said::Failed {

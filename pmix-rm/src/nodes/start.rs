@@ -59,6 +59,8 @@ pub(crate) enum By {
 pub(super) enum Said {
     /// A line on the standard error of a daemon, or of the starter of several.
     Line { node: Option<String>, line: String },
+    /// Slurm ends the job, for this reason.
+    Cancelled(String),
     /// The starter of several daemons says that some have failed. Their last lines may come later.
     Failed { nodes: Vec<String>, how: String },
     /// It has ended, and with it the daemons of these nodes. `of` is the mark of the starter, if it was started from here.

@@ -330,33 +330,44 @@ fn a_job_that_fails_leaves_its_record_in_the_state_of_the_user_where_the_last_ei
     let done = run(None, &["true"]);
     assert!(done.code() == 0 && done.err().is_empty() && files().is_empty(), "{done:?}");
 
-    let done = run(None, &["sh", "-c", "exit 3"]);
+    let crash = ["sh", "-c", "kill -SEGV $$"];
+    let done = run(None, &crash);
     let [file] = &files()[..] else { panic!("{done:?}") };
-    assert_eq!(done.code(), 3, "{done:?}");
+    assert_eq!(done.code(), 139, "{done:?}");
     let said: Vec<_> = done.err().lines().collect();
     let ends = format!(" is in {}", file.display());
-    assert!(said.len() == 2 && said[0].contains("exit code 3") && said[1].ends_with(&ends), "{done:?}");
+    assert!(said.len() == 2 && said[0].contains("signal 11") && said[1].ends_with(&ends), "{done:?}");
     assert!(said[1].starts_with("pmixrun: the flight record of "), "{done:?}");
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(": it has failed\nrecord of server "), "{text}");
-    // without a word, but not without a record
-    let done = run(None, &["--quiet", "false"]);
-    assert!(done.code() == 1 && done.err().is_empty() && files().len() == 2, "{done:?}");
+    // without a word, but not without a record; one that explains nothing is not announced, either
+    let done = run(None, &[&["--quiet"][..], &crash].concat());
+    assert!(done.code() == 139 && done.err().is_empty() && files().len() == 2, "{done:?}");
+    let done = run(None, &["sh", "-c", "exit 7"]);
+    assert!(done.err().contains("exit code 7") && !done.err().contains("flight record"), "{done:?}");
+    assert_eq!((done.code(), files().len()), (7, 3), "{done:?}");
+    let done = run(None, &["sh", "-c", "kill -INT $PPID; sleep 100"]);
+    assert!(!done.err().contains("flight record"), "{done:?}");
+    files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    run(None, &crash);
+    run(None, &crash);
 
     for number in 0..7 {
         let old = records.join(format!("record.old.{number}.txt"));
         let old = std::fs::File::create(old).unwrap();
         old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     }
-    let done = run(None, &["false"]);
+    let done = run(None, &crash);
     let left = files();
     assert!(left.len() == 8 && done.err().contains("flight record"), "{left:?} {done:?}");
     assert_eq!(left.iter().filter(|file| file.to_str().unwrap().contains("record.old.")).count(), 5);
 
     // turned off by the option or the variable, and elsewhere
-    for (variable, args) in [(None, &["--record", "none", "false"][..]), (Some("none"), &["false"])] {
-        let done = run(variable, args);
-        assert!(done.code() == 1 && !done.err().contains("flight record"), "{done:?}");
+    for (variable, args) in
+        [(None, [&["--record", "none"][..], &crash].concat()), (Some("none"), crash.to_vec())]
+    {
+        let done = run(variable, &args);
+        assert!(done.code() == 139 && !done.err().contains("flight record"), "{done:?}");
     }
     let other = state.path().join("other");
     let done = run(other.to_str(), &["false"]);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use pmix_test_wait::until;
-use pmix_tests::{here, long_enough, nothing_is_left, processes_of, run, with_agent};
+use pmix_tests::{here, long_enough, nothing_is_left, pmixrun, processes_of, run, with_agent};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The daemons of a run, as their process ids.
@@ -83,5 +83,48 @@ async fn a_daemon_that_hangs_is_named_when_the_time_to_start_is_over() {
     };
     let (why, err) = long_enough(hangs).await;
     assert!(err.contains(&format!("node b: {why}; node c: {why}\n")), "{err}");
+    nothing_is_left(dir.path());
+}
+
+/// Processes of a run that sleep.
+fn sleepers(dir: &std::path::Path) -> usize {
+    processes_of(dir).iter().filter(|(_, line)| line.starts_with("sleep 600")).count()
+}
+
+#[tokio::test]
+async fn the_ranks_of_a_daemon_that_is_stopped_end_and_its_silence_is_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--map-by", "node", "-n", "2", "--head-grace", "2", "--grace", "1"];
+    let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
+    let args = [&args[..], &["sh", "-c", "sleep 600"]].concat();
+    let mut command = with_agent(dir.path(), "a,b", agent, &args);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("both ranks sleep", || (sleepers(dir.path()) == 2).then_some(()).ok_or(())).await;
+    let pid = std::fs::read_to_string(dir.path().join("agent.b")).unwrap();
+    let daemon = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("node b is lost: silent for "), "{err}");
+    until("its rank has ended", || (sleepers(dir.path()) == 0).then_some(()).ok_or(())).await;
+    // perhaps it has been killed
+    let _ = kill_process(daemon, Signal::CONT);
+    nothing_is_left(dir.path());
+}
+
+#[tokio::test]
+async fn the_ranks_of_a_launcher_that_is_stopped_without_announcement_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = pmixrun(dir.path(), &["-n", "2", "sh", "-c", "sleep 600; true"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("both ranks sleep", || (sleepers(dir.path()) == 2).then_some(()).ok_or(())).await;
+    let launcher = Pid::from_child(&child);
+    kill_process(launcher, Signal::STOP).unwrap();
+    until("the ranks have ended", || (sleepers(dir.path()) == 0).then_some(()).ok_or(())).await;
+    kill_process(launcher, Signal::CONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(137), "{err}");
+    assert!(err.contains("silent for ") && err.contains("the guardian has ended all processes"), "{err}");
     nothing_is_left(dir.path());
 }

@@ -1,0 +1,194 @@
+//! Signs of life of a launcher: one that is stopped or hangs gives none, and its guardian ends its processes.
+//!
+//! The launcher counts its signs in a file in memory that its guardian reads. Neither can block the other so, in whatever state it is.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use tokio::time::{Instant, sleep_until};
+
+use super::Guardian;
+
+/// Signs that a launcher gives within the time that it may be silent.
+const SIGNS: u32 = 5;
+
+/// How often the guardian looks.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
+
+/// What the launcher says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sign {
+    /// Signs so far.
+    count: u64,
+    /// How long it may be silent, in milliseconds; 0 if for ever.
+    limit: u64,
+}
+
+impl Sign {
+    const BYTES: usize = 16;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        (u128::from(self.count) << 64 | u128::from(self.limit)).to_le_bytes()
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let both = u128::from_le_bytes(bytes);
+        Self { count: (both >> 64) as u64, limit: both as u64 }
+    }
+}
+
+/// The launcher's side.
+#[derive(Debug)]
+pub(super) struct Life {
+    file: File,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    given: Sign,
+    limit: Duration,
+    is_paused: bool,
+}
+
+impl Life {
+    pub(super) fn new() -> io::Result<Self> {
+        let file = File::from(memfd_create("life", MemfdFlags::CLOEXEC)?);
+        file.write_all_at(&Sign::default().to_bytes(), 0)?;
+        Ok(Self { file, state: Mutex::default() })
+    }
+
+    /// Sets how long it may be silent from now on.
+    pub(super) fn promise(&self, limit: Duration) {
+        self.change(|state| state.limit = limit);
+    }
+
+    /// Gives a sign, unless it has announced a pause. Returns after how long the next one is due.
+    pub(super) fn give_sign(&self) -> Duration {
+        self.change(|_| {}) / SIGNS
+    }
+
+    /// Announces a pause, in which it may be silent for ever, or its end.
+    pub(super) fn pause(&self, is_paused: bool) {
+        self.change(|state| state.is_paused = is_paused);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) -> Duration {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let limit = if state.is_paused { Duration::ZERO } else { state.limit };
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        state.given = Sign { count: state.given.count.wrapping_add(1), limit };
+        if let Err(error) = self.file.write_all_at(&state.given.to_bytes(), 0) {
+            tracing::warn!(%error, "cannot tell the guardian that this process lives");
+        }
+        state.limit
+    }
+}
+
+impl AsFd for Life {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The guardian's side.
+#[derive(Debug)]
+pub(super) struct Watched {
+    file: File,
+    seen: Sign,
+    /// How often it has looked since then. It does not count time in which the guardian itself was stopped.
+    looks: u32,
+}
+
+impl Watched {
+    pub(super) fn new(file: OwnedFd) -> Self {
+        Self { file: file.into(), seen: Sign::default(), looks: 0 }
+    }
+
+    /// Looks, which happens every [`LOOK`]. Returns the time for which the launcher was silent, if that is longer than it may be.
+    pub(super) fn look(&mut self) -> Option<Duration> {
+        let mut bytes = [0; Sign::BYTES];
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        let sign = Sign::from_bytes(bytes);
+        if sign != self.seen {
+            (self.seen, self.looks) = (sign, 0);
+            return None;
+        }
+        self.looks = self.looks.saturating_add(1);
+        let silent = LOOK.saturating_mul(self.looks);
+        (sign.limit > 0 && silent > Duration::from_millis(sign.limit)).then_some(silent)
+    }
+}
+
+impl Guardian {
+    /// Has the guardian end all processes, as if the launcher had died, once the launcher has given no sign of life for this long, a
+    /// second at least: it is stopped, or its runtime hangs. A task of the current runtime gives the signs from now on. Time in which
+    /// the guardian is stopped, too, does not count.
+    ///
+    /// # Panics
+    /// Outside of a runtime of tokio.
+    pub fn end_if_silent(&self, limit: Duration) {
+        self.shared.life.promise(limit.max(Duration::from_secs(1)));
+        let shared = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            let lives = || shared.upgrade().filter(|shared| !shared.lock().is_dismissed);
+            while let Some(due) = lives().map(|shared| shared.life.give_sign()) {
+                sleep_until(Instant::now() + due).await;
+            }
+        });
+    }
+
+    /// Announces that the launcher is about to stop itself, which [`end_if_silent`](Self::end_if_silent) does not count, or that it
+    /// goes on.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.shared.life.pause(is_paused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(2);
+
+    fn watched() -> (Life, Watched) {
+        let life = Life::new().unwrap();
+        let watched = Watched::new(life.as_fd().try_clone_to_owned().unwrap());
+        (life, watched)
+    }
+
+    /// Looks until the time is over; how long the launcher was silent then.
+    fn watch(watched: &mut Watched, time: Duration) -> Option<Duration> {
+        (0..time.div_duration_f64(LOOK) as u32).find_map(|_| watched.look())
+    }
+
+    #[test]
+    fn a_launcher_that_gives_no_sign_for_longer_than_it_may_is_silent() {
+        let (life, mut watched) = watched();
+        assert_eq!(watch(&mut watched, 10 * LIMIT), None, "it has promised nothing");
+        life.promise(LIMIT);
+        for _ in 0..3 {
+            assert_eq!(watch(&mut watched, LIMIT), None);
+            assert_eq!(life.give_sign(), LIMIT / SIGNS);
+        }
+        assert_eq!(watch(&mut watched, 2 * LIMIT), Some(LIMIT + LOOK));
+    }
+
+    #[test]
+    fn a_launcher_that_has_announced_a_pause_may_be_silent_until_its_end() {
+        let (life, mut watched) = watched();
+        life.promise(LIMIT);
+        life.pause(true);
+        // a sign that was due at that moment does not end the pause
+        life.give_sign();
+        assert_eq!(watch(&mut watched, 100 * LIMIT), None);
+        life.pause(false);
+        assert_eq!(watch(&mut watched, 2 * LIMIT), Some(LIMIT + LOOK));
+    }
+}
