@@ -40,13 +40,13 @@ impl Launcher for ThisNode {
             let mut command = Command::new(&app.command);
             let own = environment(app, env::vars_os())
                 .map_err(|refused| LaunchError::new(proc.clone(), NODE, &app.command, refused.to_string()))?;
-            command.args(app.argv.iter().skip(1)).current_dir(app.cwd.as_deref().unwrap_or("."));
+            command.args(app.argv.iter().skip(1)).current_dir(app.cwd.as_deref().unwrap_or(".".as_ref()));
             // what the server says comes last and wins
             command.env_clear().envs(defaults).envs(own).envs(env);
             // all of a job start or none: on an error the others are dropped, which kills them
             let child = command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn();
             let failed = |error| LaunchError::from_io(proc.clone(), NODE, &app.command, error);
-            started.push((proc.clone(), child.map_err(failed)?, app.command.clone()));
+            started.push((proc.clone(), child.map_err(failed)?, app.command.to_string_lossy().into_owned()));
         }
         for (proc, child, executable) in started {
             let (sender, signals) = mpsc::channel(8);

@@ -1,6 +1,6 @@
 //! How processes are started: the part that a resource manager implements.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -488,17 +488,17 @@ pub struct LaunchError {
 
 impl LaunchError {
     /// Creates a launch error; the reason is the text of the I/O error.
-    pub fn from_io(proc: ProcId, node: &str, program: &str, source: std::io::Error) -> Self {
+    pub fn from_io(proc: ProcId, node: &str, program: impl AsRef<OsStr>, source: std::io::Error) -> Self {
         let reason = source.to_string();
         Self { source: Some(source), ..Self::new(proc, node, program, reason) }
     }
 
     /// Creates a launch error from its parts.
-    pub fn new(proc: ProcId, node: &str, program: &str, reason: impl Into<String>) -> Self {
+    pub fn new(proc: ProcId, node: &str, program: impl AsRef<OsStr>, reason: impl Into<String>) -> Self {
         Self {
             proc,
             node: node.into(),
-            program: program.into(),
+            program: program.as_ref().to_string_lossy().into_owned(),
             reason: reason.into(),
             status: Status::ERR_JOB_FAILED_TO_LAUNCH,
             source: None,

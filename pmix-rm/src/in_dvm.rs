@@ -1,7 +1,6 @@
 //! A run of `pmixrun` whose job the head of a DVM starts.
 
 use std::fmt::Display;
-use std::path::PathBuf;
 
 use pmix_tool::{IofChannels, Tool, ToolBuilder};
 use pmix_types::{Directives, Info, ProcInfo, Rank, Value, keys};
@@ -83,7 +82,7 @@ fn builder(dvm: &DvmPlace, trusted: Option<u32>) -> ToolBuilder {
     match dvm.clone() {
         DvmPlace::Only => builder,
         DvmPlace::Uri(uri) => builder.uri(uri),
-        DvmPlace::File(file) => builder.rendezvous_file(PathBuf::from(file)),
+        DvmPlace::File(file) => builder.rendezvous_file(file),
         DvmPlace::Pid(pid) => builder.pid(pid),
         DvmPlace::Nspace(nspace) => builder.nspace(nspace),
         DvmPlace::System => builder.system(),

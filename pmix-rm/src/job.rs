@@ -151,14 +151,15 @@ impl InDvm {
     fn program_of(&self, rank: Rank) -> String {
         // one application alone may have become several, as daemons of a debugger do
         if let [only] = self.apps.as_slice() {
-            return only.command.clone();
+            return only.command.to_string_lossy().into_owned();
         }
         let mut before = 0_u64;
         let is_of = |app: &&App| {
             before += u64::try_from(app.max_procs).unwrap_or_default();
             u64::from(rank.to_raw()) < before
         };
-        self.apps.iter().find(is_of).map(|app| app.command.clone()).unwrap_or_default()
+        let app = self.apps.iter().find(is_of);
+        app.map(|app| app.command.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     fn signal(&self, signal: i32) {

@@ -6,12 +6,12 @@ use pmix_types::{App, Nspace, ProcInfo, RankSet, escaped};
 
 /// A title, then a line with ranks for each node and program.
 pub(crate) fn lines(nspace: &Nspace, apps: &[App], table: &[ProcInfo]) -> Vec<String> {
-    let programs: Vec<&str> = apps
+    let commands: Vec<_> = apps
         .iter()
-        .flat_map(|app| {
-            std::iter::repeat_n(app.command.as_str(), usize::try_from(app.max_procs).unwrap_or(0))
-        })
+        .map(|app| (app.command.to_string_lossy(), usize::try_from(app.max_procs).unwrap_or(0)))
         .collect();
+    let programs: Vec<&str> =
+        commands.iter().flat_map(|(command, count)| std::iter::repeat_n(&**command, *count)).collect();
     let mut places: BTreeMap<(usize, usize), RankSet> = BTreeMap::new();
     let mut nodes: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pmix_host::{Account, environment};
@@ -16,7 +17,7 @@ pub(crate) struct Program {
     /// Executable, as an absolute path.
     pub(crate) path: PathBuf,
     /// Arguments, the program's own name first.
-    pub(crate) argv: Vec<String>,
+    pub(crate) argv: Vec<OsString>,
     /// The environment, without the variables that the server adds for each process.
     pub(crate) env: BTreeMap<OsString, OsString>,
     /// Working directory; `None` is that of the launcher.
@@ -49,7 +50,7 @@ impl Program {
     /// thread.
     pub(crate) fn find(
         app: &App,
-        cwd: Option<&str>,
+        cwd: Option<&OsStr>,
         of_head: Option<&[(OsString, OsString)]>,
         user: Option<&Account>,
     ) -> Result<Self, Refusal> {
@@ -217,23 +218,26 @@ fn without_foreign(all: Vec<(OsString, OsString)>) -> impl Iterator<Item = (OsSt
 }
 
 /// The working directory of another user's processes, which do not start in that of the launcher.
-fn directory_of(dir: Option<&str>, user: &Account) -> Result<PathBuf, Refusal> {
-    let home = user.home().and_then(Path::to_str);
+fn directory_of(dir: Option<&OsStr>, user: &Account) -> Result<PathBuf, Refusal> {
     match dir {
         Some(dir) if Path::new(dir).is_absolute() => directory(dir),
         Some(dir) => {
             let reason = format!(
-                "working directory {dir}: the working directory of another user's job must be absolute"
+                "working directory {}: the working directory of another user's job must be absolute",
+                dir.display()
             );
             Err(Refusal::new(Status::ERR_JOB_WDIR_NOT_FOUND, reason))
         }
-        None => Ok(home.and_then(|home| directory(home).ok()).unwrap_or_else(|| PathBuf::from("/"))),
+        None => Ok(user
+            .home()
+            .and_then(|home| directory(home.as_os_str()).ok())
+            .unwrap_or_else(|| PathBuf::from("/"))),
     }
 }
 
-fn directory(dir: &str) -> Result<PathBuf, Refusal> {
+fn directory(dir: &OsStr) -> Result<PathBuf, Refusal> {
     let bad = |status, reason: &dyn std::fmt::Display| {
-        Refusal::new(status, format!("working directory {dir}: {reason}"))
+        Refusal::new(status, format!("working directory {}: {reason}", dir.display()))
     };
     let closed = Status::ERR_JOB_WDIR_NOT_ACCESSIBLE;
     let dir = std::path::absolute(dir).map_err(|error| bad(Status::ERR_JOB_WDIR_NOT_FOUND, &error))?;
@@ -250,14 +254,14 @@ fn directory(dir: &str) -> Result<PathBuf, Refusal> {
 
 /// Finds a command: names with a slash relative to the working directory, others on `PATH`, or else, as with other launchers, in the
 /// working directory.
-fn executable(command: &str, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
+fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
     let here = |file: &Path| cwd.map_or_else(|| file.to_owned(), |dir| dir.join(file));
     if command.is_empty() {
         return Err(Refusal::new(Status::ERR_JOB_NO_EXE_SPECIFIED, "no program given"));
     }
-    if command.contains('/') {
+    if command.as_bytes().contains(&b'/') {
         let file = here(Path::new(command));
-        return runnable(&file).map(|()| file).map_err(|error| error.refusal(command));
+        return runnable(&file).map(|()| file).map_err(|error| error.refusal(&command.display().to_string()));
     }
     let mut not_executable = None;
     for dir in std::env::split_paths(path) {

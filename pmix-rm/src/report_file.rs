@@ -1,5 +1,6 @@
 //! `--report-pid` and `--report-uri`.
 
+use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -24,7 +25,7 @@ pub(crate) struct ReportFile {
 ///
 /// # Errors
 /// The place cannot be written to.
-pub(crate) fn report_pid(place: &str, console: &mut Console) -> Result<Option<ReportFile>, String> {
+pub(crate) fn report_pid(place: &OsStr, console: &mut Console) -> Result<Option<ReportFile>, String> {
     report(place, std::process::id(), console).map_err(|error| format!("--report-pid: {error}"))
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn report_pid(place: &str, console: &mut Console) -> Result<Option<Re
 /// # Errors
 /// The place cannot be written to.
 pub(crate) fn report_uri(
-    place: &str,
+    place: &OsStr,
     uri: &str,
     console: &mut Console,
 ) -> Result<Option<ReportFile>, String> {
@@ -46,17 +47,17 @@ pub(crate) fn report_uri(
 /// # Errors
 /// The file cannot be written, or is a pipe without a reader.
 fn report(
-    place: &str,
+    place: &OsStr,
     what: impl std::fmt::Display,
     console: &mut Console,
 ) -> io::Result<Option<ReportFile>> {
     let line = format!("{what}\n");
-    match place {
-        "-" => console.put(OutputChannel::Stdout, line.into()),
-        "+" => console.put(OutputChannel::Stderr, line.into()),
-        path => {
+    match place.to_str() {
+        Some("-") => console.put(OutputChannel::Stdout, line.into()),
+        Some("+") => console.put(OutputChannel::Stderr, line.into()),
+        _ => {
             // stays the same file if the current directory changes
-            let path = std::path::absolute(Path::new(path))?;
+            let path = std::path::absolute(Path::new(place))?;
             return write(&path, &line)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())));
         }

@@ -1,7 +1,7 @@
 //! [`Environment`]: what a process is started with, so that it finds its server.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use pmix_types::{Envar, Info, change_environment};
 
@@ -57,8 +57,11 @@ impl Environment {
         }
         for info in &self.changes {
             // also where nothing is different from here: the command may not inherit it
-            let name = info.get::<Envar>().map(|envar| envar.name).or_else(|_| info.get::<String>());
-            match name.ok().map(|name| (env.get(OsStr::new(&name)), name)) {
+            let name = info
+                .get::<Envar>()
+                .map(|envar| envar.name)
+                .or_else(|_| info.get::<String>().map(OsString::from));
+            match name.ok().map(|name| (env.get(&name), name)) {
                 Some((Some(value), name)) => command.env(name, value),
                 Some((None, name)) => command.env_remove(name),
                 None => continue,
@@ -98,6 +101,7 @@ impl Environment {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::process::Command;
 
     use super::*;

@@ -1,6 +1,7 @@
 //! Calls of the host that prepare jobs and nodes: variables, process sets, resources, inventories.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
@@ -236,21 +237,18 @@ fn is_map(info: &Info) -> bool {
         .any(|key| info.is(key))
 }
 
-/// Variables whose names match a pattern: a full name, or a prefix followed by `*`. Those that are not UTF-8 are left out.
+/// Variables whose names match a pattern: a full name, or a prefix followed by `*`.
 fn harvest(
     patterns: &[String],
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = Info> {
-    let fits = |name: &str| {
+    let fits = |name: &OsStr| {
         patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => name == pattern,
+            Some(start) => name.as_bytes().starts_with(start.as_bytes()),
+            None => name == OsStr::new(pattern),
         })
     };
-    let mut found: Vec<_> = environment
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| fits(name))
-        .collect();
+    let mut found: Vec<_> = environment.filter(|(name, _)| fits(name)).collect();
     found.sort();
     found.into_iter().map(|(name, value)| Info::new(&keys::SET_ENVAR, Envar { name, value, separator: 0 }))
 }

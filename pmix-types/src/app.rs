@@ -1,6 +1,10 @@
+use std::ffi::{OsStr, OsString};
+
 use crate::{Info, TypedKey, ValueType};
 
 /// One application of a job: the executable, its arguments and environment, and the number of processes.
+///
+/// Command, arguments, environment and directory are bytes, as the system has them; they need not be UTF-8.
 ///
 /// # Standard
 /// `pmix_app_t`; rule SPN-01.
@@ -9,13 +13,13 @@ use crate::{Info, TypedKey, ValueType};
 #[non_exhaustive]
 pub struct App {
     /// Executable: a path, or a name to be found on `PATH`.
-    pub command: String,
+    pub command: OsString,
     /// Arguments, starting with the program's own name; if empty, only that.
-    pub argv: Vec<String>,
+    pub argv: Vec<OsString>,
     /// Environment as `NAME=value`, in addition to the launcher's; may be empty.
-    pub env: Vec<String>,
+    pub env: Vec<OsString>,
     /// Working directory; `None` leaves it to the launcher.
-    pub cwd: Option<String>,
+    pub cwd: Option<OsString>,
     /// Number of processes to start, as the wires carry it.
     pub max_procs: i32,
     /// Directives for this application; they override those of the job.
@@ -33,7 +37,7 @@ impl App {
     /// let app = App::new("./solver", 64).arg("--fast").env("OMP_NUM_THREADS", "4").cwd("/scratch");
     /// assert_eq!((app.max_procs, app.argv.len()), (64, 2));
     /// ```
-    pub fn new(command: impl Into<String>, processes: u32) -> Self {
+    pub fn new(command: impl Into<OsString>, processes: u32) -> Self {
         let max_procs = i32::try_from(processes).unwrap_or(i32::MAX);
         let command = command.into();
         Self { argv: vec![command.clone()], command, max_procs, ..Self::default() }
@@ -41,22 +45,22 @@ impl App {
 
     /// Adds an argument.
     #[must_use]
-    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.argv.push(arg.into());
         self
     }
 
     /// Adds arguments.
     #[must_use]
-    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+    pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.argv.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Sets a variable of the environment.
     #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push(format!("{name}={value}"));
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push([name.as_ref(), value.as_ref()].join(OsStr::new("=")));
         self
     }
 
@@ -70,7 +74,7 @@ impl App {
 
     /// Sets the working directory.
     #[must_use]
-    pub fn cwd(mut self, dir: impl Into<String>) -> Self {
+    pub fn cwd(mut self, dir: impl Into<OsString>) -> Self {
         self.cwd = Some(dir.into());
         self
     }
@@ -90,14 +94,13 @@ impl App {
 /// # Standard
 /// `pmix_envar_t`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[doc(alias = "pmix_envar_t")]
 #[allow(clippy::exhaustive_structs, reason = "its fields are those of the C struct")]
 pub struct Envar {
     /// Name of the variable.
-    pub name: String,
+    pub name: OsString,
     /// Its value, or the part to prepend or append.
-    pub value: String,
+    pub value: OsString,
     /// Byte between parts when prepending or appending; 0 if there is none.
     pub separator: u8,
 }

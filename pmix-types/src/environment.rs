@@ -41,14 +41,30 @@ pub fn environment(
 ) -> Result<BTreeMap<OsString, OsString>, Failure> {
     let mut env: BTreeMap<_, _> = inherited.into_iter().collect();
     for entry in &app.env {
-        let (name, value) = entry.split_once('=').unwrap_or_default();
-        if !is_name(name) || has_nul(value) {
+        let Some((name, value)) =
+            split_variable(entry).filter(|(name, value)| is_name(name) && !has_nul(value))
+        else {
             return Err(bad(format!("environment entry {entry:?} is not of the form NAME=value")));
-        }
+        };
         env.insert(name.into(), value.into());
     }
     change_environment(&app.info, &mut env)?;
     Ok(env)
+}
+
+/// Name and value of an entry `NAME=value`; `None` for an entry without `=`. Both are bytes, and need not be UTF-8.
+///
+/// # Examples
+/// ```
+/// use std::ffi::OsStr;
+///
+/// assert_eq!(pmix_types::split_variable(OsStr::new("A=b=c")), Some((OsStr::new("A"), OsStr::new("b=c"))));
+/// ```
+#[must_use]
+pub fn split_variable(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
+    let bytes = entry.as_bytes();
+    let (name, rest) = bytes.split_at(bytes.iter().position(|byte| *byte == b'=')?);
+    Some((OsStr::from_bytes(name), OsStr::from_bytes(rest.get(1..)?)))
 }
 
 /// Applies changes to an environment, in order: the directives that [`environment`] applies. Other infos are left out.
@@ -70,7 +86,7 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
     let wrong = |error: &dyn std::fmt::Display| bad(format!("directive {}: {error}", info.key));
     if info.is(&keys::UNSET_ENVAR) {
         let name: String = info.get().map_err(|error| wrong(&error))?;
-        if !is_name(&name) {
+        if !is_name(OsStr::new(&name)) {
             return Err(wrong(&format_args!("{name:?} is not a valid name of a variable")));
         }
         env.remove(OsStr::new(&name));
@@ -82,7 +98,7 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
             "{name:?} is not a valid name of a variable, or its value contains a NUL"
         )));
     }
-    let held = env.get(OsStr::new(&name)).map(|held| held.as_bytes());
+    let held = env.get(&name).map(|held| held.as_bytes());
     if info.is(&keys::ADD_ENVAR) && held.is_some() {
         return Ok(());
     }
@@ -98,7 +114,7 @@ fn apply(info: &Info, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Fail
         }
         _ => value.to_vec(),
     };
-    env.insert(name.into(), OsString::from_vec(changed));
+    env.insert(name, OsString::from_vec(changed));
     Ok(())
 }
 
@@ -107,12 +123,12 @@ fn joined<'a>(parts: impl IntoIterator<Item = &'a [u8]>, separator: Option<u8>) 
     parts.join(separator.as_slice())
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['=', '\0'])
+fn is_name(name: &OsStr) -> bool {
+    !name.is_empty() && !name.as_bytes().iter().any(|byte| b"=\0".contains(byte))
 }
 
-fn has_nul(value: &str) -> bool {
-    value.contains('\0')
+fn has_nul(value: &OsStr) -> bool {
+    value.as_bytes().contains(&0)
 }
 
 fn bad(message: String) -> Failure {

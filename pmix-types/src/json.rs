@@ -4,16 +4,22 @@
 //! (statuses, states, scopes, types) and sets of flags are strings, as [`Display`](std::fmt::Display) writes them.
 //! Structures are objects with the fields of the Rust type: a process is `{"nspace": "job-1", "rank": 3}`, an info is
 //! `{"key": "pmix.job.size", "value": 4}`, with `"flags"` if it has any. Bytes of any kind are `{"bytes": "00ff"}`, in
-//! lower-case hex, so that they cannot be mistaken for text.
+//! lower-case hex, so that they cannot be mistaken for text. Arguments, variables and directories are strings, or `{"base64": "/w=="}` if
+//! they are not UTF-8.
 //!
 //! The form is for people and scripts. It does not distinguish a 16-bit number from a 64-bit one, so it cannot be
 //! converted back.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::{
-    App, DataArray, Device, DeviceDistance, Directives, Endpoint, Info, KeyVal, Pdata, Query, RegAttr,
+    App, DataArray, Device, DeviceDistance, Directives, Endpoint, Envar, Info, KeyVal, Pdata, Query, RegAttr,
     Regex2, ResourceUnit, Value,
 };
 
@@ -25,6 +31,52 @@ impl Serialize for Hex<'_> {
         let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry("bytes", &format!("{:x}", self.0))?;
         map.end()
+    }
+}
+
+/// Text of the system, which need not be UTF-8.
+struct Text<'a>(&'a OsStr);
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(text) = self.0.to_str() {
+            return serializer.serialize_str(text);
+        }
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("base64", &STANDARD.encode(self.0.as_bytes()))?;
+        map.end()
+    }
+}
+
+/// A list of such text.
+struct Texts<'a>(&'a [OsString]);
+
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|text| Text(text)))
+    }
+}
+
+impl Serialize for App {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("App", 6)?;
+        fields.serialize_field("command", &Text(&self.command))?;
+        fields.serialize_field("argv", &Texts(&self.argv))?;
+        fields.serialize_field("env", &Texts(&self.env))?;
+        fields.serialize_field("cwd", &self.cwd.as_deref().map(Text))?;
+        fields.serialize_field("max_procs", &self.max_procs)?;
+        fields.serialize_field("info", &self.info)?;
+        fields.end()
+    }
+}
+
+impl Serialize for Envar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Envar", 3)?;
+        fields.serialize_field("name", &Text(&self.name))?;
+        fields.serialize_field("value", &Text(&self.value))?;
+        fields.serialize_field("separator", &self.separator)?;
+        fields.end()
     }
 }
 
@@ -91,7 +143,6 @@ macro_rules! serialize_fields {
 }
 
 serialize_fields! {
-    App { command, argv, env, cwd, max_procs, info }
     Device { uuid, osname, device_type }
     DeviceDistance { device, min, max }
     Endpoint { uuid, osname; hex endpoint }

@@ -56,7 +56,7 @@ pub use array::DataArray;
 pub use attributes::{AttributeLevel, AttributeRegistry, Supported};
 pub use data_type::DataType;
 pub use enums::*;
-pub use environment::{change_environment, changes_environment, environment};
+pub use environment::{change_environment, changes_environment, environment, split_variable};
 pub use event_filter::EventFilter;
 pub use flags::*;
 pub use hostname::is_same_host;

@@ -1,5 +1,7 @@
 //! The memory that values take: the measure for all limits.
 
+use std::ffi::OsString;
+
 use bytes::Bytes;
 
 use crate::message::{
@@ -106,6 +108,15 @@ flat!(
     crate::ResourceBlockDirective,
     crate::ResourceUnit,
 );
+
+impl Memory for OsString {
+    fn heap(&self) -> usize {
+        allocation(self.capacity())
+    }
+    fn detach(&mut self) {
+        self.shrink_to_fit();
+    }
+}
 
 impl Memory for String {
     fn heap(&self) -> usize {

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use pmix_types::message::{Reply, Request, Spawn};
 use pmix_types::{Envar, Key, Nspace, keys};
+use std::ffi::OsString;
 
 use super::builder::{builder, directed};
 use crate::error::Error;
@@ -106,13 +107,13 @@ impl SpawnBuilder {
 
     /// Sets a variable of the environment, replacing any earlier value (SPN-03).
     #[doc(alias = "PMIX_SET_ENVAR")]
-    pub fn set_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn set_envar(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.directive(keys::SET_ENVAR, Envar { name: name.into(), value: value.into(), separator: 0 })
     }
 
     /// Sets a variable of the environment if it is not yet set.
     #[doc(alias = "PMIX_ADD_ENVAR")]
-    pub fn add_envar(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn add_envar(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.directive(keys::ADD_ENVAR, Envar { name: name.into(), value: value.into(), separator: 0 })
     }
 
@@ -124,29 +125,41 @@ impl SpawnBuilder {
 
     /// Prepends to the value of a variable, with an ASCII `separator` between the parts.
     #[doc(alias = "PMIX_PREPEND_ENVAR")]
-    pub fn prepend_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+    pub fn prepend_envar(
+        self,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+        separator: char,
+    ) -> Self {
         self.part_of_envar(keys::PREPEND_ENVAR, name.into(), value.into(), separator)
     }
 
     /// Appends to the value of a variable, with an ASCII `separator` between the parts.
     #[doc(alias = "PMIX_APPEND_ENVAR")]
-    pub fn append_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+    pub fn append_envar(
+        self,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+        separator: char,
+    ) -> Self {
         self.part_of_envar(keys::APPEND_ENVAR, name.into(), value.into(), separator)
     }
 
     /// Makes `value` the first part of a variable, and removes its other occurrences; an ASCII `separator` is between the parts.
     #[doc(alias = "PMIX_FIRST_ENVAR")]
-    pub fn first_envar(self, name: impl Into<String>, value: impl Into<String>, separator: char) -> Self {
+    pub fn first_envar(self, name: impl Into<OsString>, value: impl Into<OsString>, separator: char) -> Self {
         self.part_of_envar(keys::FIRST_ENVAR, name.into(), value.into(), separator)
     }
 
     /// A separator outside ASCII, which the type cannot hold, is a mistake.
-    fn part_of_envar(mut self, key: Key<Envar>, name: String, value: String, separator: char) -> Self {
+    fn part_of_envar(mut self, key: Key<Envar>, name: OsString, value: OsString, separator: char) -> Self {
         match u8::try_from(separator).ok().filter(u8::is_ascii) {
             Some(separator) => self.directive(key, Envar { name, value, separator }),
             None => {
-                self.draft
-                    .mistaken(format!("the separator {separator:?} for {name} is not an ASCII character"));
+                self.draft.mistaken(format!(
+                    "the separator {separator:?} for {} is not an ASCII character",
+                    name.display()
+                ));
                 self
             }
         }

@@ -92,7 +92,7 @@ fn requests_tell_names_and_sizes_and_never_values() {
     let a = t.connect(&proc("job", 0));
     let info = || Info::dynamic(key("secret.key"), SECRET);
     let mut app = App::new(format!("/bin/{SECRET}"), 3);
-    app.env.push(format!("PASSWORD={SECRET}"));
+    app.env.push(format!("PASSWORD={SECRET}").into());
     app.argv.push(SECRET.into());
     let put = entry(Scope::GLOBAL, "put.key", SECRET);
     let mut event = Event::new(Status::ERR_NODE_DOWN, proc("job", 0));

@@ -58,7 +58,10 @@ pub(super) fn target(apps: &mut [App], job: &mut Directives) -> HostResult<Optio
     for app in apps {
         let Some(own) = take(app, &keys::DEBUG_TARGET)? else { continue };
         if target.as_ref().is_some_and(|other| *other != own) {
-            return Err(bad(format!("{}: a job of daemons has one DEBUG_TARGET, not several", app.command)));
+            return Err(bad(format!(
+                "{}: a job of daemons has one DEBUG_TARGET, not several",
+                app.command.display()
+            )));
         }
         target = Some(own);
     }
@@ -93,7 +96,7 @@ pub(super) fn beside(apps: Vec<App>, job: &mut Directives, table: &[ProcInfo]) -
             placed.push(if names_nodes { app } else { on(&app, &nodes, app.max_procs) });
             continue;
         }
-        let refused = |reason: &str| bad(format!("{}: {reason}", app.command));
+        let refused = |reason: &str| bad(format!("{}: {reason}", app.command.display()));
         if names_nodes {
             return Err(refused(
                 "daemons for each node or process are where their DEBUG_TARGET is, not on HOST",

@@ -71,9 +71,9 @@ impl Agent {
     /// The agent is given the command line of the program.
     pub(super) fn start(&self, mut app: App) -> App {
         // the name that the program is to have for itself is not the one by which it is found
-        let command = std::mem::replace(&mut app.command, self.program.clone());
+        let command = std::mem::replace(&mut app.command, self.program.clone().into());
         let arguments = app.argv.drain(..).skip(1);
-        app.argv = [self.program.clone(), command].into_iter().chain(arguments).collect();
+        app.argv = [self.program.clone().into(), command].into_iter().chain(arguments).collect();
         app
     }
 }

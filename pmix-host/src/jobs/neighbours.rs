@@ -1,6 +1,7 @@
 //! What the processes of a job are told of those of all jobs beside them (REG-07), and of what they run.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{self, Path};
 
@@ -102,9 +103,10 @@ impl Neighbours {
 pub(super) fn describe_apps(apps: &[App], user: Option<&Account>, spec: JobSpec) -> JobSpec {
     (0..).zip(apps).fold(spec, |spec, (number, app)| {
         let words = if app.argv.is_empty() { std::slice::from_ref(&app.command) } else { &app.argv[..] };
+        let line = words.join(OsStr::new(" "));
         // at least one: the plan has checked it
         let size = u32::try_from(app.max_procs).unwrap_or_default();
-        let spec = spec.app_info(number, &keys::APP_ARGV, words.join(" "));
+        let spec = spec.app_info(number, &keys::APP_ARGV, line.to_string_lossy().into_owned());
         let spec = spec.app_info(number, &keys::MAX_PROCS, size);
         match directory(app, user) {
             Some(directory) => spec.app_info(number, &keys::WDIR, directory),
@@ -115,7 +117,7 @@ pub(super) fn describe_apps(apps: &[App], user: Option<&Account>, spec: JobSpec)
 
 /// Where an application starts, if that is known: another user has a home, which the launcher looks up.
 fn directory(app: &App, user: Option<&Account>) -> Option<String> {
-    let named = Path::new(app.cwd.as_deref().unwrap_or("."));
+    let named = Path::new(app.cwd.as_deref().unwrap_or(OsStr::new(".")));
     let absolute = match user {
         None => path::absolute(named).ok()?,
         Some(_) => named.is_absolute().then(|| named.to_owned())?,

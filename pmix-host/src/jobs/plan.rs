@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmix_types::job::JobSpec;
 use pmix_types::{
     App, DataArray, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Value, keys,
+    split_variable,
 };
 
 use super::error::StartError;
@@ -73,7 +74,8 @@ impl Plan {
             let procs = procs_of(app).ok_or_else(|| {
                 let message = format!(
                     "{nspace}: `max_procs` of {} must be at least 1, not {}",
-                    app.command, app.max_procs
+                    app.command.display(),
+                    app.max_procs
                 );
                 StartError::Invalid(message)
             })?;
@@ -321,7 +323,7 @@ pub(crate) fn change_first(app: &mut App, mut changes: Vec<Info>) {
     if changes.is_empty() {
         return;
     }
-    let own = app.env.iter().filter_map(|entry| entry.split_once('='));
+    let own = app.env.iter().filter_map(|entry| split_variable(entry));
     changes.extend(own.map(|(name, value)| {
         Info::new(&keys::SET_ENVAR, Envar { name: name.into(), value: value.into(), separator: 0 })
     }));

@@ -1,9 +1,10 @@
 //! Jobs as their owners see them: how they start, what happens in them, how they end.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status};
+use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status, split_variable};
 
 use pmix_server::Account;
 
@@ -37,7 +38,7 @@ pub struct JobStart {
     /// The number of the request for it, if that may come again.
     pub(crate) ticket: Option<TicketOf>,
     /// The variables, as `NAME=VALUE`, that its processes have of the job of its parent, unless their own application has them.
-    pub(crate) inherited: Option<Vec<String>>,
+    pub(crate) inherited: Option<Vec<OsString>>,
 }
 
 impl JobStart {
@@ -61,15 +62,15 @@ impl JobStart {
 
     /// Gives its applications what they inherit of the job of its parent. Returns, for each of them, what jobs inherit that its
     /// processes start: what the first job of a chain of spawns was given for its processes goes to all of them.
-    pub(super) fn inherit(&mut self) -> Vec<Vec<String>> {
+    pub(super) fn inherit(&mut self) -> Vec<Vec<OsString>> {
         let Some(inherited) = self.inherited.take() else {
             return self.apps.iter().map(|app| app.env.clone()).collect();
         };
-        fn name(entry: &str) -> &str {
-            entry.split_once('=').map_or(entry, |(name, _)| name)
+        fn name(entry: &OsStr) -> &OsStr {
+            split_variable(entry).map_or(entry, |(name, _)| name)
         }
         for app in &mut self.apps {
-            let is_new = |entry: &&String| app.env.iter().all(|own| name(own) != name(entry));
+            let is_new = |entry: &&OsString| app.env.iter().all(|own| name(own) != name(entry));
             let new: Vec<_> = inherited.iter().filter(is_new).cloned().collect();
             app.env.splice(0..0, new);
         }
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn what_the_first_job_has_goes_to_its_descendants_unless_they_say_otherwise() {
         let job = |apps: &[&[&str]], inherited: Option<&[&str]>| {
-            let owned = |entries: &[&str]| entries.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let owned = |entries: &[&str]| entries.iter().map(OsString::from).collect::<Vec<_>>();
             let with = |env: &&[&str]| {
                 let mut app = App::new("a", 1);
                 app.env = owned(env);

@@ -1,5 +1,6 @@
 //! The directives of a spawn: its own, and those of its applications, which override them (SPN-01).
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use pmix_types::{App, Directives, Envar, Info, Key, Status, keys};
@@ -100,7 +101,7 @@ impl JobRequests {
             if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
                 let message = format!(
                     "{}: jobs run as the user who requests them; USERID and GRPID cannot name another",
-                    app.command
+                    app.command.display()
                 );
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
             }
@@ -211,7 +212,7 @@ struct Common {
 /// Where to start.
 #[derive(Clone, Debug)]
 enum Dir {
-    Named(String),
+    Named(OsString),
     OfSession,
 }
 
@@ -224,7 +225,7 @@ impl Common {
                         .to_owned(),
                 ));
             }
-            (dir, false) => dir.map(Dir::Named),
+            (dir, false) => dir.map(|dir| Dir::Named(dir.into())),
             (None, true) => Some(Dir::OfSession),
         };
         Ok(Self {
@@ -261,7 +262,7 @@ impl Common {
 /// What is installed below a directory is found first.
 fn of_prefix(prefix: &str) -> [Info; 2] {
     let first = |name: &str, below: &str| {
-        let envar = Envar { name: name.into(), value: format!("{prefix}/{below}"), separator: b':' };
+        let envar = Envar { name: name.into(), value: format!("{prefix}/{below}").into(), separator: b':' };
         Info::new(&keys::PREPEND_ENVAR, envar)
     };
     [first("PATH", "bin"), first("LD_LIBRARY_PATH", "lib")]

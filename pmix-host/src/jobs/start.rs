@@ -186,7 +186,7 @@ impl Jobs {
         let by_tools: Vec<_> = wanted.iter().map(|wanted| wanted.is_by_tool).collect();
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         let number = self.cluster.next_job();
-        let programs: Vec<_> = apps.iter().map(|app| app.command.clone()).collect();
+        let programs: Vec<_> = apps.iter().map(|app| app.command.to_string_lossy().into_owned()).collect();
         let started = async {
             if let Some(store) = self.cluster.store() {
                 let facts = JobFacts {

@@ -1,6 +1,7 @@
 //! The running jobs that this host has started.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -40,7 +41,7 @@ pub(crate) struct JobEntry {
     /// The application of each rank.
     pub(crate) apps: Vec<usize>,
     /// Of each application, the variables that jobs inherit which its processes start; none after another head has taken it up.
-    pub(crate) exported: Vec<Vec<String>>,
+    pub(crate) exported: Vec<Vec<OsString>>,
     /// Its nodes that were lost. Others of the same names may have come since, and have nothing of it.
     pub(crate) lost_nodes: BTreeSet<String>,
     pub(crate) node_ranks: NodeRanks,
@@ -97,7 +98,7 @@ impl Puller {
 
 impl JobEntry {
     /// The variables that a job inherits if this rank starts it.
-    pub(super) fn exported_by(&self, rank: Rank) -> Vec<String> {
+    pub(super) fn exported_by(&self, rank: Rank) -> Vec<OsString> {
         let app = self.apps.get(usize::try_from(rank.to_raw()).unwrap_or(usize::MAX));
         app.and_then(|app| self.exported.get(*app)).cloned().unwrap_or_default()
     }

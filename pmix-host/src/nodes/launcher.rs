@@ -1,6 +1,7 @@
 //! Starts jobs on several nodes: each starts its own part.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -249,7 +250,7 @@ impl NodesLauncher {
         let elsewhere = nodes.into_iter().map(async |(node, procs)| {
             let first = procs.first().cloned();
             let done = order_within(&self.site, limit, &node, order(procs)).await;
-            done.map(drop).map_err(|failure| self.error(&node, "", first, failure))
+            done.map(drop).map_err(|failure| self.error(&node, OsStr::new(""), first, failure))
         });
         let here = async {
             match own {
@@ -261,7 +262,7 @@ impl NodesLauncher {
         elsewhere.into_iter().fold(here, Result::and)
     }
 
-    fn error(&self, node: &str, program: &str, first: Option<ProcId>, failure: Failure) -> LaunchError {
+    fn error(&self, node: &str, program: &OsStr, first: Option<ProcId>, failure: Failure) -> LaunchError {
         let proc = failure.procs.first().cloned().or(first).unwrap_or_else(ProcId::none);
         // the error names the node itself
         let reason = failure.message.strip_prefix(&format!("node {node}: ")).unwrap_or(&failure.message);

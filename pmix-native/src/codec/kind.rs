@@ -62,6 +62,7 @@ t::for_each_data_type!(value_markers);
 markers! {
     Text, "Text or NULL.";
     JobName, "A namespace as text, or NULL for none.";
+    OsText, "Text that need not be UTF-8, such as an argument.";
     KeyText, "A key as text.";
     Buffer, "Packed items.";
     Command, "Number of a request.";

@@ -1,11 +1,15 @@
 //! Types with several fields.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use pmix_types as t;
 use pmix_types::DataType;
 
 use super::int::Integer;
 use super::text::{
-    kinds, read_bytes, read_key, read_nspace, read_string, read_text, write_bytes, write_text,
+    kinds, read_bytes, read_key, read_nspace, read_os_text, read_string, read_text, read_text_bytes,
+    write_bytes, write_text, write_text_bytes,
 };
 use super::value::{read_value, write_value};
 use super::{CodecError, Kind, Problem, Reader, Writer, kind};
@@ -57,10 +61,10 @@ kinds! {
     Query(t::Query) QUERY, read_query, write_query;
     App(t::App) APP, read_app, write_app;
     Envar(t::Envar) ENVAR,
-        |r| Ok(t::Envar { name: read_string(r)?, value: read_string(r)?, separator: r.byte()? }),
+        |r| Ok(t::Envar { name: read_os_text(r)?, value: read_os_text(r)?, separator: r.byte()? }),
         |w, envar| {
-            write_text(w, Some(&envar.name))?;
-            write_text(w, Some(&envar.value))?;
+            kind::OsText::write(w, &envar.name)?;
+            kind::OsText::write(w, &envar.value)?;
             w.byte(envar.separator);
             Ok(())
         };
@@ -178,26 +182,26 @@ fn write_query(writer: &mut Writer, query: &t::Query) -> Result<(), CodecError> 
 
 fn read_app(reader: &mut Reader<'_>) -> Result<t::App, CodecError> {
     let mut app = t::App::default();
-    app.command = read_string(reader)?;
+    app.command = read_os_text(reader)?;
     app.argv = {
         let start = reader.offset();
         let count = reader.one::<kind::Int>()?;
-        read_many::<kind::String>(reader, start, count)?
+        read_many::<kind::OsText>(reader, start, count)?
     };
-    app.env = read_counted::<kind::String>(reader)?;
-    app.cwd = read_text(reader)?.map(str::to_owned);
+    app.env = read_counted::<kind::OsText>(reader)?;
+    app.cwd = read_text_bytes(reader)?.map(|cwd| OsString::from_vec(cwd.to_vec()));
     app.max_procs = reader.one::<kind::Int>()?;
     app.info = reader.nested(read_sized::<kind::Info>)?;
     Ok(app)
 }
 
 fn write_app(writer: &mut Writer, app: &t::App) -> Result<(), CodecError> {
-    write_text(writer, Some(&app.command))?;
+    kind::OsText::write(writer, &app.command)?;
     let argc = count(writer, app.argv.len())?;
     writer.one::<kind::Int>(&argc)?;
-    writer.run::<kind::String>(&app.argv)?;
-    write_counted::<kind::String>(writer, &app.env)?;
-    write_text(writer, app.cwd.as_deref())?;
+    writer.run::<kind::OsText>(&app.argv)?;
+    write_counted::<kind::OsText>(writer, &app.env)?;
+    write_text_bytes(writer, app.cwd.as_deref().map(OsStr::as_bytes))?;
     writer.one::<kind::Int>(&app.max_procs)?;
     writer.nested(|writer| write_sized::<kind::Info>(writer, &app.info))
 }

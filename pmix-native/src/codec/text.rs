@@ -1,5 +1,8 @@
 //! Texts, names, and other types encoded as text or as bytes with a length.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use bytes::Bytes;
 use pmix_types as t;
 use pmix_types::DataType;
@@ -31,6 +34,7 @@ pub(super) use kinds;
 kinds! {
     Text(Option<String>) STRING, |r| Ok(read_text(r)?.map(str::to_owned)), |w, text| write_text(w, text.as_deref());
     String(String) STRING, read_string, |w, text| write_text(w, Some(text));
+    OsText(OsString) STRING, read_os_text, |w, text| write_text_bytes(w, Some(text.as_bytes()));
     KeyText(t::KeyName) STRING, read_key, |w, key| write_text(w, Some(key));
     JobName(t::Nspace) STRING, read_nspace, write_job_name;
     Nspace(t::Nspace) PROC_NSPACE, read_nspace, |w, nspace| write_text(w, Some(nspace));
@@ -103,6 +107,11 @@ pub(super) fn write_text_bytes(writer: &mut Writer, text: Option<&[u8]>) -> Resu
 /// A text that may be NULL, which reads as empty.
 pub(super) fn read_string(reader: &mut Reader<'_>) -> Result<String, CodecError> {
     Ok(read_text(reader)?.unwrap_or_default().to_owned())
+}
+
+/// Text that need not be UTF-8, such as an argument.
+pub(super) fn read_os_text(reader: &mut Reader<'_>) -> Result<OsString, CodecError> {
+    Ok(OsString::from_vec(read_text_bytes(reader)?.unwrap_or_default().to_vec()))
 }
 
 pub(super) fn read_key(reader: &mut Reader<'_>) -> Result<t::KeyName, CodecError> {

@@ -1,5 +1,8 @@
 //! Values of every type come back from every encoding.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use bytes::Bytes;
 use pmix_native::codec::{CodecError, Limits, Problem, Reader, Writer, kind};
 use pmix_native::{Dialect, Encoding};
@@ -13,6 +16,11 @@ fn text() -> impl Strategy<Value = String> {
         "[a-z0-9 äß]{1,20}",
         prop::collection::vec(any::<char>(), 0..8).prop_map(String::from_iter)
     ]
+}
+
+/// Text of the system, which need not be UTF-8; programs in C cannot have a NUL in it.
+fn os_text() -> impl Strategy<Value = OsString> {
+    prop::collection::vec(1..=u8::MAX, 0..8).prop_map(OsString::from_vec)
 }
 
 fn optional_text() -> impl Strategy<Value = Option<String>> {
@@ -123,7 +131,7 @@ fn records() -> BoxedStrategy<Value> {
                 Value::from(row)
             }
         ),
-        (text(), text(), any::<u8>()).prop_map(|(name, value, separator)| Value::from(t::Envar {
+        (os_text(), os_text(), any::<u8>()).prop_map(|(name, value, separator)| Value::from(t::Envar {
             name,
             value,
             separator
@@ -238,15 +246,20 @@ fn value() -> impl Strategy<Value = Value> {
                 query.qualifiers = infos.into();
                 query.into()
             }),
-            (text(), prop::collection::vec(text(), 0..3), optional_text(), any::<i32>(), infos).prop_map(
-                |(command, args, cwd, max_procs, info)| {
-                    let mut app = t::App::new(command, 0).args(args).env("A", "b");
+            (
+                os_text(),
+                prop::collection::vec(os_text(), 0..3),
+                prop::option::of(os_text()),
+                any::<i32>(),
+                infos
+            )
+                .prop_map(|(command, args, cwd, max_procs, info)| {
+                    let mut app = t::App::new(command, 0).args(args).env("A", OsStr::from_bytes(b"\xff"));
                     app.max_procs = max_procs;
                     app.cwd = cwd;
                     app.info = info;
                     app.into()
-                }
-            ),
+                }),
         ]
     })
 }

@@ -1,5 +1,7 @@
 //! The structures of the Standard.
 
+use std::ffi::OsString;
+
 use pmix_types::{
     App, Coord, Cpuset, Device, DeviceDistance, Directives, Endpoint, Envar, Event, Geometry, Info, KeyVal,
     NodePid, Pdata, ProcId, ProcInfo, Query, RegAttr, Regex2, ResourceUnit, Timeval,
@@ -133,21 +135,21 @@ impl Wire for App {
 
     fn to_form(&self) -> v1::App {
         v1::App {
-            command: self.command.clone(),
-            argv: self.argv.clone(),
-            env: self.env.clone(),
-            cwd: self.cwd.clone(),
+            command: self.command.to_form(),
+            argv: self.argv.to_form(),
+            env: self.env.to_form(),
+            cwd: self.cwd.to_form(),
             max_procs: self.max_procs,
             info: self.info.to_form(),
         }
     }
 
     fn from_form(form: v1::App, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let mut app = Self::new(form.command, 0);
+        let mut app = Self::new(OsString::from_form(form.command, scope)?, 0);
         app.max_procs = form.max_procs;
-        app.argv = form.argv;
-        app.env = form.env;
-        app.cwd = form.cwd;
+        app.argv = Wire::from_form(form.argv, scope)?;
+        app.env = Wire::from_form(form.env, scope)?;
+        app.cwd = Wire::from_form(form.cwd, scope)?;
         app.info = Wire::from_form(form.info, scope).at("info")?;
         Ok(app)
     }

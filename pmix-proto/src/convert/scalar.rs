@@ -1,5 +1,8 @@
 //! Types with one protobuf scalar: numbers, text and bytes.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use bytes::Bytes;
 use pmix_types::{
     AllocDirective, AllocInheritance, CoordView, DataRange, DataType, DeviceTypes, FabricOperation, GroupOpt,
@@ -26,6 +29,19 @@ macro_rules! same {
     )+};
 }
 same!(bool, i32, i64, u32, u64, f32, f64, String, Bytes);
+
+/// Text of the system, which need not be UTF-8.
+impl Wire for OsString {
+    type Form = Bytes;
+
+    fn to_form(&self) -> Bytes {
+        Bytes::copy_from_slice(self.as_bytes())
+    }
+
+    fn from_form(form: Bytes, _: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self::from_vec(form.into()))
+    }
+}
 
 macro_rules! narrow {
     ($($type:ty as $form:ty),+ $(,)?) => {$(

@@ -549,18 +549,18 @@ pub struct Query {
 /// An application to start.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct App {
-    /// A path, or a name to search on PATH.
-    #[prost(string, tag = "1")]
-    pub command: ::prost::alloc::string::String,
+    /// A path, or a name to search on PATH. This and the next three need not be UTF-8.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub command: ::prost::bytes::Bytes,
     /// The first is the program's own name.
-    #[prost(string, repeated, tag = "2")]
-    pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub argv: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     /// NAME=value.
-    #[prost(string, repeated, tag = "3")]
-    pub env: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub env: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     /// Working directory; absent: chosen by the launcher.
-    #[prost(string, optional, tag = "4")]
-    pub cwd: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub cwd: ::core::option::Option<::prost::bytes::Bytes>,
     /// Number of processes.
     #[prost(sint32, tag = "5")]
     pub max_procs: i32,
@@ -628,10 +628,11 @@ pub struct RegAttr {
 /// A change to an environment variable.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Envar {
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub value: ::prost::alloc::string::String,
+    /// Name and value need not be UTF-8.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: ::prost::bytes::Bytes,
     /// Byte between parts when prepending or appending, 0 to 255; 0: none.
     #[prost(uint32, tag = "3")]
     pub separator: u32,

@@ -187,7 +187,7 @@ fn second_job(check: &Check, args: &Args) -> io::Result<SecondJob> {
         return Ok(SecondJob::Parent);
     }
     let own = std::env::current_exe()?;
-    let app = App::new(own.to_string_lossy(), 1).args(rank_args(check, args)).arg("--spawned");
+    let app = App::new(own, 1).args(rank_args(check, args)).arg("--spawned");
     Ok(SecondJob::Spawned(app))
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use pmix_types::without_os_codes;
@@ -14,7 +15,7 @@ use pmix_types::without_os_codes;
 pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
     let unreadable =
         |error: io::Error| format!("{}: {}", file.display(), without_os_codes(&error.to_string()));
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let text = std::fs::read(file).map_err(unreadable)?;
     let apps =
         split(&text).map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
     if let Some((line, _)) = apps.iter().find(|(_, words)| words.iter().any(|word| word == ":")) {
@@ -27,13 +28,14 @@ pub(super) fn read(file: &Path) -> Result<Vec<(usize, Vec<OsString>)>, String> {
 }
 
 /// As [`read`]; the error is the number of a line with an unclosed quote.
-fn split(text: &str) -> Result<Vec<(usize, Vec<OsString>)>, usize> {
+fn split(text: &[u8]) -> Result<Vec<(usize, Vec<OsString>)>, usize> {
     let mut apps = Vec::new();
     // some editors write this mark at the start
-    let text = text.trim_start_matches('\u{feff}');
-    for (number, line) in (1..).zip(text.lines()) {
-        let words: Vec<OsString> =
-            shlex::split(line).ok_or(number)?.into_iter().map(OsString::from).collect();
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let words = shlex::bytes::split(line).ok_or(number)?;
+        let words: Vec<_> = words.into_iter().map(OsString::from_vec).collect();
         if !words.is_empty() {
             apps.push((number, words));
         }
@@ -47,11 +49,11 @@ mod tests {
 
     #[test]
     fn a_line_is_an_application_with_quotes_and_comments() {
-        let apps = split("# all\n-n 2 ./a 'b c' # two\n\n  ./d \"\"\n").unwrap();
+        let apps = split(b"# all\n-n 2 ./a 'b c' # two\n\n  ./d \"\"\n").unwrap();
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         assert_eq!(apps, [(2, words(&["-n", "2", "./a", "b c"])), (4, words(&["./d", ""]))]);
-        assert_eq!(split("./a\n./b 'c"), Err(2));
-        assert_eq!(split("\u{feff}./a").unwrap(), [(1, words(&["./a"]))]);
+        assert_eq!(split(b"./a\n./b 'c"), Err(2));
+        assert_eq!(split("\u{feff}./a".as_bytes()).unwrap(), [(1, words(&["./a"]))]);
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub(crate) struct HeadPlan {
     /// Directory for what the servers have on record when a job fails.
     pub(crate) record: Option<PathBuf>,
     /// Destination for the address of the server.
-    pub(crate) report_uri: Option<String>,
+    pub(crate) report_uri: Option<OsString>,
     /// Destination for the process id.
-    pub(crate) report_pid: Option<String>,
+    pub(crate) report_pid: Option<OsString>,
     pub(crate) talk: Talk,
 }
 
@@ -91,12 +91,12 @@ pub(super) struct Head {
     /// Write the address of the server to standard output (-), standard error (+) or a file as soon as jobs can be submitted. A file
     /// that did not exist before appears with its whole content, and is removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
-    report_uri: Option<String>,
+    report_uri: Option<OsString>,
 
     /// Write the process id to standard output (-), standard error (+) or a file. A file that did not exist before is
     /// removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
-    report_pid: Option<String>,
+    report_pid: Option<OsString>,
 
     /// Print errors alone
     #[arg(short, long)]
@@ -163,7 +163,7 @@ mod tests {
         let given = plan("-host n1:4,n2 --tree-degree 2 --grace 1.5 --report-uri - -q").unwrap();
         assert_eq!(given.setup.hosts.unwrap().slots(), 5);
         assert_eq!((given.setup.start.tree_degree, given.setup.grace), (2, Duration::from_millis(1500)));
-        assert_eq!((given.report_uri.as_deref(), given.talk), (Some("-"), Talk::Little));
+        assert_eq!((given.report_uri, given.talk), (Some("-".into()), Talk::Little));
         assert_eq!(plan("--vnodes 3").unwrap().setup.vnodes, Some(3));
         assert!(plan("--multi-user").unwrap().setup.multi_user && !plan("").unwrap().setup.multi_user);
         for (line, words) in [

@@ -11,7 +11,8 @@ mod output;
 mod setup;
 mod spelling;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) struct Plan {
     /// Whether to print the map of ranks first.
     pub(crate) shows_map: bool,
     /// Destination for the process id of `pmixrun`.
-    pub(crate) report_pid: Option<String>,
+    pub(crate) report_pid: Option<OsString>,
     pub(crate) talk: Talk,
     /// Warnings about options without effect.
     pub(crate) warnings: Vec<String>,
@@ -185,9 +186,8 @@ fn parse_in(
     if setup.hosts.is_some() || dvm.is_some() {
         // daemons start elsewhere
         for app in &mut apps {
-            let named = app.cwd.take().unwrap_or_else(|| ".".to_owned());
-            let whole =
-                std::path::absolute(&named).ok().and_then(|path| path.into_os_string().into_string().ok());
+            let named = app.cwd.take().unwrap_or_else(|| ".".into());
+            let whole = std::path::absolute(&named).map(PathBuf::into_os_string);
             app.cwd = Some(whole.unwrap_or(named));
         }
     }
@@ -278,24 +278,25 @@ impl AppArgs {
     }
 
     /// Variables for an application. Those set by name come last and override the others.
-    fn environment(&self, typed: &Typed) -> Result<Vec<String>, clap::Error> {
+    fn environment(&self, typed: &Typed) -> Result<Vec<OsString>, clap::Error> {
         let parameters = [("OMPI_MCA_", &self.mca), ("PMIX_MCA_", &self.pmixmca)];
         let keys =
             parameters.iter().flat_map(|(_, pairs)| pairs.chunks_exact(2)).flat_map(|pair| pair.first());
-        if let Some(key) = keys.into_iter().find(|key| key.is_empty() || key.contains('=')) {
-            let problem = format!("'{key}' is not a valid parameter name: write KEY VALUE");
+        if let Some(key) = keys.into_iter().find(|key| key.is_empty() || key.as_bytes().contains(&b'=')) {
+            let problem = format!("'{}' is not a valid parameter name: write KEY VALUE", key.display());
             return Err(FirstApp::command().error(ErrorKind::ValueValidation, problem));
         }
-        let mut env: Vec<String> = parameters
+        let entry = |prefix, pair: &[OsString]| {
+            [OsStr::new(prefix), &pair.join(OsStr::new("="))].join(OsStr::new(""))
+        };
+        let mut env: Vec<OsString> = parameters
             .into_iter()
-            .flat_map(|(prefix, pairs)| {
-                pairs.chunks_exact(2).map(move |pair| format!("{prefix}{}", pair.join("=")))
-            })
+            .flat_map(|(prefix, pairs)| pairs.chunks_exact(2).map(move |pair| entry(prefix, pair)))
             .collect();
         let option = typed.spelling("env").unwrap_or("--env");
         for entry in &self.env {
             let variable = variable(entry).map_err(|reason| {
-                let problem = format!("'{option} {entry}': {reason}");
+                let problem = format!("'{option} {}': {reason}", entry.display());
                 FirstApp::command().error(ErrorKind::ValueValidation, problem)
             })?;
             env.extend(variable);
@@ -313,13 +314,17 @@ const OF_LAUNCHER: [&str; 17] = [
 impl AppArgs {
     /// Warnings about parameters that are meant for a launcher, but reach only the ranks, and about variables that are not set.
     fn warnings(&self) -> Vec<String> {
-        let is_of_launcher = |key: &str| OF_LAUNCHER.contains(&key.split('_').next().unwrap_or_default());
+        let is_of_launcher =
+            |key: &OsStr| OF_LAUNCHER.contains(&key.to_string_lossy().split('_').next().unwrap_or_default());
         let pairs =
             self.mca.chunks_exact(2).filter(|pair| pair.first().is_some_and(|key| is_of_launcher(key)));
-        let of_launcher = pairs.map(|pair| pair.join(" ")).map(|pair| {
-            format!("--mca {pair} has no effect: it is meant for Open MPI's launcher, not for ranks")
+        let of_launcher = pairs.map(|pair| pair.join(OsStr::new(" "))).map(|pair| {
+            format!(
+                "--mca {} has no effect: it is meant for Open MPI's launcher, not for ranks",
+                pair.display()
+            )
         });
-        let unset = self.env.iter().filter(|entry| variable(entry) == Ok(None));
+        let unset = self.env.iter().filter(|entry| variable(entry) == Ok(None)).map(|name| name.display());
         let unset = unset.map(|name| format!("-x {name} has no effect: {name} is not set here"));
         of_launcher.chain(unset).collect()
     }

@@ -1,11 +1,12 @@
 //! The options of `pmixrun` for clap, named as in Open MPI and `prterun` where these have them. A test compares them with the
 //! table in `docs/pmixrun.md`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
@@ -59,23 +60,23 @@ pub(super) struct AppArgs {
 
     /// Set a variable, or pass on one that ranks do not inherit by default (PMIX_*, PRTE_*, OMPI_* except OMPI_MCA_*)
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
-    pub(super) env: Vec<String>,
+    pub(super) env: Vec<OsString>,
 
     /// Working directory; a program with a slash in its name is relative to it
     #[arg(long, value_name = "DIR", visible_alias = "wd")]
-    pub(super) wdir: Option<String>,
+    pub(super) wdir: Option<OsString>,
 
     /// Set a parameter of Open MPI: OMPI_MCA_KEY=VALUE in the environment of the ranks
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
-    pub(super) mca: Vec<String>,
+    pub(super) mca: Vec<OsString>,
 
     /// Set a parameter of the C library of PMIx: PMIX_MCA_KEY=VALUE in the environment of the ranks
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
-    pub(super) pmixmca: Vec<String>,
+    pub(super) pmixmca: Vec<OsString>,
 
     /// Program, searched on PATH and then in the working directory if it has no slash, and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
-    pub(super) program: Vec<String>,
+    pub(super) program: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -95,11 +96,11 @@ pub(super) struct Streams {
 
     /// Format and files of the output, separated by commas: tag, timestamp, merge, dir=DIR for DIR/NAMESPACE/rank.N/stdout
     /// and stderr, file=NAME for NAME.NAMESPACE.N.out and .err; dir=DIR:copy also prints it
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Directive::parse)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = of_bytes(Directive::parse))]
     pub(super) output: Vec<Directive>,
 
     /// The same as --output file=NAME
-    #[arg(long, value_name = "NAME", value_parser = Directive::parse_file)]
+    #[arg(long, value_name = "NAME", value_parser = of_bytes(Directive::parse_file))]
     pub(super) output_filename: Option<Directive>,
 
     /// Rank that reads standard input: a number, all or none
@@ -117,7 +118,7 @@ pub(super) struct Streams {
     /// Write pmixrun's process id to standard output (-), standard error (+) or a file. A file that did not exist
     /// before is removed at the end
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
-    pub(super) report_pid: Option<String>,
+    pub(super) report_pid: Option<OsString>,
 
     /// Do not report failed ranks and their consequences, except by the exit code
     #[arg(short, long)]
@@ -178,7 +179,7 @@ pub(super) struct Setting {
     /// Run the job in a DVM whose server (pmixd --head) is on this host. WHERE is the URI that pmixd --report-uri has written, or uri:URI; file:FILE for a rendezvous file;
     /// pid:PID or ns:NAMESPACE of the server; system for the system-level server; only for the only server of this user. The nodes, daemons and servers are those of the DVM;
     /// --host selects some of its nodes
-    #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = DvmPlace::parse)]
+    #[arg(long, value_name = "WHERE", visible_alias = "dvm-uri", value_parser = of_bytes(DvmPlace::parse))]
     pub(super) dvm: Option<DvmPlace>,
 
     /// Also trust a DVM of this user, besides those of root and of your own
@@ -251,7 +252,7 @@ pub(super) struct NodeArgs {
 
     /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N username=USER. --host selects some of them, and gives their slots
     #[arg(
-        long, value_name = "FILE", visible_alias = "machinefile", value_parser = read_hosts, conflicts_with = "vnodes"
+        long, value_name = "FILE", visible_alias = "machinefile", value_parser = of_bytes(HostList::read), conflicts_with = "vnodes"
     )]
     pub(super) hostfile: Option<HostList>,
 
@@ -559,8 +560,11 @@ pub(super) fn is_separator(arg: &OsString) -> bool {
     arg == ":"
 }
 
-fn read_hosts(path: &str) -> Result<HostList, String> {
-    HostList::read(path.as_ref())
+/// A parser of values that need not be UTF-8.
+fn of_bytes<T: Clone + Send + Sync + 'static>(
+    parse: fn(&OsStr) -> Result<T, String>,
+) -> impl TypedValueParser<Value = T> {
+    OsStringValueParser::new().try_map(move |text: OsString| parse(&text))
 }
 
 fn parse_count(text: &str) -> Result<u16, String> {

@@ -1,6 +1,10 @@
 //! `--output`: format and files of the output of ranks.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use pmix_types::split_variable;
 
 /// Names of the files for the output of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,15 +43,15 @@ const SWITCHES: [(&str, Directive); 3] = [
 ];
 
 impl Directive {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if let Some((name, path)) = text.split_once('=') {
-            return match name.to_lowercase().as_str() {
-                "dir" => files(path, Layout::Directory),
-                "file" => files(path, Layout::Named),
-                _ => Err(known(text)),
+    pub(super) fn parse(text: &OsStr) -> Result<Self, String> {
+        if let Some((name, path)) = split_variable(text) {
+            return match name.to_ascii_lowercase().to_str() {
+                Some("dir") => files(path, Layout::Directory),
+                Some("file") => files(path, Layout::Named),
+                _ => Err(known(&text.to_string_lossy())),
             };
         }
-        let text = text.to_lowercase();
+        let text = text.to_string_lossy().to_lowercase();
         let mut matching =
             SWITCHES.into_iter().filter(|(name, _)| !text.is_empty() && name.starts_with(&text));
         match (matching.next(), matching.next()) {
@@ -57,7 +61,7 @@ impl Directive {
     }
 
     /// Parses the text after `file=`.
-    pub(super) fn parse_file(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_file(text: &OsStr) -> Result<Self, String> {
         files(text, Layout::Named)
     }
 }
@@ -70,11 +74,16 @@ fn known(text: &str) -> String {
 }
 
 /// Parses a path with an optional qualifier.
-fn files(text: &str, layout: fn(PathBuf) -> Layout) -> Result<Directive, String> {
-    let (path, copy) = match text.rsplit_once(':') {
-        Some((path, qualifier)) if qualifier.eq_ignore_ascii_case("copy") => (path, true),
-        Some((path, qualifier)) if qualifier.eq_ignore_ascii_case("nocopy") => (path, false),
-        _ => (text, false),
+fn files(text: &OsStr, layout: fn(PathBuf) -> Layout) -> Result<Directive, String> {
+    let bytes = text.as_bytes();
+    let without = |qualifier: &str| {
+        let (path, last) = bytes.split_at(bytes.len().checked_sub(qualifier.len())?);
+        last.eq_ignore_ascii_case(qualifier.as_bytes()).then(|| OsStr::from_bytes(path))
+    };
+    let (path, copy) = match (without(":copy"), without(":nocopy")) {
+        (Some(path), _) => (path, true),
+        (None, Some(path)) => (path, false),
+        (None, None) => (text, false),
     };
     if path.is_empty() {
         return Err("a file or directory needs a name".into());
@@ -116,7 +125,7 @@ mod tests {
 
     fn format(list: &str) -> Result<Format, String> {
         let mut format = Format::default();
-        list.split(',').try_for_each(|text| format.add(Directive::parse(text)?))?;
+        list.split(',').try_for_each(|text| format.add(Directive::parse(text.as_ref())?))?;
         Ok(format)
     }
 

@@ -1,4 +1,5 @@
 use super::spelling::{longs, shorts};
+use std::path::Path;
 use std::time::Duration;
 
 use pmix_server::{NativeWire, Pmi1Wire};
@@ -24,7 +25,7 @@ fn what_follows_the_program_is_its_own() {
     let plan = plan("-n 4 --tag-output ./app -n 2 --json -x -- y").unwrap();
     assert!(plan.format.tag && !plan.json);
     let [app] = plan.apps.as_slice() else { panic!("{:?}", plan.apps) };
-    assert_eq!((app.command.as_str(), app.max_procs), ("./app", 4));
+    assert_eq!((app.command.to_str().unwrap(), app.max_procs), ("./app", 4));
     assert_eq!(app.argv, ["./app", "-n", "2", "--json", "-x", "--", "y"]);
 }
 
@@ -32,18 +33,18 @@ fn what_follows_the_program_is_its_own() {
 fn colons_separate_applications() {
     let plan = plan("-n 2 --env A=1 --json ./a one : -n 3 --wdir /tmp -x B=x=y ./b : ./c").unwrap();
     assert!(plan.json);
-    let apps: Vec<_> = plan.apps.iter().map(|app| (app.command.as_str(), app.max_procs)).collect();
+    let apps: Vec<_> = plan.apps.iter().map(|app| (app.command.to_str().unwrap(), app.max_procs)).collect();
     assert_eq!(apps, [("./a", 2), ("./b", 3), ("./c", 1)]);
     assert_eq!(plan.apps[0].env, ["A=1"]);
     assert_eq!(plan.apps[1].env, ["B=x=y"]);
-    assert_eq!(plan.apps[1].cwd.as_deref(), Some("/tmp"));
+    assert_eq!(plan.apps[1].cwd, Some("/tmp".into()));
     assert!(plan.apps[2].env.is_empty() && plan.apps[2].cwd.is_none());
 }
 
 #[test]
 fn a_variable_without_value_is_passed_on() {
     let path = format!("PATH={}", std::env::var("PATH").unwrap());
-    assert_eq!(plan("--env PATH ./a").unwrap().apps[0].env, [path]);
+    assert_eq!(plan("--env PATH ./a").unwrap().apps[0].env, [OsString::from(path)]);
     assert!(plan("--env =x ./a").unwrap_err().contains("needs a name"));
 }
 
@@ -66,10 +67,7 @@ fn debuggers_are_command_lines_in_one_word_and_have_the_input() {
     let given = parse_in(words(&["pmixrun", "-debug", "gdb -x 'a b'", "--debug-daemons=d", "./a"]), |_| None);
     let given = given.unwrap();
     let line = |program: &str, args: &[&str]| {
-        Some(CommandLine {
-            program: program.into(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        })
+        Some(CommandLine { program: program.into(), args: args.iter().map(|arg| (*arg).into()).collect() })
     };
     assert_eq!((given.debug.debug, given.debug.debug_daemons), (line("gdb", &["-x", "a b"]), line("d", &[])));
     assert_eq!((given.stdin, given.stop_in_init), (Stdin::None, true));
@@ -137,13 +135,13 @@ fn options_may_have_one_dash_and_each_of_their_names() {
     for count in ["-np 4", "--np 4", "-n 4", "-c 4", "-n4", "--n 4", "-np=4", "--np=4"] {
         let plan = plan(&format!("{count} -tag-output -wd /tmp ./a -np 2 -mca")).unwrap();
         assert_eq!((plan.ranks(), plan.format.tag), (4, true), "{count}");
-        assert_eq!(plan.apps[0].cwd.as_deref(), Some("/tmp"));
+        assert_eq!(plan.apps[0].cwd, Some("/tmp".into()));
         assert_eq!(plan.apps[0].argv, ["./a", "-np", "2", "-mca"]);
     }
     // what follows an option that takes values is one, whatever it looks like
     let plan = plan("-mca -np --np -xA=1 -- -np").unwrap();
     assert_eq!(plan.apps[0].env, ["OMPI_MCA_-np=--np", "A=1"]);
-    assert_eq!((plan.apps[0].command.as_str(), plan.ranks()), ("-np", 1));
+    assert_eq!((plan.apps[0].command.to_str().unwrap(), plan.ranks()), ("-np", 1));
 }
 
 #[test]
@@ -169,7 +167,7 @@ fn what_has_no_effect_is_said() {
     let given = plan("-x NO_SUCH_VARIABLE -x A=1 ./a : -x NOR_THIS ./b").unwrap();
     let said = ["NO_SUCH_VARIABLE", "NOR_THIS"]
         .map(|name| format!("-x {name} has no effect: {name} is not set here"));
-    assert_eq!((given.warnings, given.apps[0].env.clone()), (said.to_vec(), vec!["A=1".to_owned()]));
+    assert_eq!((given.warnings, given.apps[0].env.clone()), (said.to_vec(), vec!["A=1".into()]));
     for line in ["--mca a=b c ./a", "./a : --pmixmca =b c ./a"] {
         assert!(plan(line).unwrap_err().contains("is not a valid parameter name"), "{line}");
     }
@@ -232,17 +230,56 @@ fn standard_input_goes_to_a_rank_of_the_job() {
 }
 
 #[test]
+fn words_of_an_application_and_file_names_need_not_be_utf_8() {
+    let bytes = |text: &[u8]| OsStr::from_bytes(text).to_owned();
+    let words = [
+        b"pmixrun".as_slice(),
+        b"--wdir",
+        b"/d\xff",
+        b"-xA=\xff",
+        b"--mca",
+        b"k",
+        b"\xff",
+        b"--output",
+        b"dir=/o\xff:copy",
+        b"--report-pid",
+        b"/p\xff",
+        b"--dvm",
+        b"file:/u\xff",
+        b"./a\xff",
+        b"\xff",
+    ];
+    let given = parse_in(words.map(bytes), |_| None).unwrap();
+    let app = &given.apps[0];
+    assert_eq!(
+        (&app.cwd, &app.env),
+        (&Some(bytes(b"/d\xff")), &vec![bytes(b"OMPI_MCA_k=\xff"), bytes(b"A=\xff")])
+    );
+    assert_eq!((&app.command, &app.argv), (&bytes(b"./a\xff"), &vec![bytes(b"./a\xff"), bytes(b"\xff")]));
+    assert_eq!(given.format.files, Some(Layout::Directory(bytes(b"/o\xff").into())));
+    assert_eq!(given.report_pid, Some(bytes(b"/p\xff")));
+    assert_eq!(given.dvm, Some(DvmPlace::File(bytes(b"/u\xff").into())));
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"./a '\xff b' # \xfe\n").unwrap();
+    let given = plan(&format!("--app {}", file.path().display())).unwrap();
+    assert_eq!(given.apps[0].argv, [bytes(b"./a"), bytes(b"\xff b")]);
+    std::fs::write(file.path(), b"n0 slots=2 # \xfe\n").unwrap();
+    assert!(plan(&format!("--hostfile {} ./a", file.path().display())).unwrap().setup.hosts.is_some());
+}
+
+#[test]
 fn applications_may_come_from_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let name = file.path().display().to_string();
     std::fs::write(file.path(), "-np 2 -x A=1 ./a 'b c'\n-n 3 --wdir /d -mca k v ./d\n").unwrap();
     let given = plan(&format!("-tag-output -x B=2 -wdir /w --app {name}")).unwrap();
     let apps: Vec<_> = given.apps.iter().map(|app| (app.max_procs, app.cwd.as_deref().unwrap())).collect();
-    assert_eq!(apps, [(2, "/w"), (3, "/d")]);
+    assert_eq!(apps, [(2, OsStr::new("/w")), (3, OsStr::new("/d"))]);
     assert_eq!(given.apps[0].argv, ["./a", "b c"]);
     assert_eq!(
         (&given.apps[0].env[..], &given.apps[1].env[..]),
-        (&["B=2".to_owned(), "A=1".into()][..], &["B=2".to_owned(), "OMPI_MCA_k=v".into()][..],)
+        (&["B=2".into(), "A=1".into()][..], &["B=2".into(), "OMPI_MCA_k=v".into()][..],)
     );
 
     for (line, words) in [
@@ -308,7 +345,10 @@ fn hosts_and_what_belongs_to_them() {
     assert_eq!(given.setup.start.head_grace, Duration::from_secs(3));
     assert_eq!(given.setup.start.host_grace, Duration::from_millis(500));
     assert_eq!(given.setup.start.tree_degree, 2);
-    assert!(given.apps[0].cwd.as_ref().unwrap().starts_with('/'), "daemons start elsewhere");
+    assert!(
+        given.apps[0].cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_absolute()),
+        "daemons start elsewhere"
+    );
     assert_eq!(plan("-H a:2,b -n 2 --map-by node --bind-to none ./a").unwrap().ranks(), 2);
     let bound = plan("-H a:2,b --map-by numa --bind-to core --report-bindings ./a").unwrap();
     assert_eq!(bound.binding.get(&pmix_types::keys::BINDTO).unwrap().as_deref(), Some("core"));
@@ -443,7 +483,7 @@ fn a_job_in_a_dvm_chooses_among_its_nodes_and_leaves_an_allocation_alone() {
     assert_eq!(hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["n7", "n8"]);
     assert_eq!(job.ranks(), 1, "the slots are not known here");
     // its processes start elsewhere
-    assert!(job.apps[0].cwd.as_ref().unwrap().starts_with('/'));
+    assert!(job.apps[0].cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_absolute()));
     assert_eq!(dvm("--dvm only ./a").setup.hosts, None);
     for (text, expected) in [
         ("uri:a.0;unix:/s", DvmPlace::Uri("a.0;unix:/s".into())),

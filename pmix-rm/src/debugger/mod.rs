@@ -9,6 +9,7 @@ mod server;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -234,7 +235,7 @@ impl Debugging {
 
     fn daemons_of(&self, CommandLine { program, args }: CommandLine) -> Daemons {
         let mut app = App::new(program, 1).args(args).env(JOB, self.job.as_str());
-        app.cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
+        app.cwd = std::env::current_dir().ok().map(PathBuf::into_os_string);
         let directives = Directives::new()
             .require(&keys::DEBUG_TARGET, ProcId::wildcard(self.job.clone()))
             .require(&keys::DEBUG_DAEMONS_PER_NODE, 1_u16)
@@ -267,7 +268,10 @@ impl Debugging {
                 self.debugger = Some(child);
                 None
             }
-            Err(error) => Some(News::GivenUp(format!("the debugger {program} does not start: {error}"))),
+            Err(error) => {
+                let program = program.display();
+                Some(News::GivenUp(format!("the debugger {program} does not start: {error}")))
+            }
         }
     }
 

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -397,7 +397,7 @@ impl Launcher for LocalLauncher {
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         let error = |proc: &LaunchProc, Refusal { status, reason }| {
-            let program = job.apps.get(proc.app).map_or("", |app| app.command.as_str());
+            let program = job.apps.get(proc.app).map_or(OsStr::new(""), |app| &app.command);
             let proc_id = ProcId::new(job.nspace.clone(), proc.rank);
             LaunchError::new(proc_id, &proc.node, program, reason).with_status(status)
         };

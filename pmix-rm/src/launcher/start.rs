@@ -1,7 +1,7 @@
 //! Starts the processes of a job.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -54,10 +54,9 @@ impl LocalLauncher {
             env.insert("PWD".into(), cwd.into());
         }
         env.extend(self.guardian.as_ref().map(|guardian| guardian.mark()));
-        let argv = program.argv.iter().map(OsString::from).collect();
         Recipe {
             path: program.path.clone(),
-            argv,
+            argv: program.argv.clone(),
             env,
             cwd: program.cwd.clone(),
             user: user.cloned(),
@@ -150,8 +149,9 @@ fn simulation(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
 
 /// Looks up a program with the rights of its user.
 pub(super) async fn find(job: &LaunchJob, app: &App, cwd: Option<&str>) -> Result<Program, Refusal> {
+    let cwd = cwd.map(OsStr::new);
     let Some(user) = &job.user else { return Program::find(app, cwd, job.inherited.as_deref(), None) };
-    let (app, cwd, account) = (app.clone(), cwd.map(str::to_owned), user.clone());
+    let (app, cwd, account) = (app.clone(), cwd.map(OsStr::to_owned), user.clone());
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), None, Some(&account))).await;
     found.unwrap_or_else(|error| {
         let reason =

@@ -1,6 +1,7 @@
 //! The hosts that a job is to run on: `--host` and `--hostfile`, in the grammar of Open MPI and PRRTE.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::net::Ipv6Addr;
 use std::path::Path;
@@ -137,14 +138,16 @@ impl HostList {
     ///
     /// # Errors
     /// The file and the line that cannot be read.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+    pub(crate) fn read(path: &OsStr) -> Result<Self, String> {
+        let path = Path::new(path);
         let about = |why: &str| format!("{}: {why}", path.display());
         let size = fs::metadata(path).map_err(|error| about(&error.to_string()))?.len();
         if size > MAX_HOSTFILE as u64 {
             return Err(about("too large for a file of hosts"));
         }
-        let text = fs::read_to_string(path).map_err(|error| about(&error.to_string()))?;
-        Self::parse_file(&text).map_err(|why| about(&why))
+        // comments may be in any encoding
+        let text = fs::read(path).map_err(|error| about(&error.to_string()))?;
+        Self::parse_file(&String::from_utf8_lossy(&text)).map_err(|why| about(&why))
     }
 
     fn parse_file(text: &str) -> Result<Self, String> {

@@ -1,6 +1,7 @@
 //! Converts requests of PMI-1 to those of the engine, and replies back.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use pmix_pmi1::{KEYLEN_MAX, SpawnApp, SpawnRequest, Token, VALLEN_MAX};
 use pmix_types::job::{JobData, Target};
@@ -145,7 +146,7 @@ fn app(asked: SpawnApp) -> App {
         app = match &*key {
             "wdir" => app.cwd(value),
             "path" => {
-                app.command = format!("{value}/{}", app.command);
+                app.command = Path::new(&value).join(&app.command).into();
                 app
             }
             "host" | "hosts" => app.directive(&keys::HOST, value),
@@ -222,7 +223,10 @@ mod tests {
         spawn.preput.push(("PORT".into(), "a port".into()));
         let Ok(Request::Spawn(made)) = super::spawn(spawn) else { panic!() };
         let [app] = &made.apps[..] else { panic!("{made:?}") };
-        assert_eq!((app.command.as_str(), app.max_procs, app.cwd.as_deref()), ("/p/worker", 3, Some("/w")));
+        assert_eq!(
+            (app.command.to_str(), app.max_procs, &app.cwd),
+            (Some("/p/worker"), 3, &Some("/w".into()))
+        );
         assert_eq!(app.argv, ["worker", "two words"]);
         assert_eq!(app.info, [Info::new(&keys::HOST, "n1")]);
         assert_eq!(made.directives.get_value("pmi1.PORT"), Some(&Value::from("a port")));

@@ -5,7 +5,7 @@ pub(crate) mod end;
 mod reader;
 
 use std::collections::HashSet;
-use std::env::VarError;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use pmix_client::{Client, OutputChunk, OutputError, OutputStream};
-use pmix_types::{App, DataRange, Directives, IofChannels, Nspace, ProcId, Query, Status, keys};
+use pmix_types::{
+    App, DataRange, Directives, IofChannels, Nspace, ProcId, Query, Status, keys, split_variable,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -443,21 +445,17 @@ fn ending_of(told: Result<Ending, oneshot::error::RecvError>) -> Ending {
 /// ```
 /// use pmix_tool::submit::variable;
 ///
-/// assert_eq!(variable("ROLE=io"), Ok(Some("ROLE=io".to_owned())));
-/// assert_eq!(variable("PATH")?, Some(format!("PATH={}", std::env::var("PATH").unwrap())));
-/// assert_eq!(variable("NO_SUCH_VARIABLE"), Ok(None));
-/// assert!(variable("=io").is_err());
+/// assert_eq!(variable("ROLE=io".as_ref()), Ok(Some("ROLE=io".into())));
+/// assert_eq!(variable("PATH".as_ref())?, Some(format!("PATH={}", std::env::var("PATH").unwrap()).into()));
+/// assert_eq!(variable("NO_SUCH_VARIABLE".as_ref()), Ok(None));
+/// assert!(variable("=io".as_ref()).is_err());
 /// # Ok::<(), String>(())
 /// ```
-pub fn variable(entry: &str) -> Result<Option<String>, String> {
-    match entry.split_once('=') {
-        Some(("", _)) => Err("a variable needs a name".into()),
+pub fn variable(entry: &OsStr) -> Result<Option<OsString>, String> {
+    match split_variable(entry) {
+        Some((name, _)) if name.is_empty() => Err("a variable needs a name".into()),
         Some(_) => Ok(Some(entry.to_owned())),
-        None => match std::env::var(entry) {
-            Ok(value) => Ok(Some(format!("{entry}={value}"))),
-            Err(VarError::NotPresent) => Ok(None),
-            Err(error) => Err(format!("{error}; write {entry}=VALUE to set it")),
-        },
+        None => Ok(std::env::var_os(entry).map(|value| [entry, &value].join(OsStr::new("=")))),
     }
 }
 

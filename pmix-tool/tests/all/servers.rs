@@ -212,9 +212,16 @@ async fn tol_13_tol_17_without_primary_server_calls_fail_until_another_is_chosen
     let again = within(tool.servers().disconnect(a)).await.unwrap_err();
     assert!(matches!(again, Error::NotAttached(_)), "{again}");
     // the server has dropped its records: another may have the identity
-    let successor = rig.at("srv.a").identity(tool.proc_id().clone());
-    let successor = within(successor.retry(u32::MAX, Duration::from_millis(1)).connect()).await.unwrap();
-    within(successor.finalize()).await.unwrap();
+    let successor = within(async {
+        loop {
+            match rig.at("srv.a").identity(tool.proc_id().clone()).connect().await {
+                // the connection is still being closed
+                Err(error) if error.status() == Status::ERR_EXISTS => pmix_test_wait::turn().await,
+                connected => break connected.unwrap(),
+            }
+        }
+    });
+    within(successor.await.finalize()).await.unwrap();
 
     tool.servers().set_primary(second.proc_id()).unwrap();
     assert_eq!(jobs(&tool).await, one("job-b"));

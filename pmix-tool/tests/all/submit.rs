@@ -48,7 +48,7 @@ impl HostModule for Host {
     /// A job has the name of its program. One named `early` has ended before its spawn is answered, and one named `slow` starts
     /// when the test says so.
     async fn spawn(&self, _: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
-        let name = req.apps[0].command.clone();
+        let name = req.apps[0].command.to_string_lossy().into_owned();
         match &*name {
             "early" => self.tell_end(&name, 3).await,
             "slow" => {

@@ -32,7 +32,7 @@ impl Rig {
 async fn spn_01_what_a_user_has_set_for_its_processes_does_not_reach_those_of_root() {
     let Some(rig) = Rig::start().await else { return };
     let mut app = App::new("sleep", 1).args(["1000"]);
-    app.env = vec!["LD_PRELOAD_LIKE=alices".to_owned()];
+    app.env = vec!["LD_PRELOAD_LIKE=alices".into()];
     let account = Account::look_up(rig.alice.uid, rig.alice.uid).unwrap();
     let job = rig.start_as(account, app).await;
     // root names a process of the user as the parent of what it starts

@@ -380,7 +380,7 @@ fn say_times(took: &mut [u128]) {
 
 async fn spawn(client: &Client) -> Result<(), Error> {
     let own = std::env::current_exe().unwrap_or_default();
-    let child = App::new(own.to_string_lossy(), 3).args(["put-commit-get", "2"]);
+    let child = App::new(own, 3).args(["put-commit-get", "2"]);
     println!("started {}", client.spawn([child]).await?);
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Strategies for everything that crosses the wire, one for each type of the list of data types, so that none can
 //! be forgotten.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use bytes::Bytes;
 use pmix_types::{
     AllocDirective, AllocInheritance, App, Coord, CoordView, Cpuset, DataArray, DataRange, DataType, Device,
@@ -87,10 +90,10 @@ samples! {
         .prop_map(|(key, flags, value)| Info::dynamic(key, value).with_flags(flags));
     Directives: |depth| vec(Info::sample(depth), 0..3).prop_map(Directives::from);
     App: |depth| (
-        text(),
-        vec(text(), 0..3),
-        vec(text(), 0..3),
-        option::of(text()),
+        os_text(),
+        vec(os_text(), 0..3),
+        vec(os_text(), 0..3),
+        option::of(os_text()),
         any::<i32>(),
         vec(Info::sample(depth), 0..3),
     ).prop_map(|(command, argv, env, cwd, max_procs, info)| {
@@ -127,7 +130,7 @@ samples! {
         vec(Info::sample(depth), 0..2),
         vec(text(), 0..3),
     ).prop_map(|(name, key, data_type, limits, description)| RegAttr::new(name, key, data_type, limits, description));
-    Envar: |_| (text(), text(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator });
+    Envar: |_| (os_text(), os_text(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator });
     Coord: |_| (CoordView::sample(0), vec(any::<u32>(), 0..4)).prop_map(|(view, coords)| Coord::new(view, coords));
     Geometry: |_| (any::<u64>(), text(), text(), vec(Coord::sample(0), 0..3))
         .prop_map(|(fabric, uuid, osname, coordinates)| Geometry::new(fabric, uuid, osname, coordinates));
@@ -161,6 +164,11 @@ impl<T: Sample + std::fmt::Debug> Sample for Box<T> {
 
 pub(crate) fn text() -> BoxedStrategy<String> {
     String::sample(0)
+}
+
+/// Text of the system, which need not be UTF-8.
+fn os_text() -> BoxedStrategy<OsString> {
+    vec(any::<u8>(), 0..12).prop_map(OsString::from_vec).boxed()
 }
 
 pub(crate) fn named_nspace() -> BoxedStrategy<Nspace> {

@@ -1,8 +1,10 @@
 //! The job that a command line describes.
 
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use pmix_tool::submit::variable;
 use pmix_tool::this_host::ThisHost;
 use pmix_tool::types::App;
@@ -15,8 +17,8 @@ fn parse_count(text: &str) -> Result<NonZeroU16, String> {
     text.parse().map_err(|_| format!("write a number of processes from 1 to {}", u16::MAX))
 }
 
-fn entry(text: &str) -> Result<String, String> {
-    variable(text).map(|_| text.to_owned())
+fn entry(text: OsString) -> Result<OsString, String> {
+    variable(&text).map(|_| text)
 }
 
 #[derive(Debug, clap::Args)]
@@ -35,8 +37,8 @@ pub(super) struct JobArgs {
     wdir: Option<PathBuf>,
 
     /// Set an environment variable, or pass on one from the environment of this command
-    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = entry)]
-    env: Vec<String>,
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(entry))]
+    env: Vec<OsString>,
 
     /// Map ranks, as for pmixrun: slot, node, core, numa, package and so on, with modifiers such as :PE=N and :NOOVERSUBSCRIBE
     #[arg(long, value_name = "POLICY")]
@@ -57,28 +59,31 @@ pub(super) struct JobArgs {
         required_unless_present = "stage",
         conflicts_with = "stage"
     )]
-    program: Vec<String>,
+    program: Vec<OsString>,
 }
 
 /// A description of jobs that has all but their programs.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     count: u32,
-    env: Vec<String>,
-    wdir: String,
+    env: Vec<OsString>,
+    wdir: OsString,
     directives: Directives,
 }
 
 impl JobArgs {
     /// What is the same for all jobs, and the program of a single one.
-    pub(super) fn into_template(self) -> Result<(Template, Vec<String>), Trouble> {
+    pub(super) fn into_template(self) -> Result<(Template, Vec<OsString>), Trouble> {
         let Self { count, host, wdir, env, map_by, bind_to, time_limit, program } = self;
         let wdir = absolute(wdir.as_deref().unwrap_or_else(|| Path::new(".")))?;
         let mut set = Vec::new();
         for entry in env {
             match variable(&entry) {
                 Ok(Some(variable)) => set.push(variable),
-                _ => complain(&format!("-x {entry} has no effect: {entry} is not set here")),
+                _ => {
+                    let entry = entry.display();
+                    complain(&format!("-x {entry} has no effect: {entry} is not set here"));
+                }
             }
         }
         let this = ThisHost::by_hostname();
@@ -114,9 +119,11 @@ impl Template {
     }
 
     /// The application of a program and its arguments.
-    pub(super) fn app(&self, words: &[String]) -> App {
-        let (program, args) = words.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
-        let mut app = App::new(program, self.count).args(args).cwd(&*self.wdir);
+    pub(super) fn app(&self, words: &[OsString]) -> App {
+        let (program, args) = words
+            .split_first()
+            .map_or((OsStr::new(""), &[][..]), |(program, args)| (program.as_os_str(), args));
+        let mut app = App::new(program, self.count).args(args).cwd(&self.wdir);
         app.env.clone_from(&self.env);
         app
     }
@@ -127,11 +134,8 @@ impl Template {
 }
 
 /// The server has another directory.
-fn absolute(wdir: &Path) -> Result<String, Trouble> {
-    let failed = |problem: &dyn std::fmt::Display| {
-        Trouble::Other(format!("working directory {}: {problem}", wdir.display()))
-    };
+fn absolute(wdir: &Path) -> Result<OsString, Trouble> {
+    let failed = |problem| Trouble::Other(format!("working directory {}: {problem}", wdir.display()));
     // `.` is taken out, `..` and links stay: they are for the node to follow
-    let whole = std::path::absolute(wdir).map_err(|error| failed(&error))?;
-    whole.into_os_string().into_string().map_err(|_| failed(&"its name is not UTF-8"))
+    std::path::absolute(wdir).map(PathBuf::into_os_string).map_err(failed)
 }

@@ -1,7 +1,9 @@
 //! The file of commands, read as they are needed.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::thread;
 
@@ -20,7 +22,7 @@ const STDIN: &str = "-";
 pub(super) struct Line {
     /// Its number in the file, from 1.
     pub(super) number: u64,
-    pub(super) words: Result<Vec<String>, &'static str>,
+    pub(super) words: Result<Vec<OsString>, &'static str>,
 }
 
 /// The commands of a file, which a thread reads: standard input may be a terminal or a pipe.
@@ -77,10 +79,8 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<Line>> 
         if text.ends_with(b"\r\n") {
             text.remove(text.len() - 2);
         }
-        let words = match std::str::from_utf8(&text) {
-            Ok(text) => shlex::split(text).ok_or("a quote is not closed"),
-            Err(_) => Err("the line is not UTF-8"),
-        };
+        let words = shlex::bytes::split(&text).ok_or("a quote is not closed");
+        let words = words.map(|words| words.into_iter().map(OsString::from_vec).collect::<Vec<_>>());
         if words.as_ref().map_or(true, |words| !words.is_empty()) {
             return Ok(Some(Line { number: *number, words }));
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn line(number: u64, words: &[&str]) -> Line {
-        Line { number, words: Ok(words.iter().map(ToString::to_string).collect()) }
+        Line { number, words: Ok(words.iter().map(OsString::from).collect()) }
     }
 
     #[test]
@@ -126,10 +126,15 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_command_is_reported_and_the_next_ones_are_read() {
-        let lines = read(b"./a 'b\n./c\n\xff\n./d\n");
+        let lines = read(b"./a 'b\n./c\n");
         assert_eq!(lines[0], Line { number: 1, words: Err("a quote is not closed") });
-        assert_eq!(lines[2], Line { number: 3, words: Err("the line is not UTF-8") });
-        assert_eq!((&lines[1], &lines[3]), (&line(2, &["./c"]), &line(4, &["./d"])));
+        assert_eq!(lines[1], line(2, &["./c"]));
+    }
+
+    #[test]
+    fn the_words_of_a_line_need_not_be_utf_8() {
+        let words = vec!["./a".into(), OsString::from_vec(b"\xff".to_vec())];
+        assert_eq!(read(b"./a '\xff'\n"), [Line { number: 1, words: Ok(words) }]);
     }
 
     #[test]

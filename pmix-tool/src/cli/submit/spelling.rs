@@ -113,7 +113,7 @@ mod tests {
             let (template, words) = read(&format!("pmix submit {line}")).unwrap();
             assert_eq!(
                 (template.count(), &*words),
-                (count, &*program.iter().map(ToString::to_string).collect::<Vec<_>>())
+                (count, &*program.iter().map(OsString::from).collect::<Vec<_>>())
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Many jobs, one for each line of a file.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -156,7 +157,7 @@ struct Stage {
 #[derive(Debug)]
 struct Command {
     line: u64,
-    words: Vec<String>,
+    words: Vec<OsString>,
 }
 
 /// A job of which nothing more comes.

@@ -97,7 +97,7 @@ impl HostModule for Host {
     /// A job has the name of its program. One named `early` has ended before its spawn is answered.
     async fn spawn(&self, _: &UpcallContext, req: Spawn) -> HostResult<Nspace> {
         self.begin("spawn").await;
-        let name = nspace_of(&req.apps[0].command);
+        let name = nspace_of(&req.apps[0].command.to_string_lossy());
         if &*name == "early" {
             let event = Event::new(Status::EVENT_JOB_END, ProcId::none()).with_range(DataRange::GLOBAL);
             let event = event.with_info(Info::new(&keys::NSPACE.text(), &*name));

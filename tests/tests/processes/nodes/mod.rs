@@ -2,6 +2,7 @@
 //! daemons.
 
 mod attach;
+mod bytes;
 mod door;
 mod dvm;
 mod jobs;
