@@ -25,7 +25,7 @@ def ranks_of(job):
     """Rank and pid of the processes of the job on this host, and how many are elsewhere."""
     report = json.loads(subprocess.run([PMIX, "ps", "--json", job], check=True, stdout=subprocess.PIPE).stdout)
     procs = [proc for server in report["servers"] for entry in server["jobs"] for proc in entry["procs"]]
-    here = {proc["proc"]["rank"]: proc["pid"] for proc in procs if proc["hostname"] == socket.gethostname()}
+    here = {proc["proc"]["rank"]: proc["pid"] for proc in procs if proc["node"] == socket.gethostname()}
     return here, len(procs) - len(here)
 
 

@@ -83,7 +83,7 @@ async fn tour(say: impl Fn(String)) -> Result<Value> {
     check(rows.len() == RANKS as usize, "there is a row for each rank")?;
     let is_alive = |row: &Value| row["state"] == "CONNECTED" && row["pid"].as_i64() > Some(0);
     check(rows.iter().all(is_alive), "each rank is alive")?;
-    check(rows.iter().all(|row| row["hostname"] == NODE), "each rank is on the node")?;
+    check(rows.iter().all(|row| row["node"] == NODE), "each rank is on the node")?;
     check(rows.iter().all(|row| row["executable"] == program), "each rank runs this program")?;
 
     // the host lets the ranks go

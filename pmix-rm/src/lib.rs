@@ -44,7 +44,7 @@
 //!   process survives a killed `pmixrun`: without cgroups, a daemon that has left its process group and cleared its
 //!   environment, if the leader of its job was killed before, and the guardian too.
 //! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
-//!   `duration_seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
+//!   `seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
@@ -123,6 +123,7 @@ fn pmixrun_with(args: Vec<OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
+    pmix_tool::man::complete(pmixrun_command);
     if args.len() == 2 && args[1] == MAN {
         return print_man(pmixrun_command());
     }
@@ -191,6 +192,7 @@ fn pmixd_with(args: Vec<OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
+    pmix_tool::man::complete(pmixd_command);
     if args == [MAN] {
         return print_man(pmixd_command());
     }

@@ -97,10 +97,11 @@ impl Lines {
 
 /// The tag of a channel: `[2] `, and `[2]<stderr> ` for errors.
 pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
-    match channel {
-        OutputChannel::Stdout => format!("[{rank}] "),
-        OutputChannel::Stderr => format!("[{rank}]<stderr> "),
-    }
+    let channel = match channel {
+        OutputChannel::Stdout => "stdout",
+        OutputChannel::Stderr => "stderr",
+    };
+    format!("[{rank}]<{channel}>: ")
 }
 
 #[cfg(test)]

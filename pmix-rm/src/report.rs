@@ -12,12 +12,14 @@ use crate::exit_code::NOT_STARTED;
 /// The report on a job. Fields that do not apply are omitted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// The form of the report: a field that is gone or means something else changes it.
+    schema: u32,
     nspace: String,
     /// Number of processes requested.
     ranks: usize,
     ok: bool,
     exit_code: i32,
-    duration_seconds: f64,
+    seconds: f64,
     /// The reason for ending the job early: `SIGINT`, `SIGTERM`, `timeout` or `output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<&'static str>,
@@ -69,11 +71,12 @@ impl Report {
     /// The report on a job that has not started.
     pub(crate) fn new(nspace: &Nspace, ranks: usize) -> Self {
         Self {
+            schema: 1,
             nspace: nspace.to_string(),
             ranks,
             ok: false,
             exit_code: NOT_STARTED,
-            duration_seconds: 0.0,
+            seconds: 0.0,
             ended_by: None,
             error: None,
             first_failure: None,
@@ -110,7 +113,7 @@ impl Report {
     }
 
     pub(crate) fn duration(&mut self, duration: Duration) {
-        self.duration_seconds = duration.as_secs_f64();
+        self.seconds = duration.as_secs_f64();
     }
 
     /// Counters of the servers of all nodes.

@@ -76,6 +76,8 @@ mod iof;
 pub mod log;
 #[doc(hidden)]
 pub mod loopback;
+#[doc(hidden)]
+pub mod man;
 mod query;
 mod record;
 mod servers;

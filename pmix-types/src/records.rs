@@ -28,7 +28,8 @@ use crate::{
 pub struct ProcInfo {
     /// The process.
     pub proc: ProcId,
-    /// Name of its node, if known.
+    /// Name of its node, if known; `node` in JSON.
+    #[cfg_attr(feature = "serde", serde(rename = "node"))]
     pub hostname: Option<String>,
     /// Executable, if known.
     pub executable: Option<String>,

@@ -26,7 +26,8 @@ const DRAINS: Key<bool> = Key::new("rs.pmix.node.drains", DataType::BOOL);
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SessionNode {
-    /// Its name.
+    /// Its name; `node` in JSON.
+    #[cfg_attr(feature = "serde", serde(rename = "node"))]
     pub name: String,
     /// The machine it is on, which other nodes may share.
     pub machine: Option<String>,

@@ -37,10 +37,10 @@ impl Mpi {
         let dir = tempfile::tempdir().unwrap();
         let (code, out, err) = run(self.command(dir.path(), ranks, &suite, &[&ranks.to_string()]));
         assert_eq!(code, Some(0), "{ranks} ranks: {out}{err}");
-        assert!(out.contains("[0] PASS"), "{ranks} ranks: {out}{err}");
+        assert!(out.contains("[0]<stdout>: PASS"), "{ranks} ranks: {out}{err}");
         // the first block is as large as any
         let beside = ranks.div_ceil(self.vnodes.unwrap_or(1));
-        assert!(out.contains(&format!("[0] ranks sharing memory with rank 0: {beside}\n")), "{out}");
+        assert!(out.contains(&format!("[0]<stdout>: ranks sharing memory with rank 0: {beside}\n")), "{out}");
         assert_eq!(processes_of(dir.path()), []);
         directories_are_empty(dir.path());
     }
@@ -58,8 +58,8 @@ impl Mpi {
         // options come before the program
         let (code, out, err) = run(self.command(dir.path(), ranks, Path::new("--bind-to"), &rest));
         assert_eq!(code, Some(0), "{self:?}, {policy}: {out}{err}");
-        assert!(out.contains("[0] PASS"), "{self:?}, {policy}: {out}{err}");
-        assert!(out.contains(&format!("[0] ranks sharing memory with rank 0: {ranks}\n")), "{out}");
+        assert!(out.contains("[0]<stdout>: PASS"), "{self:?}, {policy}: {out}{err}");
+        assert!(out.contains(&format!("[0]<stdout>: ranks sharing memory with rank 0: {ranks}\n")), "{out}");
     }
 
     /// The processors of the ranks, if nothing is said about them, are those that `mpirun` gives them. A crowd are more
@@ -191,7 +191,7 @@ impl Mpi {
         let (code, out, err) = run(self.command(dir.path(), ranks, &spawn, &[]));
         assert_eq!(code, Some(0), "{ranks} ranks: {out}{err}");
         for (who, count) in [("parent", ranks), ("child", 2)] {
-            let passed = |line: &&str| line.contains(&format!("] {who} ")) && line.ends_with(" PASS");
+            let passed = |line: &&str| line.contains(&format!(">: {who} ")) && line.ends_with(" PASS");
             assert_eq!(out.lines().filter(passed).count(), count, "{ranks} ranks: {out}{err}");
         }
         assert_eq!(processes_of(dir.path()), []);
@@ -263,7 +263,7 @@ impl Mpi {
     /// Of processes, in directories, and of the files that ranks have said they use.
     fn nothing_is_left(self, dir: &Path, out: &str) {
         assert_eq!(processes_of(dir), []);
-        let used: Vec<_> = out.lines().filter_map(|line| line.split_once("] uses ")).collect();
+        let used: Vec<_> = out.lines().filter_map(|line| line.split_once(">: uses ")).collect();
         let segments = used.iter().filter(|(_, path)| path.contains("_segment.")).count();
         // those alone on their node share nothing, and MPICH removes the names of its files at once
         let is_named = matches!(self.peer, Peer::OpenMpi | Peer::OpenMpi5);
@@ -288,7 +288,7 @@ impl Mpi {
         let dir = tempfile::tempdir().unwrap();
         let (code, out, err) = run(self.command(dir.path(), ranks, &program, &[&ranks.to_string()]));
         assert_eq!(code, Some(0), "{self:?}, {name}, {ranks} ranks: {out}{err}");
-        assert!(out.contains("[0] PASS"), "{self:?}, {name}, {ranks} ranks: {out}{err}");
+        assert!(out.contains("[0]<stdout>: PASS"), "{self:?}, {name}, {ranks} ranks: {out}{err}");
         assert_eq!(processes_of(dir.path()), []);
         directories_are_empty(dir.path());
     }

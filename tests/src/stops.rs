@@ -52,12 +52,12 @@ pub async fn stops_and_goes(command: &[&str], vnodes: &str) {
     let second = tool.client().notify(Status::DEBUGGER_RELEASE).custom_range([rank(1)]).non_default();
     within(second).await.unwrap();
     let line = job.line().await.unwrap();
-    assert!(line.starts_with("[1] ") && line.contains("connected to"), "{line}");
+    assert!(line.starts_with("[1]<stdout>: ") && line.contains("connected to"), "{line}");
 
     let release = pmix(dir.path(), &["release", nspace.as_str()]);
     assert_eq!(run(release), (Some(0), String::new(), String::new()));
     let line = job.line_with("connected to").await;
-    assert!(line.starts_with("[0] "), "{line}");
+    assert!(line.starts_with("[0]<stdout>: "), "{line}");
     let (status, _, err) = job.end().await;
     assert!(status.success(), "{err}");
 }

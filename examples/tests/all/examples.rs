@@ -132,7 +132,7 @@ fn tour_reports_in_json() {
     assert_eq!(rows.len(), 4);
     for (rank, row) in rows.iter().enumerate() {
         assert_eq!(row["rank"], rank);
-        assert_eq!((row["hostname"].as_str(), row["state"].as_str()), (Some("tour-node"), Some("CONNECTED")));
+        assert_eq!((row["node"].as_str(), row["state"].as_str()), (Some("tour-node"), Some("CONNECTED")));
         assert!(row["nspace"].as_str().unwrap().starts_with("tour-"), "{row}");
         assert!(row["executable"].as_str().unwrap().ends_with("/tour"), "{row}");
         assert!(row["pid"].as_i64() > Some(0), "{row}");

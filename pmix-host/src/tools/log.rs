@@ -115,7 +115,7 @@ impl Style {
         }
         if self.tag {
             let source = self.source.as_ref().unwrap_or(caller);
-            text.push_str(&format!("[{source}]<{channel}>: "));
+            text.push_str(&format!("[{},{}]<{channel}>: ", source.nspace, source.rank));
         }
         text.push_str(message);
         text

@@ -28,6 +28,6 @@ pub(crate) fn pmixd_command() -> Command {
 /// Prints a manual page.
 pub(crate) fn print(command: Command) -> io::Result<()> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
+    pmix_tool::man::write(&command, &mut page)?;
     io::stdout().lock().write_all(&page)
 }

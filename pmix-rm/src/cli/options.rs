@@ -82,7 +82,7 @@ pub(super) struct AppArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output and input")]
 pub(super) struct Streams {
-    /// Prefix each line of output with its rank: "[2] ", or "[2]<stderr> " for standard error
+    /// Prefix each line of output with rank and channel: "[2]<stdout>: "
     #[arg(long)]
     pub(super) tag_output: bool,
 

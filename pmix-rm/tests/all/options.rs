@@ -83,7 +83,10 @@ fn lines_in_files_have_tags_and_both_channels_may_share_one() {
     assert_eq!(*path, format!("{}/rank.0/stdout", nspace(&done)));
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
-    assert_eq!((lines, text.ends_with('\n')), (vec!["[0] last", "[0] one", "[0]<stderr> oops"], true));
+    assert_eq!(
+        (lines, text.ends_with('\n')),
+        (vec!["[0]<stdout>: last", "[0]<stdout>: one", "[0]<stderr>: oops"], true)
+    );
 }
 
 #[test]
@@ -148,7 +151,10 @@ fn lines_may_begin_with_the_time() {
     ]);
     let mut rests: Vec<_> = done.out().lines().map(|line| line.split_once("Z ").unwrap().1).collect();
     rests.sort_unstable();
-    assert_eq!(rests, ["[0] out 0", "[0]<stderr> err 0", "[1] out 1", "[1]<stderr> err 1"]);
+    assert_eq!(
+        rests,
+        ["[0]<stdout>: out 0", "[0]<stderr>: err 0", "[1]<stdout>: out 1", "[1]<stderr>: err 1"]
+    );
     assert_eq!(done.err(), "");
 }
 
@@ -167,9 +173,16 @@ fn feed(child: &mut Child, input: &str) {
 #[test]
 fn standard_input_goes_to_whom_it_was_meant_for() {
     let done = fed(&["--stdin", "2"], "one\ntwo\n");
-    assert_eq!((done.code(), done.lines()), (0, vec!["[2] one", "[2] two"]), "{done:?}");
+    assert_eq!((done.code(), done.lines()), (0, vec!["[2]<stdout>: one", "[2]<stdout>: two"]), "{done:?}");
     let done = fed(&["-stdin", "all"], "one\ntwo\n");
-    let all = vec!["[0] one", "[0] two", "[1] one", "[1] two", "[2] one", "[2] two"];
+    let all = vec![
+        "[0]<stdout>: one",
+        "[0]<stdout>: two",
+        "[1]<stdout>: one",
+        "[1]<stdout>: two",
+        "[2]<stdout>: one",
+        "[2]<stdout>: two",
+    ];
     assert_eq!((done.code(), done.lines()), (0, all), "{done:?}");
     let site = Site::new();
     // nobody reads it: to write it might not succeed

@@ -212,10 +212,13 @@ fn much_output_is_not_lost_when_its_reader_is_slow() {
 fn tags_name_rank_and_channel() {
     let text = "printf 'one\\nlast'; echo oops >&2";
     let done = Site::new().run(&["-n", "2", "--tag-output", "sh", "-c", text]);
-    assert_eq!(done.lines(), ["[0] last", "[0] one", "[1] last", "[1] one"]);
+    assert_eq!(
+        done.lines(),
+        ["[0]<stdout>: last", "[0]<stdout>: one", "[1]<stdout>: last", "[1]<stdout>: one"]
+    );
     let mut errors: Vec<_> = done.err().lines().collect();
     errors.sort_unstable();
-    assert_eq!(errors, ["[0]<stderr> oops", "[1]<stderr> oops"]);
+    assert_eq!(errors, ["[0]<stderr>: oops", "[1]<stderr>: oops"]);
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn rank_zero_reads_standard_input_to_its_end() {
     let mut run = site.start(&["-n", "3", "--tag-output", "cat"]);
     run.child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
     let done = run.finish();
-    assert_eq!((done.code(), done.out()), (0, "[0] one\n[0] two\n"), "{done:?}");
+    assert_eq!((done.code(), done.out()), (0, "[0]<stdout>: one\n[0]<stdout>: two\n"), "{done:?}");
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn json_is_the_last_line_and_one_object() {
     assert_eq!((&report["ranks"], &report["exit_code"]), (&2.into(), &1.into()));
     assert_eq!(report["ok"], false);
     assert_eq!(report["first_failure"], serde_json::json!({"rank": 1, "exit": {"code": 1}}));
-    assert!(report["duration_seconds"].as_f64().unwrap() > 0.0);
+    assert!(report["seconds"].as_f64().unwrap() > 0.0 && report["schema"] == 1);
     assert_eq!(report["server"]["connections"], 0);
     let procs = report["procs"].as_array().unwrap();
     assert_eq!(procs.len(), 2);

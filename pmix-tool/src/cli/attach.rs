@@ -22,7 +22,7 @@ use super::printer::Printer;
 use super::selection::{Selection, leave};
 use super::signals::{NOT_RECEIVED, Received, Signals};
 use super::target::Target;
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Attaches this terminal to a running job: shows its output, and passes input on to one of its ranks
 ///
@@ -37,7 +37,7 @@ use super::{Console, Trouble};
 )]
 pub(super) struct Args {
     /// A job, by namespace, or a process
-    #[arg(value_name = "NAMESPACE[:RANK]")]
+    #[arg(value_name = "NAMESPACE[:RANK]", add = completions::jobs())]
     target: Target,
 
     /// Pass standard input on even if it is not a terminal; its end is the end of the rank's input

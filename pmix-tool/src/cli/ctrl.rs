@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::selection::{Selection, finalize};
 use super::target::Target;
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Signals, pauses, resumes or ends running jobs or processes
 ///
@@ -53,7 +53,7 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct Targets {
     /// Jobs, by namespace, or single processes
-    #[arg(value_name = "NAMESPACE[:RANK]", required = true)]
+    #[arg(value_name = "NAMESPACE[:RANK]", required = true, add = completions::jobs())]
     targets: Vec<Target>,
 
     /// Print one JSON object when it is done

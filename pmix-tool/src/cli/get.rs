@@ -11,7 +11,7 @@ use super::qualifier::parse_key;
 use super::render::write_value;
 use super::selection::{Selection, finalize};
 use super::target::Target;
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Gets values of a running job, or of one of its processes
 ///
@@ -24,7 +24,7 @@ use super::{Console, Trouble};
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// A job, by namespace, or a process
-    #[arg(value_name = "NAMESPACE[:RANK]")]
+    #[arg(value_name = "NAMESPACE[:RANK]", add = completions::jobs())]
     target: Target,
 
     /// A key such as pmix.job.size, its constant such as JOB_SIZE, or one of the program's own

@@ -12,7 +12,7 @@ use super::render::Columns;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct JobHost {
     /// `None` for ranks whose host is unknown.
-    hostname: Option<String>,
+    node: Option<String>,
     slots: Option<u32>,
     #[serde(serialize_with = "as_text")]
     ranks: RankSet,
@@ -33,7 +33,7 @@ pub(super) fn hosts_of(procs: &[ProcInfo], nodes: &[SessionNode]) -> Vec<JobHost
         let place = *places.entry(&proc.hostname).or_insert_with(|| {
             let node = nodes.iter().find(|node| Some(&node.name) == proc.hostname.as_ref());
             hosts.push(JobHost {
-                hostname: proc.hostname.clone(),
+                node: proc.hostname.clone(),
                 slots: node.and_then(|node| node.slots),
                 ranks: RankSet::new(),
                 states: BTreeMap::new(),
@@ -49,8 +49,11 @@ pub(super) fn hosts_of(procs: &[ProcInfo], nodes: &[SessionNode]) -> Vec<JobHost
     hosts
 }
 
-pub(super) const HOST_COLUMNS: Columns =
-    Columns { titles: &["NSPACE", "HOST", "SLOTS", "RANKS", "STATE"], numbers: &[2], texts: &[0, 1, 3, 4] };
+pub(super) const HOST_COLUMNS: Columns = Columns {
+    titles: &["NAMESPACE", "NODE", "SLOTS", "RANKS", "STATE"],
+    numbers: &[2],
+    texts: &[0, 1, 3, 4],
+};
 
 /// A row of the table of hosts; `-` means unknown. Where all ranks are in one state, there is no number.
 pub(super) fn host_row(nspace: &Nspace, host: &JobHost) -> Vec<String> {
@@ -60,7 +63,7 @@ pub(super) fn host_row(nspace: &Nspace, host: &JobHost) -> Vec<String> {
     let states = host.lost.iter().map(|_| "lost".to_owned()).chain(host.states.iter().map(state));
     vec![
         nspace.to_string(),
-        host.hostname.clone().unwrap_or_else(|| "-".into()),
+        host.node.clone().unwrap_or_else(|| "-".into()),
         host.slots.map_or_else(|| "-".into(), |slots| slots.to_string()),
         host.ranks.to_string(),
         states.collect::<Vec<_>>().join(", "),
@@ -102,8 +105,8 @@ mod tests {
         );
         let json = serde_json::to_value(&hosts[..2]).unwrap();
         let expected = serde_json::json!([
-            {"hostname": "n1", "slots": 4, "ranks": "0,2-3", "states": {"RUNNING": 2, "TERMINATED": 1}, "lost": null},
-            {"hostname": "n0", "slots": null, "ranks": "1", "states": {"ABORTED_BY_SIG": 1}, "lost": "it was cut off"}
+            {"node": "n1", "slots": 4, "ranks": "0,2-3", "states": {"RUNNING": 2, "TERMINATED": 1}, "lost": null},
+            {"node": "n0", "slots": null, "ranks": "1", "states": {"ABORTED_BY_SIG": 1}, "lost": "it was cut off"}
         ]);
         assert_eq!(json, expected);
     }

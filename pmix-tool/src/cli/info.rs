@@ -18,7 +18,7 @@ use super::{Console, Trouble};
 /// or its host carries out, QUERIES the keys that `pmix query` can ask it for, SPAWN the attributes of `pmix submit` and of
 /// spawn that it honours. `pmix attrs` has the attributes of each function.
 ///
-/// The JSON report is one object: {"schema", "nspace", "pid", "uri", "version", "wire", "host", "uid", "jobs": [NAMESPACE, ...], "nodes": [as in
+/// The JSON report is one object: {"schema", "nspace", "pid", "uri", "version", "wire", "node", "uid", "jobs": [NAMESPACE, ...], "nodes": [as in
 /// `pmix nodes`], "operations": {FUNCTION: [LEVEL, ...]}, "queries": [KEY, ...], "spawn": [KEY, ...]}. What is unknown is null.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -40,7 +40,7 @@ struct Report {
     uri: String,
     version: Option<String>,
     wire: &'static str,
-    host: Option<String>,
+    node: Option<String>,
     uid: Option<u32>,
     jobs: Vec<Nspace>,
     nodes: Option<Vec<SessionNode>>,
@@ -72,7 +72,7 @@ async fn ask(tool: &Tool) -> Result<Report, Error> {
         uri: server.uri().to_owned(),
         version: info.and_then(|info| info.version.clone()),
         wire: if server.is_of_openpmix() { "native" } else { "grpc" },
-        host: info.and_then(|info| info.host.clone()),
+        node: info.and_then(|info| info.host.clone()),
         uid: info.map(|info| info.uid),
         jobs: unless_unknown(tool.namespaces().await)?.unwrap_or_default(),
         nodes: unless_unknown(tool.nodes().await)?,
@@ -111,7 +111,7 @@ impl Report {
         let rows = [
             ("NAMESPACE", self.nspace.to_string()),
             ("PID", self.pid.map_or_else(|| "-".into(), |pid| pid.to_string())),
-            ("HOST", plain(&self.host)),
+            ("NODE", plain(&self.node)),
             ("VERSION", plain(&self.version)),
             ("WIRE", self.wire.to_owned()),
             ("URI", self.uri.clone()),

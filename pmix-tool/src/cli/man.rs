@@ -43,5 +43,5 @@ fn write(command: &Command, dir: &Path) -> io::Result<()> {
     }
     let page = Man::new(command.clone());
     let mut file = files::open(&dir.join(page.get_filename()), Existing::Truncated, 0o666)?;
-    page.render(&mut file)
+    pmix_tool::man::write(command, &mut file)
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod dvm;
 mod events;
 mod get;
+mod groups;
 mod hosts;
 mod info;
 mod log;
@@ -44,7 +45,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use pmix_tool::types::{escaped, escaped_json, without_os_codes};
 use serde::Serialize;
 use thiserror::Error;
@@ -141,7 +142,10 @@ struct Console<'a> {
 pub(crate) use stack::{AS, as_another_user};
 
 pub(crate) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(submit::spelling::with_long_np(Cli::command(), args)) {
+    pmix_tool::man::complete(Cli::command);
+    let words = submit::spelling::with_long_np(Cli::command(), args);
+    let matches = groups::grouped(Cli::command()).try_get_matches_from(words);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(mut error) => {
             // clap's advice on how to pass it as an argument would not help
@@ -210,7 +214,7 @@ fn run(cli: Cli, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
 
 /// The form of all JSON reports: the first field of each. A field that is new does not change it; one that is gone or means
 /// something else does.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Versioned<'a, T> {

@@ -20,7 +20,7 @@ use super::{Console, Trouble};
 /// processes of all jobs run there, PROCESSORS how many those on the node's machine may use. A node is up, lost for
 /// the reason below the table, or draining: then it takes no further jobs, and leaves when its last one has ended. Columns without any known value are left out.
 ///
-/// The JSON report is one object: {"schema", "servers": [{"nspace", "pid", "uri", "nodes": [{"name", "machine", "processors", "slots",
+/// The JSON report is one object: {"schema", "servers": [{"nspace", "pid", "uri", "nodes": [{"node", "machine", "processors", "slots",
 /// "procs", "lost", "drains"}]}]}. What is unknown is null, as are the slots of a node that takes any number of processes; "lost" is the reason, or
 /// null. The list is empty if no server could be queried.
 #[derive(Debug, clap::Args)]

@@ -14,6 +14,7 @@ use pmix_tool::{
 use rustix::process::geteuid;
 use tokio::time::timeout;
 
+use super::completions;
 use super::printer::{Item, Printer};
 use super::selection::{Selection, finalize};
 use super::target::Target;
@@ -32,7 +33,7 @@ use super::{Console, Trouble, message};
 )]
 pub(super) struct Args {
     /// Jobs, by namespace, or single processes
-    #[arg(value_name = "NAMESPACE[:RANK]", required = true)]
+    #[arg(value_name = "NAMESPACE[:RANK]", required = true, add = completions::jobs())]
     targets: Vec<Target>,
 
     /// Keep the output from where it normally goes, until this command ends

@@ -7,7 +7,7 @@ use pmix_tool::{Nspace, ProcId, Tool};
 use serde::Serialize;
 
 use super::selection::{Selection, finalize};
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Resumes the processes of jobs that wait in init for a debugger
 ///
@@ -20,7 +20,7 @@ use super::{Console, Trouble};
 )]
 pub(super) struct Args {
     /// The jobs
-    #[arg(value_name = "NAMESPACE", required = true)]
+    #[arg(value_name = "NAMESPACE", required = true, add = completions::jobs())]
     jobs: Vec<Nspace>,
 
     /// Print one JSON object: {"schema", "released": [NAMESPACE, ...]}

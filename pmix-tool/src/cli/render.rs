@@ -149,14 +149,19 @@ fn shorten(text: &mut String, room: usize) {
 }
 
 /// Columns of a process table.
-pub(super) const PROC_HEADER: [&str; 7] = ["NSPACE", "RANK", "HOST", "PID", "STATE", "EXIT", "EXECUTABLE"];
+pub(super) const PROC_HEADER: [&str; 7] = ["NAMESPACE", "RANK", "NODE", "PID", "STATE", "EXIT", "EXECUTABLE"];
 /// Those with numbers.
 pub(super) const PROC_NUMBERS: [usize; 3] = [1, 3, 5];
 
 /// A row of a process table; `-` means unknown or not there yet.
 pub(super) fn proc_row(info: &ProcInfo) -> Vec<String> {
+    proc_fields(info).into()
+}
+
+/// The same as an array.
+pub(super) fn proc_fields(info: &ProcInfo) -> [String; PROC_HEADER.len()] {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    vec![
+    [
         info.proc.nspace.to_string(),
         info.proc.rank.to_string(),
         known(&info.hostname),
@@ -258,9 +263,9 @@ mod tests {
     #[test]
     fn qry_11_a_process_table_has_a_row_a_process() {
         let expected = "\
-NSPACE  RANK  HOST   PID  STATE          EXIT  EXECUTABLE
-job-1      0  n0    4711  RUNNING           -  /opt/very/long/path/to/solver
-job-1     10  -        -  TERM_NON_ZERO     3  -
+NAMESPACE  RANK  NODE   PID  STATE          EXIT  EXECUTABLE
+job-1         0  n0    4711  RUNNING           -  /opt/very/long/path/to/solver
+job-1        10  -        -  TERM_NON_ZERO     3  -
 ";
         assert_eq!(table(None), expected);
         assert_eq!(table(Some(200)), expected);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use pmix_tool::{Nspace, ServerInfo, discover, system_server};
 use serde::Serialize;
 
+use super::doctor::no_server;
 use super::render::{Columns, write_fitted};
 use super::{Console, Trouble};
 
@@ -15,7 +16,7 @@ use super::{Console, Trouble};
 /// server that starts removes them. LEVEL is session for a user's own server, and system for the one of
 /// the whole node.
 ///
-/// The JSON report is one object: {"schema", "servers": [{"nspace", "rank", "pid", "uid", "host", "version", "uri", "dir", "level", "alive"}]}. What
+/// The JSON report is one object: {"schema", "servers": [{"nspace", "rank", "pid", "uid", "node", "version", "uri", "dir", "level", "alive"}]}. What
 /// is unknown is null.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -38,7 +39,7 @@ struct Found {
     rank: pmix_tool::Rank,
     pid: u32,
     uid: u32,
-    host: Option<String>,
+    node: Option<String>,
     version: Option<String>,
     uri: String,
     dir: PathBuf,
@@ -47,7 +48,7 @@ struct Found {
 }
 
 const COLUMNS: Columns = Columns {
-    titles: &["NAMESPACE", "PID", "HOST", "STATE", "LEVEL", "VERSION", "URI"],
+    titles: &["NAMESPACE", "PID", "NODE", "STATE", "LEVEL", "VERSION", "URI"],
     numbers: &[1],
     texts: &[0, 2, 6],
 };
@@ -60,7 +61,7 @@ pub(super) fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Tro
     if args.json {
         console.json(&report)?;
     } else if report.servers.is_empty() {
-        console.complain("no server of this user is running on this node; `pmix doctor` says where it looks");
+        console.complain(&no_server());
     } else {
         write_fitted(console.out, COLUMNS, report.servers.iter().map(row).collect(), console.width)?;
     }
@@ -74,7 +75,7 @@ impl From<ServerInfo> for Found {
             nspace: server.proc.nspace,
             pid: server.pid,
             uid: server.uid,
-            host: server.host,
+            node: server.host,
             version: server.version,
             uri: server.uri,
             dir: server.dir,
@@ -89,7 +90,7 @@ fn row(server: &Found) -> Vec<String> {
     vec![
         server.nspace.to_string(),
         server.pid.to_string(),
-        known(&server.host),
+        known(&server.node),
         if server.alive { "up" } else { "dead" }.to_owned(),
         server.level.to_owned(),
         known(&server.version),

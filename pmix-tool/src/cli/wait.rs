@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::selection::{Selection, finalize};
 use super::submit::exit_code;
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// How long another server may take to be there when one is lost that knew the job.
 const RECONNECT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 Exit code: that of the job, as that of `pmix submit`; 1 if no server knows the job, or none can be queried; 2 for an invalid command line.")]
 pub(super) struct Args {
     /// The job
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", add = completions::jobs())]
     job: Nspace,
 
     /// Print one JSON object

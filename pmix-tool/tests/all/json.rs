@@ -70,7 +70,7 @@ fn val_02_val_06_arrays_and_structures() {
     assert_eq!(form(DataArray::Proc(vec![proc()])), json!([id]));
     assert_eq!(
         form(DataArray::ProcInfo(vec![ProcInfo::new(proc())])),
-        json!([{"proc": id, "hostname": null, "executable": null, "pid": 0, "exit_code": 0, "state": "UNDEF"}])
+        json!([{"proc": id, "node": null, "executable": null, "pid": 0, "exit_code": 0, "state": "UNDEF"}])
     );
     let infos = vec![Info::new(&keys::JOB_SIZE, 4u32), Info::required(&keys::TIMEOUT, 5)];
     assert_eq!(

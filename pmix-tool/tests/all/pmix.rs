@@ -13,14 +13,14 @@ async fn qry_11_ps_prints_the_processes_of_all_jobs() {
     let root = tempfile::tempdir().unwrap();
     let host = Host { jobs: vec![("a", rows("a")), ("b", rows("b"))], ..Host::default() };
     let _server = start(root.path(), "srv", host, &[]).await;
-    let output = pmix(root.path(), &["ps"]).await;
+    let output = pmix(root.path(), &["ps", "--ranks"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let expected = "\
-NSPACE  RANK  HOST   PID  STATE          EXIT  EXECUTABLE
-a          0  n0    4711  CONNECTED         -  /opt/app/solver
-a          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
-b          0  n0    4711  CONNECTED         -  /opt/app/solver
-b          1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
+NAMESPACE  RANK  NODE   PID  STATE          EXIT  EXECUTABLE
+a             0  n0    4711  CONNECTED         -  /opt/app/solver
+a             1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
+b             0  n0    4711  CONNECTED         -  /opt/app/solver
+b             1  n0    4712  TERM_NON_ZERO     3  /opt/app/solver
 ";
     assert_eq!(stdout(&output), expected);
 
@@ -41,11 +41,11 @@ async fn qry_11_ps_prints_one_json_object() {
     let output = pmix(root.path(), &["ps", "--json"]).await;
     assert_eq!(output.status.code(), Some(0));
     let proc = |rank, pid, exit_code, state| {
-        json!({"proc": {"nspace": "a", "rank": rank}, "hostname": "n0", "executable": "/opt/app/solver",
+        json!({"proc": {"nspace": "a", "rank": rank}, "node": "n0", "executable": "/opt/app/solver",
                "pid": pid, "exit_code": exit_code, "state": state})
     };
     let procs = [proc(0, 4711, 0, "CONNECTED"), proc(1, 4712, 3, "TERM_NON_ZERO")];
-    let expected = json!({"schema": 1, "servers": [{
+    let expected = json!({"schema": 2, "servers": [{
         "nspace": "srv", "pid": std::process::id(), "uri": server.handle().uri(),
         "jobs": [{"nspace": "a", "procs": procs}],
     }]});
@@ -61,16 +61,16 @@ async fn tol_07b_ps_asks_all_live_servers_or_the_one_selected() {
     let _a = start(root.path(), "srv.a", Host::default(), &["job-a"]).await;
     let _b = start(root.path(), "srv.b", Host::default(), &["job-b"]).await;
     let both = stdout(&pmix(root.path(), &["ps"]).await);
-    let title = format!("server srv.a, pid {}:\nNSPACE ", std::process::id());
+    let title = format!("server srv.a, pid {}:\nNAMESPACE ", std::process::id());
     assert!(both.starts_with(&title) && both.contains("\n\nserver srv.b, pid"), "{both}");
-    assert!(both.contains("\njob-a      0  n0      -  PREPPED") && both.contains("\njob-b "), "{both}");
+    assert!(both.contains("\njob-a      0-1    n0    PREPPED") && both.contains("\njob-b "), "{both}");
 
     let one = stdout(&pmix(root.path(), &["ps", "--server", "srv.b"]).await);
-    assert!(one.starts_with("NSPACE") && !one.contains("job-a") && one.contains("job-b"), "{one}");
+    assert!(one.starts_with("NAMESPACE") && !one.contains("job-a") && one.contains("job-b"), "{one}");
     let named = pmix(root.path(), &["ps", "job-a"]).await;
     assert_eq!(named.status.code(), Some(0), "one of the servers has it: {}", stderr(&named));
     let table = stdout(&named);
-    assert!(table.starts_with("NSPACE") && table.matches("NSPACE").count() == 1, "{table}");
+    assert!(table.starts_with("NAMESPACE") && table.matches("NAMESPACE").count() == 1, "{table}");
     let absent = pmix(root.path(), &["ps", "nope"]).await;
     assert_eq!((absent.status.code(), stdout(&absent)), (Some(1), String::new()), "no table without rows");
     assert_eq!(stderr(&absent), "pmix: no job nope is running; `pmix ps` lists the running jobs\n");
@@ -89,7 +89,7 @@ async fn tol_06g_no_server_is_exit_code_1_and_a_word_on_standard_error() {
         );
         assert!(complaint.contains(&root.path().display().to_string()), "{complaint}");
         if args.contains(&"--json") {
-            assert_eq!(read(&stdout(&output)), json!({"schema": 1, "servers": []}));
+            assert_eq!(read(&stdout(&output)), json!({"schema": 2, "servers": []}));
         } else {
             assert_eq!(stdout(&output), "");
         }
@@ -109,13 +109,13 @@ async fn qry_02_qry_03_query_prints_what_is_found_and_names_the_rest() {
     assert_eq!(stdout(&some), "pmix.qry.ns: job-1,job-2\n");
     assert_eq!(stderr(&some), "pmix: not found: pmix.qry.qlst\n");
     let some = pmix(root.path(), &[&keys[..], &["--json"]].concat()).await;
-    let expected = json!({"schema": 1, "server": "srv", "status": "ERR_PARTIAL_SUCCESS",
+    let expected = json!({"schema": 2, "server": "srv", "status": "ERR_PARTIAL_SUCCESS",
         "results": {"pmix.qry.ns": "job-1,job-2"}, "missing": ["pmix.qry.qlst"]});
     assert_eq!(read(&stdout(&some)), expected);
 
     let none = pmix(root.path(), &["query", "QUERY_QUEUE_LIST", "--json"]).await;
     assert_eq!(none.status.code(), Some(1));
-    let expected = json!({"schema": 1, "server": "srv", "status": "ERR_NOT_SUPPORTED", "results": {}, "missing": ["pmix.qry.qlst"]});
+    let expected = json!({"schema": 2, "server": "srv", "status": "ERR_NOT_SUPPORTED", "results": {}, "missing": ["pmix.qry.qlst"]});
     assert_eq!(read(&stdout(&none)), expected);
 }
 
@@ -128,8 +128,8 @@ async fn qry_01_qry_05_qualifiers_go_with_the_query() {
     let table = pmix(root.path(), &["query", "QUERY_PROC_TABLE", "--qualifier", "NSPACE=job-1"]).await;
     let expected = "\
 pmix.qry.ptable:
-  NSPACE  RANK  HOST  PID  STATE    EXIT  EXECUTABLE
-  job-1      0  n0      -  PREPPED     -  -
+  NAMESPACE  RANK  NODE  PID  STATE    EXIT  EXECUTABLE
+  job-1         0  n0      -  PREPPED     -  -
 ";
     assert!(stdout(&table).starts_with(expected), "{}", stdout(&table));
 
@@ -280,7 +280,7 @@ async fn process_sets_are_listed_with_their_members() {
     }
     let one = read(&stdout(&pmix(root.path(), &["psets", "first", "--json"]).await));
     let members = json!([{"nspace": "job", "rank": 0}]);
-    assert_eq!(one, json!({"schema": 1, "psets": [{"name": "first", "members": members}]}));
+    assert_eq!(one, json!({"schema": 2, "psets": [{"name": "first", "members": members}]}));
     let some = pmix(root.path(), &["psets", "io", "nope"]).await;
     assert_eq!((some.status.code(), stdout(&some).lines().count()), (Some(1), 2));
     assert_eq!(stderr(&some), "pmix: there is no process set nope\n");

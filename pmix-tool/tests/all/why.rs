@@ -127,7 +127,7 @@ async fn several_servers_are_asked_and_those_without_the_job_left_out() {
 async fn without_a_server_there_is_no_report() {
     let root = tempfile::tempdir().unwrap();
     let none = pmix(root.path(), &["why", "--watch", "--json"]).await;
-    assert_eq!((none.status.code(), read(&stdout(&none))), (Some(1), json!({"schema": 1, "servers": []})));
+    assert_eq!((none.status.code(), read(&stdout(&none))), (Some(1), json!({"schema": 2, "servers": []})));
     assert!(stderr(&none).starts_with("pmix: no PMIx server of this user is running"), "{}", stderr(&none));
 }
 

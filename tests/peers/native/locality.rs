@@ -10,7 +10,7 @@ use pmix_tests::{Mpi, Peer, pmixrun, run};
 fn lines<'a>(out: &'a str, word: &str) -> BTreeMap<(usize, usize), Vec<&'a str>> {
     let mut found = BTreeMap::new();
     for (number, line) in out.lines().enumerate() {
-        let (rank, rest) = line.strip_prefix('[').unwrap().split_once("] ").unwrap();
+        let (rank, rest) = line.strip_prefix('[').unwrap().split_once("]<stdout>: ").unwrap();
         if let Some(rest) = rest.strip_prefix(word) {
             found.insert((rank.parse().unwrap(), number), rest.split_whitespace().collect());
         }

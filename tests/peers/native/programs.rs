@@ -195,7 +195,7 @@ async fn a_child_job_ends_with_its_parent_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--grace", "0.2", "--tag-output", parent.to_str().unwrap(), "stay", "sleep", "1000"];
     let mut job = Running::start(pmixrun(dir.path(), &args));
-    let said = job.line_with("] child ").await;
+    let said = job.line_with(">: child ").await;
     let is_parent = |words: &str| words.starts_with(parent.to_str().unwrap());
     let pid = processes_of(dir.path()).into_iter().find(|(_, words)| is_parent(words));
     kill_process(Pid::from_raw(pid.unwrap().0).unwrap(), Signal::KILL).unwrap();
@@ -318,6 +318,6 @@ async fn rust_and_c_processes_are_in_one_job_and_read_each_others_values() {
     drop(gate);
     assert_eq!(status.code(), Some(0), "{out}{err}");
     for rank in 0..4 {
-        assert!(out.contains(&format!("[{rank}] read 4 values")), "rank {rank}: {out}{err}");
+        assert!(out.contains(&format!("[{rank}]<stdout>: read 4 values")), "rank {rank}: {out}{err}");
     }
 }

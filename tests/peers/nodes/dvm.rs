@@ -98,7 +98,7 @@ async fn tools_attach_on_each_host_of_the_dvm_and_end_it_from_there() {
     let mut pipe = dvm.hosts().command(1, "sh");
     let line = "echo input | \"$0\" --dvm only -n 2 --host n0 --tag-output cat";
     pipe.args(["-c", line]).arg(program("pmixrun"));
-    assert_eq!(run(pipe), (Some(0), "[0] input\n".to_owned(), String::new()));
+    assert_eq!(run(pipe), (Some(0), "[0]<stdout>: input\n".to_owned(), String::new()));
 
     let mut job =
         Running::start(on_n1(&mut dvm, &["submit", "--host", "n0", "sh", "-c", TELL, "sh", "stay"]));

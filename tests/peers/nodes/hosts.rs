@@ -68,8 +68,8 @@ fn mpi_over(count: usize, peer: Peer) {
     command.arg(&suite).arg("8");
     let (code, out, err) = run(command);
     assert_eq!(code, Some(0), "{peer:?}: {out}{err}");
-    assert!(out.contains("[0] PASS"), "{peer:?}: {out}{err}");
-    let sharing = format!("[0] ranks sharing memory with rank 0: {}\n", 8 / count);
+    assert!(out.contains("[0]<stdout>: PASS"), "{peer:?}: {out}{err}");
+    let sharing = format!("[0]<stdout>: ranks sharing memory with rank 0: {}\n", 8 / count);
     assert!(out.contains(&sharing), "{peer:?}: {out}{err}");
     nothing_is_left(&hosts);
 }

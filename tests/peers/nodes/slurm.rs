@@ -121,8 +121,8 @@ fn mpi_in_an_allocation(peer: Peer) {
         let command = pmixrun_in(&hosts, &[nodes, "-n8"], &["--tag-output"]);
         let (code, out, err) = run(with(command, &[suite.to_str().unwrap(), "8"]));
         assert_eq!(code, Some(0), "{peer:?} {nodes}: {out}{err}");
-        assert!(out.contains("[0] PASS"), "{peer:?} {nodes}: {out}{err}");
-        let sharing = format!("[0] ranks sharing memory with rank 0: {sharing}\n");
+        assert!(out.contains("[0]<stdout>: PASS"), "{peer:?} {nodes}: {out}{err}");
+        let sharing = format!("[0]<stdout>: ranks sharing memory with rank 0: {sharing}\n");
         assert!(out.contains(&sharing), "{peer:?} {nodes}: {out}{err}");
     }
     let args = ["-n", "4", "--map-by", "node", spawn.to_str().unwrap()];

@@ -212,7 +212,7 @@ fn server_of(dvm: &TestDvm, node: &str) -> String {
     let servers = servers["servers"].as_array().unwrap();
     let server = servers
         .iter()
-        .find(|server| server["host"] == node && server["alive"] == true)
+        .find(|server| server["node"] == node && server["alive"] == true)
         .unwrap_or_else(|| panic!("{out}"));
     server["uri"].as_str().unwrap().to_owned()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use pmix_test_wait::block_until;
 use pmix_tests::{Running, mention, on_path, plain_environment, pmixrun, program, run};
 use rustix::process::Signal;
 
@@ -10,13 +11,33 @@ use rustix::process::Signal;
 fn a_shell_completes_commands_and_options() {
     let Some(bash) = on_path("bash", "apt-get install bash") else { return };
     let pmix = program("pmix");
-    for (words, expected) in [("pmix look", "lookup"), ("pmix lookup --wa", "--wait")] {
+    program("pmixd");
+    let dir = tempfile::tempdir().unwrap();
+    let job = Running::start(pmixrun(dir.path(), &["sleep", "600"]));
+    let completed = |words: &str| {
         let last = words.split(' ').count() - 1;
         let mut bash = Command::new(&bash);
-        bash.args(["-c", "eval \"$($0 completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; _pmix pmix \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\""]);
-        bash.arg(&pmix).arg(words).arg(last.to_string());
-        assert_eq!(run(bash), (Some(0), format!("{expected}\n"), String::new()));
+        let script = "PATH=${0%/*}:$PATH; eval \"$(pmix completions bash)\"; COMP_WORDS=($1) COMP_CWORD=$2; \
+                      _clap_complete_${1%% *} \"${1%% *}\" \"${COMP_WORDS[$2]}\" \"${COMP_WORDS[$2-1]}\"; echo \"${COMPREPLY[@]}\"";
+        bash.args(["-c", script]).arg(&pmix).arg(words).arg(last.to_string());
+        bash.env("PMIX_SERVER_TMPDIR", dir.path()).env("PMIX_SYSTEM_TMPDIR", dir.path());
+        let (code, out, err) = run(bash);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{words}");
+        out.trim_end().to_owned()
+    };
+    for (words, expected) in [
+        ("pmix look", "lookup"),
+        ("pmix lookup --wa", "--wait"),
+        ("pmixrun --oversub", "--oversubscribe"),
+        ("pmixd --multi", "--multi-user"),
+    ] {
+        assert_eq!(completed(words), expected, "{words}");
     }
+    block_until("the job is completed", || {
+        let job = completed("pmix why run.");
+        if job.starts_with("run.") && !job.contains(' ') { Ok(()) } else { Err(job) }
+    });
+    drop(job);
     let mut command = Command::new(pmix);
     command.args(["completions", "sushi"]);
     assert_eq!(run(command).0, Some(2));

@@ -36,7 +36,7 @@ async fn grp_01_groups_are_listed_with_their_members() {
     let (code, out, err) = pmix(&node, &["groups", "--json", "even", "odd"]).await;
     assert_eq!((code, err.as_str()), (Some(1), "pmix: there is no group odd\n"));
     let member = |rank: u32| json!({"nspace": node.proc(rank).nspace, "rank": rank});
-    let expected = json!({"schema": 1, "groups": [{"name": "even", "members": [member(0), member(2)]}]});
+    let expected = json!({"schema": 2, "groups": [{"name": "even", "members": [member(0), member(2)]}]});
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), expected);
     let (first, second) = tokio::join!(within(first.destruct()), within(second.destruct()));
     first.and(second).unwrap();

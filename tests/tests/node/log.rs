@@ -106,10 +106,10 @@ fn log_01_log_03_channels_are_written_to_in_order_and_directives_shape_the_text(
 
         let log = rank.client.log().stdout("four").tag_output().timestamp(Time(86_400)).timestamp_output();
         within(log.source(proc("other", 7))).await.unwrap();
-        let shaped = "1970-01-02T00:00:00Z [other:7]<stdout>: four\n";
+        let shaped = "1970-01-02T00:00:00Z [other,7]<stdout>: four\n";
         assert_eq!(rank.output().await, (OutputChannel::Stdout, shaped.into()));
         within(rank.client.log().stderr("mine").tag_output()).await.unwrap();
-        assert_eq!(rank.output().await, (OutputChannel::Stderr, "[job:0]<stderr>: mine\n".into()));
+        assert_eq!(rank.output().await, (OutputChannel::Stderr, "[job,0]<stderr>: mine\n".into()));
         // the time of writing, if none is given
         within(rank.client.log().stdout("five").timestamp_output()).await.unwrap();
         let (_, line) = rank.output().await;

@@ -212,7 +212,7 @@ async fn events_are_followed_as_they_come() {
         (&["events", "--count", "1", "-4711"][..], format!("-4711 {source} ")),
         (
             &["events", "--count", "1", "--json", "ERR_PROC_ABORTED", "-4711"],
-            r#"{"schema":1,"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
+            r#"{"schema":2,"code":"-4711","number":-4711,"source":{"nspace":"#.to_owned(),
         ),
     ] {
         let mut follower = Running::start(rig.pmix(words));
@@ -361,7 +361,7 @@ async fn servers_are_listed_also_the_dead_which_disturb_nobody() {
     let servers = report["servers"].as_array().unwrap();
     let alive = |pid: i32| {
         let server = servers.iter().find(|server| server["pid"] == pid).unwrap();
-        assert!(server["uri"].as_str().unwrap().contains(";unix:/") && server["host"].is_string());
+        assert!(server["uri"].as_str().unwrap().contains(";unix:/") && server["node"].is_string());
         server["alive"].as_bool().unwrap()
     };
     assert_eq!((servers.len(), alive(pid), alive(rig.run.pid())), (2, false, true));
@@ -377,7 +377,7 @@ async fn servers_are_listed_also_the_dead_which_disturb_nobody() {
     let (code, out, err) = run(pmix(empty.path(), &["servers", "--json"]));
     assert_eq!(
         (code, serde_json::from_str::<Value>(&out).unwrap()),
-        (Some(1), json!({"schema": 1, "servers": []}))
+        (Some(1), json!({"schema": 2, "servers": []}))
     );
     assert_eq!(err, "");
 }
@@ -398,7 +398,9 @@ fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
     assert_eq!(run(command), (Some(0), String::new(), String::new()));
     let share = home.path().join(".local/share");
     let script = fs::read_to_string(share.join("bash-completion/completions/pmix")).unwrap();
-    assert!(script.contains("complete -F _pmix"), "{script}");
+    for name in ["pmix", "pmixrun", "pmixd"] {
+        assert!(script.contains(&format!("_clap_complete_{name} {name}\n")), "{script}");
+    }
 
     let (pages, codes) = (share.join("man/man1"), section("Exit codes"));
     let rows = section("JSON").split("\n## ").next().unwrap().lines().filter_map(|row| row.split('|').nth(1));
@@ -409,7 +411,7 @@ fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
         run(command).1
     };
     let help = help_of(&[]);
-    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let commands = help.split("Options:\n").next().unwrap();
     let is_name = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
     let names = commands.lines().filter_map(|line| line.strip_prefix("  ")).filter(is_name);
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();

@@ -109,7 +109,7 @@ async fn pmixrun_runs_a_fence_of_four() {
     let (status, out, err) = run_ranks(&dir, "4", &["fence"]).end().await;
     assert_eq!(status.code(), Some(0), "{err}");
     for rank in 0..4 {
-        assert!(out.contains(&format!("[{rank}] finalized\n")), "{out}");
+        assert!(out.contains(&format!("[{rank}]<stdout>: finalized\n")), "{out}");
     }
     nothing_is_left(&dir);
 }
@@ -143,7 +143,7 @@ async fn fen_13_pmixrun_names_the_rank_that_was_killed_inside_a_fence() {
     while fencing < 7 || !blocked {
         let line = run.line().await.unwrap();
         fencing += usize::from(line.contains("fencing"));
-        blocked |= line.contains("[3] blocked");
+        blocked |= line.contains("[3]<stdout>: blocked");
     }
     kill(pid_of(dir.path(), 3));
     let (status, _, err) = run.end().await;
@@ -176,7 +176,7 @@ async fn evt_20_the_others_hear_of_a_death_as_an_event() {
     let (status, out, err) = run.end().await;
     assert_eq!(status.code(), Some(137), "{err}");
     for rank in [0, 1, 3] {
-        let heard = format!("[{rank}] heard ERR_PROC_TERM_WO_SYNC about run.");
+        let heard = format!("[{rank}]<stdout>: heard ERR_PROC_TERM_WO_SYNC about run.");
         let told = out.lines().any(|line| line.starts_with(&heard) && line.ends_with(":2"));
         assert!(told, "rank {rank}: {out}");
     }

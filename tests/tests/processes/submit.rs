@@ -258,7 +258,7 @@ async fn pmix_submit_writes_what_a_job_writes_and_ends_as_it_does() {
     assert!(report["nspace"].as_str().unwrap().starts_with("run.") || !report["nspace"].is_null());
     // the report is a line of its own, whatever the job has written
     let (_, out, err) = run(rig.pmix(&["submit", "--json", "printf", "the rest"]));
-    assert!(out.starts_with("the rest\n{\"schema\":1,\"nspace\"") && out.lines().count() == 2, "{out}{err}");
+    assert!(out.starts_with("the rest\n{\"schema\":2,\"nspace\"") && out.lines().count() == 2, "{out}{err}");
     assert_eq!(run(rig.pmix(&["submit", "--json", "true"])).1.lines().count(), 1);
     // by its other name
     assert_eq!(run(rig.pmix(&["spawn", "printf", "the rest"])).1, "the rest");

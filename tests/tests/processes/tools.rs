@@ -26,7 +26,7 @@ fn json(dir: &Path, args: &[&str]) -> Value {
     let (code, out, err) = pmix(dir, args);
     assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
     let report: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(report["schema"], 1, "{args:?}");
+    assert_eq!(report["schema"], 2, "{args:?}");
     report
 }
 
@@ -115,7 +115,7 @@ async fn a_command_signals_pauses_resumes_and_ends_jobs_and_ranks() {
     };
     let report = json(dir, &["ctrl", "pause", &rank, "--json"]);
     let expected =
-        json!({"schema": 1, "action": "pause", "signal": null, "targets": [{"nspace": nspace, "rank": 1}]});
+        json!({"schema": 2, "action": "pause", "signal": null, "targets": [{"nspace": nspace, "rank": 1}]});
     assert_eq!(report, expected);
     until_stopped([false, true]).await;
     assert_eq!(pmix(dir, &["ctrl", "pause", &nspace]).0, 0);

@@ -33,13 +33,14 @@ fn reg_02_job_data_is_that_of_each_node() {
         let peers = beside.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         for (local, rank) in beside.iter().enumerate() {
             let line = format!(
-                "[{rank}] node {node} of 3, local rank {local} of {}, peers {peers}, hosts {hosts}\n",
+                "[{rank}]<stdout>: node {node} of 3, local rank {local} of {}, peers {peers}, hosts {hosts}\n",
                 beside.len()
             );
             assert!(out.contains(&line), "{line}is not in\n{out}");
             let connected = format!("on {system}-v{node}\n");
-            let is_it =
-                |line: &str| line.starts_with(&format!("[{rank}] ")) && line.ends_with(connected.trim_end());
+            let is_it = |line: &str| {
+                line.starts_with(&format!("[{rank}]<stdout>: ")) && line.ends_with(connected.trim_end())
+            };
             assert!(out.lines().any(is_it), "{out}");
         }
     }
@@ -150,7 +151,8 @@ async fn evt_20_a_death_is_heard_of_on_all_nodes() {
     let (status, out, err) = job.end().await;
     assert_eq!(status.code(), Some(137), "{out}{err}");
     for rank in 0..2 {
-        let heard = |line: &str| line.starts_with(&format!("[{rank}] heard ")) && line.ends_with(":2");
+        let heard =
+            |line: &str| line.starts_with(&format!("[{rank}]<stdout>: heard ")) && line.ends_with(":2");
         assert!(out.lines().any(heard), "{out}");
     }
     nothing_is_left(dir.path());
@@ -208,7 +210,7 @@ fn hst_04_a_job_that_a_process_of_any_node_starts_runs_on_all() {
         let dir = tempfile::tempdir().unwrap();
         let (code, out, err) = run(ranks(dir.path(), "3", "2", &["spawn-from", parent]));
         assert_eq!(code, Some(0), "{out}{err}");
-        assert!(out.contains(&format!("[{parent}] started ")), "{out}");
+        assert!(out.contains(&format!("[{parent}]<stdout>: started ")), "{out}");
         for rank in 0..3 {
             let of_child = |line: &str| {
                 line.contains(&format!(".1:{rank} connected to ")) && line.ends_with(&format!("-v{rank}"))

@@ -38,7 +38,7 @@ fn watch(dir: &Path) -> Command {
 /// The next line of the report.
 async fn line(watch: &mut Running) -> Value {
     let line: Value = serde_json::from_str(&watch.line_with("{").await).unwrap();
-    assert_eq!(line["schema"], 1, "{line}");
+    assert_eq!(line["schema"], 2, "{line}");
     line
 }
 

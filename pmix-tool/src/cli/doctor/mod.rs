@@ -19,6 +19,7 @@ use futures::future::{join, join_all};
 
 use self::finding::{Finding, Report};
 use self::run::bounded;
+pub(super) use self::servers::no_server;
 use super::{Console, Trouble};
 
 /// No group of checks takes longer, but for servers and ssh, which have limits of their own: a name service or file

@@ -43,6 +43,10 @@ async fn version(name: &'static str, argument: &str, purpose: &str) -> Finding {
         Some(printed) if printed.is_success => {
             Finding::ok(CHECK, format!("{}: {}", path.display(), printed.first))
         }
+        Some(printed) if printed.last.contains("configuration source") => Finding::note(
+            CHECK,
+            format!("{}: this host has no configuration of Slurm; it {purpose}", path.display()),
+        ),
         Some(printed) => Finding::warning(
             CHECK,
             format!("{} {argument} fails: {}", path.display(), printed.last),

@@ -52,9 +52,19 @@ fn look() -> (Vec<Finding>, Vec<ServerInfo>) {
     }
     seen.findings.extend(system());
     if seen.findings.is_empty() && seen.alive.is_empty() {
-        seen.findings.push(Finding::ok(CHECK, "no server of this user is running on this node"));
+        seen.findings.push(Finding::ok(CHECK, no_server()));
     }
     (seen.findings, seen.alive)
+}
+
+/// That no server is there, and where tools look for it.
+pub(in crate::cli) fn no_server() -> String {
+    let places = Places::of_environment(geteuid().as_raw());
+    let places =
+        places.map(|places| std::iter::once(places.first()).chain(places.others()).collect::<Vec<_>>());
+    let looked = places.unwrap_or_default().into_iter().chain([system_file()]);
+    let looked: Vec<_> = looked.map(|path| path.display().to_string()).collect();
+    format!("no server of this user is running on this node: nothing in {}", looked.join(", "))
 }
 
 /// The file of the node's system-level server, which tools look for first.

@@ -1,5 +1,6 @@
 //! `pmix ps`: jobs and their processes.
 
+mod table;
 mod watch;
 
 use std::process::ExitCode;
@@ -10,22 +11,22 @@ use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
 use super::hosts::{HOST_COLUMNS, JobHost, host_row, hosts_of};
-use super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_fitted, write_table};
+use super::render::write_fitted;
 use super::selection::{Selection, absent, finalize};
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Lists running jobs with their processes
 ///
-/// By default it queries all live servers of this user on this node. EXIT is the exit code of processes that have ended;
-/// - means unknown.
+/// By default it queries all live servers of this user on this node. Ranks of a job that are on the same node and in the same state
+/// share a row; with --ranks each has its own. EXIT is the exit code of processes that have ended; - means unknown.
 ///
 /// The JSON report is one object: {"schema", "servers": [{"nspace", "pid", "uri", "jobs": [{"nspace", "procs": [{"proc":
-/// {"nspace", "rank"}, "hostname", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
+/// {"nspace", "rank"}, "node", "executable", "pid", "exit_code", "state"}]}]}]}. The pid of a server selected
 /// with --uri is null; that of a process is 0 before it starts. The list is empty if no server could be queried.
 ///
 /// With --hosts there is a row for each host of a job: how many processes of a job the host takes (-: any number, or unknown), the
 /// ranks there, and their states. Lost hosts are marked; `pmix nodes` shows the reason. In the JSON report "hosts" takes the place
-/// of "procs": [{"hostname", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
+/// of "procs": [{"node", "slots", "ranks": "0-3,7", "states": {STATE: COUNT}, "lost": REASON or null}].
 ///
 /// With --watch the table is followed by a line for each change, until no server is left, or none of the given jobs. The server is queried each second, and as
 /// soon as a job starts or ends. A slow reader does not slow the server down: missed changes are skipped, and the whole table is printed again. In the
@@ -39,8 +40,12 @@ use super::{Console, Trouble};
 )]
 pub(super) struct Args {
     /// List only these jobs
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", add = completions::jobs())]
     jobs: Vec<Nspace>,
+
+    /// Show each rank in a row of its own, with its process id
+    #[arg(long, conflicts_with = "hosts")]
+    ranks: bool,
 
     /// Show the hosts of each job instead of its processes
     #[arg(long)]
@@ -121,6 +126,7 @@ async fn query(builder: ToolBuilder, Args { jobs: wanted, hosts, .. }: &Args) ->
             jobs.extend(query_job(&tool, nspace, nodes.as_deref()).await?);
         }
     }
+    jobs.sort_by(|one, other| natord::compare(&one.nspace, &other.nspace));
     let server = tool.server()?;
     let report = ServerReport {
         nspace: server.proc_id().nspace.clone(),
@@ -160,11 +166,13 @@ async fn query_job(
 }
 
 impl JobReport {
-    fn rows(&self) -> Vec<Vec<String>> {
-        match &self.rows {
-            Rows::Procs(procs) => procs.iter().map(proc_row).collect(),
-            Rows::Hosts(hosts) => hosts.iter().map(|host| host_row(&self.nspace, host)).collect(),
-        }
+    fn procs(&self) -> &[ProcInfo] {
+        if let Rows::Procs(procs) = &self.rows { procs } else { &[] }
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = Vec<String>> {
+        let hosts = if let Rows::Hosts(hosts) = &self.rows { &hosts[..] } else { &[] };
+        hosts.iter().map(|host| host_row(&self.nspace, host))
     }
 }
 
@@ -184,11 +192,11 @@ impl Report {
             if let (2.., Some(pid)) = (shown.len(), server.pid) {
                 writeln!(console.out, "server {}, pid {pid}:", server.nspace)?;
             }
-            let rows = server.jobs.iter().flat_map(JobReport::rows).collect();
             if args.hosts {
+                let rows = server.jobs.iter().flat_map(JobReport::hosts).collect();
                 write_fitted(console.out, HOST_COLUMNS, rows, console.width)?;
             } else {
-                write_table(console.out, &PROC_HEADER, rows, &PROC_NUMBERS, console.width)?;
+                table::write(server.jobs.iter().flat_map(JobReport::procs), args.ranks, console)?;
             }
         }
         Ok(())

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use super::super::printer::{Item, Printer};
 use super::super::refresh::Refresh;
-use super::super::render::{PROC_HEADER, PROC_NUMBERS, proc_row, write_table};
 use super::super::selection::{absent, finalize};
 use super::super::{Console, Trouble};
 use super::Args;
@@ -133,7 +132,7 @@ async fn follow(
                 let mut page = Console { out: &mut text, err: &mut io::sink(), width };
                 match args.json {
                     true => write_json(&server.nspace, &news, &mut page)?,
-                    false => write_text(are_several.then_some(&server.nspace), &news, &mut page)?,
+                    false => write_text(are_several.then_some(&server.nspace), &news, args.ranks, &mut page)?,
                 }
                 Some(Item::Text(text))
             }
@@ -225,18 +224,23 @@ fn removed(change: &JobsChange) -> Vec<Removed<'_>> {
 }
 
 /// A table of all, or a sentence for each change. `server` is named if there are several.
-fn write_text(server: Option<&Nspace>, news: &JobsNews, console: &mut Console<'_>) -> io::Result<()> {
+fn write_text(
+    server: Option<&Nspace>,
+    news: &JobsNews,
+    each: bool,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
     let of = server.map(|server| format!("{server}: ")).unwrap_or_default();
     match news {
         JobsNews::Snapshot(jobs) => {
             if let Some(server) = server {
                 writeln!(console.out, "server {server}:")?;
             }
-            write_jobs(jobs, console)
+            write_jobs(jobs, each, console)
         }
         JobsNews::Resync { missed, jobs } => {
             writeln!(console.out, "# {of}{missed} events were missed; all processes as of now:")?;
-            write_jobs(jobs, console)
+            write_jobs(jobs, each, console)
         }
         JobsNews::Changed(change) => {
             sentences(change).iter().try_for_each(|line| writeln!(console.out, "{of}{}", escaped(line)))
@@ -245,9 +249,8 @@ fn write_text(server: Option<&Nspace>, news: &JobsNews, console: &mut Console<'_
     }
 }
 
-fn write_jobs(jobs: &Jobs, console: &mut Console<'_>) -> io::Result<()> {
-    let rows = jobs.procs().map(proc_row).collect();
-    write_table(console.out, &PROC_HEADER, rows, &PROC_NUMBERS, console.width)
+fn write_jobs(jobs: &Jobs, each: bool, console: &mut Console<'_>) -> io::Result<()> {
+    super::table::write(jobs.procs(), each, console)
 }
 
 /// One for all ranks of a job that are in the same state now.
@@ -308,7 +311,8 @@ mod tests {
     fn lines(news: &JobsNews) -> (String, String) {
         let (mut text, mut json) = (Vec::new(), Vec::new());
         let server = "srv".parse().unwrap();
-        write_text(None, news, &mut Console { out: &mut text, err: &mut io::sink(), width: None }).unwrap();
+        write_text(None, news, true, &mut Console { out: &mut text, err: &mut io::sink(), width: None })
+            .unwrap();
         write_json(&server, news, &mut Console { out: &mut json, err: &mut io::sink(), width: None })
             .unwrap();
         (String::from_utf8(text).unwrap(), String::from_utf8(json).unwrap())
@@ -337,7 +341,7 @@ job: rank 3 is not listed any more
         let json: Vec<serde_json::Value> =
             json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(json.len(), 2);
-        assert_eq!((&json[0]["schema"], &json[0]["server"]), (&1.into(), &"srv".into()));
+        assert_eq!((&json[0]["schema"], &json[0]["server"]), (&2.into(), &"srv".into()));
         assert_eq!(json[0]["changed"][0]["procs"].as_array().unwrap().len(), 3);
         assert_eq!(json[0]["changed"][0]["procs"][2]["state"], "TERM_NON_ZERO");
         let gone = serde_json::json!([{"nspace": "job", "ranks": [3], "exit_code": null, "status": null}]);
@@ -346,14 +350,14 @@ job: rank 3 is not listed any more
         let mut change = Jobs::new().since(&now);
         let (text, json) = lines(&JobsNews::Changed(change.clone()));
         assert_eq!(text, "job has ended\n");
-        let gone = "{\"schema\":1,\"server\":\"srv\",\"removed\":[{\"nspace\":\"job\",\"ranks\":null,\"exit_code\":null,\"status\":null}]}\n";
+        let gone = "{\"schema\":2,\"server\":\"srv\",\"removed\":[{\"nspace\":\"job\",\"ranks\":null,\"exit_code\":null,\"status\":null}]}\n";
         assert_eq!(json, gone);
         change = jobs(vec![]).since(&Jobs::new());
         let (text, json) = lines(&JobsNews::Changed(change));
         assert_eq!(text, "job: no process yet\n");
         assert_eq!(
             json,
-            "{\"schema\":1,\"server\":\"srv\",\"changed\":[{\"nspace\":\"job\",\"procs\":[]}]}\n"
+            "{\"schema\":2,\"server\":\"srv\",\"changed\":[{\"nspace\":\"job\",\"procs\":[]}]}\n"
         );
     }
 
@@ -364,7 +368,7 @@ job: rank 3 is not listed any more
         let (text, json) = lines(&resync);
         let (table, first) = lines(&JobsNews::Snapshot(jobs));
         assert_eq!(text, format!("# 9 events were missed; all processes as of now:\n{table}"));
-        assert!(table.starts_with("NSPACE  RANK"), "{table}");
+        assert!(table.starts_with("NAMESPACE  RANK"), "{table}");
         let read = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["snapshot"].clone();
         assert_eq!(read(&first)["missed"], 0);
         assert_eq!(read(&json)["missed"], 9);

@@ -65,7 +65,8 @@ pub(super) fn find(info: &ProcInfo, host: &str) -> Result<i32, NoStack> {
     match (claim, info.hostname.as_deref()) {
         (Claim::Same, _) => Ok(pid),
         (_, Some(other)) if !is_same_host(other, host) => {
-            Err(NoStack::new(Outcome::Elsewhere, format!("on host {other}, not looked at")))
+            let nspace = &info.proc.nspace;
+            Err(NoStack::new(Outcome::Elsewhere, format!("on host {other}: run `pmix stack {nspace}` there")))
         }
         (Claim::None, _) => Ok(pid),
         (Claim::NoProcess, _) => {

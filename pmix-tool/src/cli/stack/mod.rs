@@ -28,7 +28,7 @@ pub(crate) use self::as_user::{AS, run as as_another_user};
 use self::backend::{Backends, With};
 use self::report::{JobReport, RankReport, Report};
 use super::selection::{Selection, absent, finalize};
-use super::{Console, Trouble};
+use super::{Console, Trouble, completions};
 
 /// Processes that are looked at at once.
 const MAX_AT_ONCE: usize = 16;
@@ -47,7 +47,7 @@ const MAX_COPIES: usize = 64;
 ///
 /// The JSON report is one object: {"schema", "jobs": [{"nspace", "answer", "places": [{"function", "source", "caller", "caller_source",
 /// "ranks", "count", "stopped"}], "tree": [{"function", "sources", "ranks", "count", "threads", "children"}], "procs":
-/// [{"rank", "hostname", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is that
+/// [{"rank", "node", "pid", "outcome", "message", "is_stopped", "stopped_us", "by"}]}]}. The first place is that
 /// of most ranks. Ranks are texts such as "0-2,4-15", sources such as "late.c:14". The outcome is stack, elsewhere,
 /// not_running, gone, not_permitted or failed; stopped_us is the time for which a thread was stopped to be copied, in
 /// microseconds.
@@ -58,7 +58,7 @@ const MAX_COPIES: usize = 64;
 )]
 pub(super) struct Args {
     /// Only these jobs
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", add = completions::jobs())]
     jobs: Vec<Nspace>,
 
     /// Only these ranks, such as 0-3,7

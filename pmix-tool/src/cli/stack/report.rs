@@ -1,6 +1,6 @@
 //! What was found, for people and for programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use pmix_tool::types::{RankSet, escaped};
@@ -40,7 +40,7 @@ pub(super) struct JobReport {
 #[derive(Debug, Serialize)]
 pub(super) struct RankReport {
     rank: Rank,
-    hostname: Option<String>,
+    node: Option<String>,
     pid: i32,
     outcome: Outcome,
     message: Option<String>,
@@ -60,7 +60,7 @@ impl RankReport {
     pub(super) fn new(info: &ProcInfo, is_stopped: bool, result: Result<Looked, NoStack>) -> Self {
         let report = Self {
             rank: info.proc.rank,
-            hostname: info.hostname.clone(),
+            node: info.hostname.clone(),
             pid: info.pid.0,
             outcome: Outcome::Stack,
             message: None,
@@ -100,10 +100,11 @@ impl JobReport {
             Some((proc.rank, answer::place(main)?, proc.is_stopped))
         });
         let places = answer::groups(places);
+        let answer = of_this_host(&procs, answer::sentence(&places));
         let stacks =
             procs.iter().flat_map(|proc| proc.stacks.iter().map(|stack| (proc.rank, stack.as_slice())));
         let tree = tree::merge(stacks);
-        Self { answer: answer::sentence(&places), nspace, places, tree, procs, missing }
+        Self { answer, nspace, places, tree, procs, missing }
     }
 
     /// What else there is to say, with the ranks that it is said of.
@@ -138,6 +139,25 @@ impl JobReport {
         }
         Ok(())
     }
+}
+
+/// The answer, which says of whom it is if ranks run on other hosts.
+fn of_this_host(procs: &[RankReport], answer: String) -> String {
+    let of = |outcome| procs.iter().filter(move |proc| proc.outcome == outcome);
+    let elsewhere = of(Outcome::Elsewhere).count();
+    if elsewhere == 0 {
+        return answer;
+    }
+    let total = procs.len() - of(Outcome::NotRunning).count();
+    let hosts: BTreeSet<_> = of(Outcome::Stack).filter_map(|proc| proc.node.as_deref()).collect();
+    if hosts.is_empty() {
+        let here = total - elsewhere;
+        return format!("{here} of {total} ranks run on this host. {answer}");
+    }
+    let hosts = hosts.into_iter().collect::<Vec<_>>().join(", ");
+    let mut letters = answer.chars();
+    let answer: String = letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect();
+    format!("{} of {total} ranks, those on {hosts}: {answer}", total - elsewhere)
 }
 
 /// A stack that was not followed to its beginning does not locate a rank, unless there is no better one.

@@ -144,7 +144,7 @@ const fn text<R>(title: &'static str, width: Option<u16>, cell: fn(&R, &Model) -
 fn job_columns(width: u16, has_servers: bool) -> Vec<Column<JobRow>> {
     let is_wide = width >= WIDE;
     let mut columns = vec![
-        text("JOB", None, |row: &JobRow, _| row.name.1.to_string()),
+        text("NAMESPACE", None, |row: &JobRow, _| row.name.1.to_string()),
         number("RANKS", 6, |row, _| row.ranks.to_string()),
         number("RUN", 6, |row, _| row.running.to_string()),
         number("CPU%", 7, |row, _| percent(row.rate.cpu)),
@@ -175,7 +175,7 @@ fn job_columns(width: u16, has_servers: bool) -> Vec<Column<JobRow>> {
 fn rank_columns<'a>(width: u16) -> Vec<Column<RankRow<'a>>> {
     let mut columns = vec![
         number("RANK", 7, |row: &RankRow<'_>, _| row.info.proc.rank.to_string()),
-        text("HOST", None, |row, _| row.info.hostname.clone().unwrap_or_else(|| "-".into())),
+        text("NODE", None, |row, _| row.info.hostname.clone().unwrap_or_else(|| "-".into())),
         number("PID", 8, |row, _| if row.info.pid.0 > 0 { row.info.pid.to_string() } else { "-".into() }),
         text("STATE", Some(14), |row, _| row.state()),
         number("CPU%", 5, |row, _| percent(row.rate.cpu)),

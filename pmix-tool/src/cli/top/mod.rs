@@ -22,6 +22,7 @@ use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use super::completions;
 use super::named::about;
 use super::refresh::Refresh;
 use super::selection::{Selection, leave};
@@ -49,7 +50,7 @@ const LOOK: Duration = Duration::from_secs(2);
 )]
 pub(super) struct Args {
     /// Show only these jobs
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", add = completions::jobs())]
     jobs: Vec<Nspace>,
 
     /// Seconds between two updates, at least 0.1

@@ -263,7 +263,10 @@ impl Model {
                 server.jobs.iter().map(move |(nspace, procs)| server.job(number, nspace, procs))
             })
             .collect();
-        rows.sort_by(|one, other| self.sort.compare((&one.rate, one.rss), (&other.rate, other.rss)));
+        rows.sort_by(|one, other| {
+            let by_sort = self.sort.compare((&one.rate, one.rss), (&other.rate, other.rss));
+            by_sort.then_with(|| natord::compare(&one.name.1, &other.name.1))
+        });
         rows
     }
 

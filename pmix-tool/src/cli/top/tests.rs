@@ -90,7 +90,7 @@ fn at_80_columns_there_is_what_matters() {
     let jobs = picture(&model, (80, 24));
     let expected = "\
 pmix top: 1 server, 2 jobs, 6 ranks, 5 running; answered in 4 ms
-JOB                      RANKS    RUN    CPU%    MEM COLL/S  OUT/S WAIT% SLOWEST
+NAMESPACE                RANKS    RUN    CPU%    MEM COLL/S  OUT/S WAIT% SLOWEST
 n0.4711.po...of-results      2      1      97   500M   12.0      0     0       -
 n0.4711.solver               4      4     388   4.9G   12.0    12K    61       2
 ";
@@ -102,7 +102,7 @@ n0.4711.solver               4      4     388   4.9G   12.0    12K    61       2
     let ranks = picture(&model, (80, 24));
     let expected = "\
 pmix top: n0.4711.solver: 4 ranks, 4 running; answered in 4 ms
-   RANK HOST                 PID STATE           CPU%    MEM COLL/S  OUT/S WAIT%
+   RANK NODE                 PID STATE           CPU%    MEM COLL/S  OUT/S WAIT%
       0 node0               4710 CONNECTED         97   500M   12.0      0    81
       1 node0               4711 CONNECTED         97   1.0G   12.0   2.0K    79
       2 node1               4712 CONNECTED         97   1.5G   12.0   3.9K     3

@@ -150,7 +150,7 @@ function showState(state) {
 function showWaits(waits) {
   const items = waits.sentences.map((text) => element("li", text));
   if (waits.problem) items.push(element("li", waits.problem, "none"));
-  at("waits").replaceChildren(...(items.length ? items : [element("li", "Nothing waits.", "none")]));
+  at("waits").replaceChildren(...(items.length ? items : [element("li", "Nothing waits in PMIx; pmix stack shows where ranks are in MPI.", "none")]));
 }
 
 function showEvent(event) {

@@ -12,6 +12,7 @@ use futures::future::join_all;
 use pmix_tool::{AttachedServer, Error, Nspace, Tool, ToolBuilder, Why};
 use tokio::time::{Instant, sleep_until};
 
+use super::completions;
 use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble, record};
 use report::Report;
@@ -52,7 +53,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 )]
 pub(super) struct Args {
     /// Only these jobs
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", add = completions::jobs())]
     jobs: Vec<Nspace>,
 
     /// Report each second, until interrupted or until the jobs have ended

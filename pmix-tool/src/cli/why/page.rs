@@ -24,7 +24,7 @@ const WAITS: Columns = Columns {
 };
 
 const PROCS: Columns = Columns {
-    titles: &["JOB", "RANK", "NODE", "PID", "STATE", "PMIX", "CPU", "RSS", "SYSCALL", "CHANNEL"],
+    titles: &["NAMESPACE", "RANK", "NODE", "PID", "STATE", "PMIX", "CPU", "RSS", "SYSCALL", "CHANNEL"],
     numbers: &[1, 3, 6, 7],
     texts: &[0, 2, 8, 9],
 };

@@ -102,7 +102,7 @@ fn pmix_ps_stays_at_its_server_while_its_reader_pauses() {
         rig.until_asked("query", rig.asked("query") + 1);
         rig.pass(PATIENCE / 2);
     }
-    assert!(ps.line().starts_with("NSPACE "));
+    assert!(ps.line().starts_with("NAMESPACE "));
 }
 
 /// A file of so many jobs that end at once.

@@ -34,7 +34,11 @@ fn sorted(out: &str) -> Vec<&str> {
 async fn jobs_come_and_go_side_by_side_in_the_slots_that_others_leave() {
     let dvm = TestDvm::here("a:2,b:2", STARTS, &[]).await;
     let (code, out, err) = run(dvm.pmixrun(&["-n", "4", "--tag-output", "sh", "-c", TELL]));
-    assert_eq!((code, sorted(&out)), (Some(0), ["[0] 0 a", "[1] 1 a", "[2] 2 b", "[3] 3 b"].into()), "{err}");
+    assert_eq!(
+        (code, sorted(&out)),
+        (Some(0), ["[0]<stdout>: 0 a", "[1]<stdout>: 1 a", "[2]<stdout>: 2 b", "[3]<stdout>: 3 b"].into()),
+        "{err}"
+    );
     // as does the ring, whose ranks spawn
     let (code, out, err) = run(dvm.submit(&["-n", "4", example("ring").to_str().unwrap()]));
     assert_eq!(code, Some(0), "{out}{err}");

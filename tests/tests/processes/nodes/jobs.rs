@@ -103,7 +103,11 @@ fn in_a_job_of_pbs_ranks_run_on_its_nodes_with_a_slot_for_each_line() {
     let (code, out, err) = in_job(&["--tag-output"]);
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
-    assert_eq!((code, lines), (Some(0), ["[0] 0 b", "[1] 1 b", "[2] 2 a"].into()), "{err}");
+    assert_eq!(
+        (code, lines),
+        (Some(0), ["[0]<stdout>: 0 b", "[1]<stdout>: 1 b", "[2]<stdout>: 2 a"].into()),
+        "{err}"
+    );
     let (code, out, err) = in_job(&["--host", "c"]);
     assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
     assert!(err.contains("error: c is not in the allocation of PBS job 12.server"), "{err}");

@@ -80,7 +80,7 @@ fn daemons_that_others_start_join_by_a_file_that_its_owner_alone_may_read() {
     let mut lines = BufReader::new(waiting.pmixrun.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut told: Vec<_> = lines.by_ref().take(2).collect();
     told.sort();
-    assert_eq!(told, ["[0] 0 a", "[1] 1 b"]);
+    assert_eq!(told, ["[0]<stdout>: 0 a", "[1]<stdout>: 1 b"]);
     let (code, _, err) = run(daemon(dir.path(), "a"));
     let reason = "the token of daemon number 1 of node a has been used";
     assert!(code == Some(1) && err.contains(&format!("refuses: {reason}")), "{code:?}: {err}");

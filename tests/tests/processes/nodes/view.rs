@@ -90,7 +90,7 @@ fn tools_see_the_nodes_with_their_ranks_and_which_is_lost_and_why() {
     assert_eq!(rows(&table)[1][1..], ["b", "3", "2-4", "lost,", "ABORTED_BY_SIG"], "{table}");
     let hosts = job.json(dir.path(), &["ps", "--hosts"])["jobs"][0]["hosts"].clone();
     let expected =
-        json!({"hostname": "b", "slots": 3, "ranks": "2-4", "states": {"ABORTED_BY_SIG": 3}, "lost": reason});
+        json!({"node": "b", "slots": 3, "ranks": "2-4", "states": {"ABORTED_BY_SIG": 3}, "lost": reason});
     assert_eq!(hosts[1], expected);
     let err = job.end(dir.path());
     assert!(err.contains(&format!("node b is lost: {reason}\n")), "{err}");

@@ -1,11 +1,16 @@
 //! The sentence.
 
-use pmix_tool::Rank;
+use std::time::Duration;
+
 use pmix_tool::types::RankSet;
+use pmix_tool::{ProcId, ProcInfo, Rank};
 
 use super::frames;
 use crate::cli::stack::answer::{groups, place, sentence, shortened};
+use crate::cli::stack::backend::Looked;
+use crate::cli::stack::find::{NoStack, Outcome};
 use crate::cli::stack::frame::Frame;
+use crate::cli::stack::report::{JobReport, RankReport};
 
 /// What is said of ranks with these stacks, and whether they are stopped.
 fn said(stacks: &[(u32, Vec<Frame>, bool)]) -> String {
@@ -128,4 +133,30 @@ fn ranges_are_shortened_to_what_fits() {
     // however little room there is, something is shown
     assert_eq!(shortened(&odd, 0), ("1,…".into(), false));
     assert_eq!(shortened(&RankSet::new(), 10), (String::new(), true));
+}
+
+#[test]
+fn ranks_of_other_hosts_are_counted_and_the_command_for_them_is_named() {
+    let report = |here: &[u32]| {
+        let rank = |rank: u32| {
+            let mut info = ProcInfo::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(rank)));
+            info.hostname = Some(format!("n{}", rank / 2));
+            let looked = || Looked {
+                threads: vec![(1, barrier())],
+                is_whole: true,
+                by: "gdb".into(),
+                stopped: Duration::ZERO,
+                note: None,
+            };
+            let elsewhere = || NoStack::new(Outcome::Elsewhere, "on another host");
+            let result = here.contains(&rank).then(looked).ok_or_else(elsewhere);
+            RankReport::new(&info, false, result)
+        };
+        let report = JobReport::new("job".parse().unwrap(), (0..8).map(rank).collect(), RankSet::new());
+        serde_json::to_value(&report).unwrap()["answer"].as_str().unwrap().to_owned()
+    };
+    let barrier = "are in MPI_Barrier, called from main (late.c:20).";
+    assert_eq!(report(&[0, 1]), format!("2 of 8 ranks, those on n0: all 2 ranks {barrier}"));
+    assert_eq!(report(&[]), "0 of 8 ranks run on this host. There is no stack to show.");
+    assert_eq!(report(&[0, 1, 2, 3, 4, 5, 6, 7]), format!("All 8 ranks {barrier}"));
 }

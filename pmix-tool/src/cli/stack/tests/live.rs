@@ -317,7 +317,10 @@ fn a_rank_is_the_process_that_says_so() {
         found.map_err(|error| (error.outcome, error.message)).unwrap_err()
     };
     let (outcome, message) = problem(running("there", 4, pid));
-    assert_eq!((outcome, message.as_str()), (Outcome::Elsewhere, "on host there, not looked at"));
+    assert_eq!(
+        (outcome, message.as_str()),
+        (Outcome::Elsewhere, "on host there: run `pmix stack job` there")
+    );
     let (outcome, message) = problem(running("here", 4, pid));
     assert!(outcome == Outcome::Gone && message.contains("another pid namespace"), "{message}");
     let (outcome, message) = problem(running("here", 4, i32::MAX));
