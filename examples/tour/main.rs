@@ -120,7 +120,7 @@ async fn counts_of_all(job: &mut RunningJob) -> Result<BTreeMap<ProcId, Value>> 
 
 fn json_row(row: &ProcInfo) -> Value {
     json!({
-        "nspace": row.proc.nspace.as_str(), "rank": row.proc.rank.to_raw(), "hostname": row.hostname,
+        "nspace": row.proc.nspace.as_str(), "rank": row.proc.rank.to_raw(), "node": row.hostname,
         "pid": row.pid.0, "state": row.state.to_string(), "executable": row.executable,
     })
 }

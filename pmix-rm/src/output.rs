@@ -146,10 +146,10 @@ mod tests {
     fn every_line_gets_its_tag_and_its_end() {
         let rank = Rank::from_raw(3);
         let mut lines = tagged(&tag(rank, OutputChannel::Stdout));
-        assert_eq!(lines.push(b"one\n\nla"), "[3] one\n[3] \n");
-        assert_eq!(lines.finish(), "[3] la\n");
+        assert_eq!(lines.push(b"one\n\nla"), "[3]<stdout>: one\n[3]<stdout>: \n");
+        assert_eq!(lines.finish(), "[3]<stdout>: la\n");
         let mut lines = tagged(&tag(rank, OutputChannel::Stderr));
-        assert_eq!(lines.push(b"oh\n"), "[3]<stderr> oh\n");
+        assert_eq!(lines.push(b"oh\n"), "[3]<stderr>: oh\n");
         assert_eq!(lines.finish(), "");
     }
 

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pmix_host::{Account, environment};
 use pmix_types::message::Failure;
 use pmix_types::{App, Status};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::process::geteuid;
 
 /// A program, ready to be started.
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl Program {
             (dir, Some(user)) => Some(directory_of(dir, user)?),
         };
         let path_variable = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
-        let path = executable(&app.command, path_variable.unwrap_or_default(), cwd.as_deref())?;
+        let uid = user.map_or_else(|| geteuid().as_raw(), Account::uid);
+        let path = executable(&app.command, path_variable.unwrap_or_default(), cwd.as_deref(), uid)?;
         let path = std::path::absolute(path)
             .map_err(|error| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, error.to_string()))?;
         let argv = if app.argv.is_empty() { vec![app.command.clone()] } else { app.argv.clone() };
@@ -253,8 +256,8 @@ fn directory(dir: &OsStr) -> Result<PathBuf, Refusal> {
 }
 
 /// Finds a command: names with a slash relative to the working directory, others on `PATH`, or else, as with other launchers, in the
-/// working directory.
-fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>) -> Result<PathBuf, Refusal> {
+/// working directory, if the file there belongs to this user or root: in a directory that many share, anybody could have put it there.
+fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Result<PathBuf, Refusal> {
     let here = |file: &Path| cwd.map_or_else(|| file.to_owned(), |dir| dir.join(file));
     if command.is_empty() {
         return Err(Refusal::new(Status::ERR_JOB_NO_EXE_SPECIFIED, "no program given"));
@@ -273,12 +276,21 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>) -> Result<PathB
         }
     }
     let file = here(Path::new(command));
-    if runnable(&file).is_ok() {
+    let owner = runnable(&file).ok().and_then(|()| std::fs::metadata(&file).ok()).map(|found| found.uid());
+    if owner.is_some_and(|owner| [0, uid].contains(&owner)) {
         return Ok(file);
     }
-    Err(match not_executable {
-        Some((file, error)) => error.refusal(&file.display().to_string()),
-        None => {
+    Err(match (owner, not_executable) {
+        (Some(owner), _) => {
+            let reason = format!(
+                "not found on PATH ({}); that in the working directory belongs to uid {owner}: write ./{} to run it",
+                path.display(),
+                command.display()
+            );
+            Refusal::new(Status::ERR_JOB_EXE_NOT_FOUND, reason)
+        }
+        (None, Some((file, error))) => error.refusal(&file.display().to_string()),
+        (None, None) => {
             let reason = format!("not found on PATH ({}) or in the working directory", path.display());
             Refusal::new(Status::ERR_JOB_EXE_NOT_FOUND, reason)
         }

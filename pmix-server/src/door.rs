@@ -41,6 +41,8 @@ const DEBT: f64 = UNITS_A_SECOND / 100.0;
 const REFUSAL: f64 = 1.0;
 /// Cost of reading a visitor's greeting; refunded when the process is let in.
 const VISIT: f64 = 10.0;
+/// How many connections a user may have for each one that is free. However many one user opens, another finds some free.
+const OF_FREE: usize = 3;
 /// Users that are counted separately; all further users are counted as one.
 const USERS: usize = 1024;
 /// Stands for the users that are not counted separately; no user of the system has this uid.
@@ -172,15 +174,18 @@ impl Door {
             return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
         }
         let mut users = self.users();
-        let (counted, visitors) = {
+        let (counted, visitors, connections) = {
             let (counted, user) = users.entry(uid, true, now());
-            (counted, user.visitors)
+            (counted, user.visitors, user.connections)
         };
         if visitors >= places.each || users.visitors >= places.visitors {
             return Err(format!("too many connections without a greeting yet (uid {uid} has {visitors})"));
         }
-        if users.connections >= places.connections {
-            return Err(format!("too many connections of users other than uid {own}"));
+        let free = places.connections.saturating_sub(users.connections);
+        if connections >= free.saturating_mul(OF_FREE) {
+            return Err(format!(
+                "uid {uid} has {connections} connections, and {free} are left for users other than uid {own}"
+            ));
         }
         users.count(counted, 1, 1);
         Ok(counted)
@@ -461,6 +466,16 @@ mod tests {
         );
         drop(silent);
         assert!(door.enter(4004).is_ok());
+    }
+
+    #[test]
+    fn a_user_with_as_many_connections_as_it_may_have_leaves_some_to_others() {
+        let door = Door::of(OWN, true, Places { each: 64, visitors: 64, connections: 64 });
+        let all = |uid| std::iter::from_fn(|| door.enter(uid).ok()).collect::<Vec<_>>();
+        let held = [4001, 4002, 4003].map(all);
+        assert_eq!(held.each_ref().map(Vec::len), [48, 12, 3]);
+        drop(held);
+        assert_eq!(all(4004).len(), 48);
     }
 
     #[tokio::test(start_paused = true)]

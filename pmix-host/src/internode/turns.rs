@@ -1,4 +1,4 @@
-//! Turns: how many requests of one user other hosts work on at a time.
+//! Turns: how many requests of one user hosts work on at a time.
 //!
 //! A node answers a limited number of requests of another. Without turns, what the processes of one user log, ask, publish
 //! or start could take up all of them, so that others, and the reports of this host itself, would be refused. Two kinds of
@@ -16,22 +16,25 @@ pub(super) const MAX_TURNS: usize = 4_096;
 /// The same for lines that its processes log. They have turns of their own: they could take up all others until the reader of
 /// their job has room, and then no request to end that job would have a turn.
 pub(super) const MAX_LOG_TURNS: usize = 2_048;
+/// Jobs of a user that this host starts at a time, and requests of a user to control jobs that it carries out: these are work for the
+/// host itself, for which all others wait.
+pub(crate) const MAX_ACTS: usize = 4;
 
 /// The turns of all users.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// Of each user.
     most: usize,
     taken: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
 
 impl Turns {
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
     }
 
     /// Waits until the user may have another request under way, until the turn is dropped. Cancel-safe.
-    pub(super) async fn take(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn take(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
         // never closed
         self.of(uid).acquire_owned().await.ok()
     }

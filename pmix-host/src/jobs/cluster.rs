@@ -12,12 +12,15 @@ use super::store::{JobStore, TicketOf};
 use super::table::JobTable;
 use crate::Launcher;
 use crate::allocations::Allocations;
+use crate::internode::{MAX_ACTS, Turns};
 use crate::user::lock;
 
 pub(crate) struct Cluster {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) table: Arc<JobTable>,
     pub(crate) allocations: Arc<Allocations>,
+    /// Of users who start jobs.
+    pub(super) turns: Turns,
     /// Jobs that processes have started.
     spawned: AtomicU32,
     /// Jobs that were started.
@@ -39,6 +42,7 @@ impl Cluster {
         Self {
             allocations: Arc::new(Allocations::new(launcher.clone())),
             launcher,
+            turns: Turns::new(MAX_ACTS),
             table: Arc::default(),
             spawned: AtomicU32::new(0),
             started: AtomicU32::new(0),

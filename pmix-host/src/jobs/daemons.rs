@@ -6,6 +6,8 @@ use pmix_types::{App, Directives, Info, Key, ProcId, ProcInfo, Status, ValueType
 
 use pmix_server::host::{HostError, HostResult};
 
+use crate::user::is_trusted;
+
 /// What a spawn starts: an application, daemons of a debugger, or both.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -115,6 +117,22 @@ pub(super) fn beside(apps: Vec<App>, job: &mut Directives, table: &[ProcInfo]) -
         }
     }
     Ok(placed)
+}
+
+/// Daemons take no slots, so a user of a shared DVM has no more of them than processes to look at.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE` if they are more.
+pub(super) fn check_number(apps: &[App], table: &[ProcInfo], owner: u32) -> HostResult<()> {
+    let count: i64 = apps.iter().map(|app| i64::from(app.max_procs)).sum();
+    if is_trusted(owner) || usize::try_from(count).is_ok_and(|count| count <= table.len()) {
+        return Ok(());
+    }
+    let message = format!(
+        "{count} daemons of a debugger are too many for uid {owner}: the processes they look at are {}",
+        table.len()
+    );
+    Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message))
 }
 
 fn on(app: &App, nodes: &str, max_procs: i32) -> App {

@@ -85,6 +85,7 @@ impl Jobs {
         if let Some(target) = &target {
             let table = self.target_table(target, owner)?;
             apps = daemons::beside(apps, &mut directives, &table)?;
+            daemons::check_number(&apps, &table, owner)?;
         }
         let JobRequests {
             apps: wanted,
@@ -116,7 +117,9 @@ impl Jobs {
         let is_of_daemons = target.is_some();
         // daemons that were spawned do not need each other
         let on_failure = if is_of_daemons && parent.is_some() { OnFailure::Continue } else { on_failure };
-        let is_beside_others = by_tool.is_some() && allocation.is_none() && !is_of_daemons;
+        // a user of a shared DVM has no more slots by spawning
+        let counts = by_tool.is_some() || !is_trusted(owner);
+        let is_beside_others = counts && allocation.is_none() && !is_of_daemons;
         // registered by the server's owner: such a job must not be changed by this one, nor end with it
         if nodes.know(&nspace).await {
             return Err(in_use(&nspace));
@@ -188,6 +191,8 @@ impl Jobs {
         let number = self.cluster.next_job();
         let programs: Vec<_> = apps.iter().map(|app| app.command.to_string_lossy().into_owned()).collect();
         let started = async {
+            // its steps keep everybody waiting
+            let _turn = if is_trusted(owner) { None } else { self.cluster.turns.take(owner).await };
             if let Some(store) = self.cluster.store() {
                 let facts = JobFacts {
                     nspace: nspace.clone(),

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::attributes::JOB_CONTROL;
 use crate::gate::not_own;
-use crate::internode::{PeerReply, PeerRequest, Site};
+use crate::internode::{MAX_ACTS, PeerReply, PeerRequest, Site, Turns};
 use crate::jobs::{Act, Control, JobTable};
 use crate::user::{User, is_trusted, take_identity};
 
@@ -25,6 +25,8 @@ mod signal {
 pub(crate) struct Controller {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
+    /// Of users: what one of them requests keeps nobody else waiting.
+    turns: Turns,
     /// Who has requested the end of the host itself, where that is possible.
     end: OnceLock<watch::Sender<Option<ProcId>>>,
 }
@@ -34,7 +36,7 @@ type Ranks = Option<BTreeSet<Rank>>;
 
 impl Controller {
     pub(crate) fn new(jobs: Arc<JobTable>, site: Arc<Site>) -> Self {
-        Self { jobs, site, end: OnceLock::new() }
+        Self { jobs, site, turns: Turns::new(MAX_ACTS), end: OnceLock::new() }
     }
 
     /// Waits until a tool of the server's user requests the end of the host itself; returns which. Until this is called, such requests
@@ -98,7 +100,7 @@ impl Controller {
         for (nspace, ranks) in elsewhere {
             self.control_elsewhere(cx, &caller, named(&nspace, ranks), &directives).await?;
         }
-        self.act(here, act).await?;
+        self.act(&caller, here, act).await?;
         Ok(Vec::new())
     }
 
@@ -135,7 +137,7 @@ impl Controller {
         let act = Order::new(control.directives)?.act.ok_or(Status::ERR_BAD_PARAM)?;
         let targets = by_nspace(control.targets, &caller.proc);
         self.check_targets(caller, &targets)?;
-        self.act(targets, act).await?;
+        self.act(caller, targets, act).await?;
         Ok(Reply::Info(Vec::new()))
     }
 
@@ -158,7 +160,8 @@ impl Controller {
         Ok(())
     }
 
-    async fn act(&self, targets: BTreeMap<Nspace, Ranks>, act: Act) -> HostResult<()> {
+    async fn act(&self, caller: &User, targets: BTreeMap<Nspace, Ranks>, act: Act) -> HostResult<()> {
+        let _turn = if is_trusted(caller.uid) { None } else { self.turns.take(caller.uid).await };
         for (nspace, ranks) in targets {
             let (done, carried_out) = oneshot::channel();
             let control = Control::Act { ranks, act, done };

@@ -465,7 +465,7 @@ impl Launcher for LocalLauncher {
                 process.hurry();
             }
         }
-        Self::reach(&processes, signal);
+        Self::reach(&processes, signal).await;
         Ok(())
     }
 
@@ -519,9 +519,9 @@ impl Launcher for LocalLauncher {
             return Ok(());
         }
         processes.iter().for_each(Process::hurry);
-        Self::reach(&processes, Signal::TERM);
+        Self::reach(&processes, Signal::TERM).await;
         // a stopped process would not receive it
-        Self::reach(&processes, Signal::CONT);
+        Self::reach(&processes, Signal::CONT).await;
         let (launcher, procs) = (self.clone(), procs.to_vec());
         // the caller may also be the reader of their output, so it must not wait for their end here
         tokio::spawn(async move {
@@ -535,7 +535,7 @@ impl Launcher for LocalLauncher {
                 processes.retain(|process| process.ended.has_changed().is_ok());
                 // as long as their jobs are known
                 launcher.kill_whole_jobs(&procs);
-                Self::reach(&processes, Signal::KILL);
+                Self::reach(&processes, Signal::KILL).await;
             }
         });
         Ok(())

@@ -26,15 +26,21 @@ impl LocalLauncher {
     /// Signals processes and their descendants.
     ///
     /// Each leads a process group, which receives the signal at once, as from a terminal: otherwise a child created at the same
-    /// moment may miss it. Descendants that have left the group receive it after that.
-    pub(super) fn reach(processes: &[Process], signal: Signal) {
+    /// moment may miss it. Descendants that have left the group receive it after that. They are looked for in /proc, on another thread:
+    /// what one user does to a job holds up no other.
+    pub(super) async fn reach(processes: &[Process], signal: Signal) {
         let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
         let groups: Vec<Pid> = alive.map(Handle::pid).collect();
-        let outside = tree::outside_groups(&groups);
-        for group in groups {
-            signal_group(group, signal);
+        let reached = tokio::task::spawn_blocking(move || {
+            let outside = tree::outside_groups(&groups);
+            for group in groups {
+                signal_group(group, signal);
+            }
+            tree::signal_all(&outside, signal);
+        });
+        if let Err(error) = reached.await {
+            tracing::error!(%error, "cannot signal processes");
         }
-        tree::signal_all(&outside, signal);
     }
 }
 

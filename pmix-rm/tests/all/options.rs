@@ -85,7 +85,7 @@ fn lines_in_files_have_tags_and_both_channels_may_share_one() {
     lines.sort_unstable();
     assert_eq!(
         (lines, text.ends_with('\n')),
-        (vec!["[0]<stdout>: last", "[0]<stdout>: one", "[0]<stderr>: oops"], true)
+        (vec!["[0]<stderr>: oops", "[0]<stdout>: last", "[0]<stdout>: one"], true)
     );
 }
 
@@ -153,7 +153,7 @@ fn lines_may_begin_with_the_time() {
     rests.sort_unstable();
     assert_eq!(
         rests,
-        ["[0]<stdout>: out 0", "[0]<stderr>: err 0", "[1]<stdout>: out 1", "[1]<stderr>: err 1"]
+        ["[0]<stderr>: err 0", "[0]<stdout>: out 0", "[1]<stderr>: err 1", "[1]<stdout>: out 1"]
     );
     assert_eq!(done.err(), "");
 }
@@ -359,8 +359,11 @@ fn a_job_that_fails_leaves_its_record_in_the_state_of_the_user_where_the_last_ei
     let done = run(None, &["sh", "-c", "exit 7"]);
     assert!(done.err().contains("exit code 7") && !done.err().contains("flight record"), "{done:?}");
     assert_eq!((done.code(), files().len()), (7, 3), "{done:?}");
-    let done = run(None, &["sh", "-c", "kill -INT $PPID; sleep 100"]);
-    assert!(!done.err().contains("flight record"), "{done:?}");
+    let pid = state.path().join("pid");
+    let pid = pid.to_str().unwrap();
+    let interrupts = ["--report-pid", pid, "sh", "-c", "kill -INT $(cat $0); sleep 100", pid];
+    let done = run(None, &interrupts);
+    assert!(done.code() == 130 && !done.err().contains("flight record"), "{done:?}");
     files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
     run(None, &crash);
     run(None, &crash);

@@ -49,8 +49,8 @@ pub(super) fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Tro
 pub(super) fn jobs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let names = tokio::runtime::Builder::new_current_thread().enable_all().build().map(|runtime| {
-            let names = tokio::time::timeout(PATIENCE, names());
-            runtime.block_on(async { names.await.unwrap_or_default() })
+            // the limit needs the runtime
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, names()).await.unwrap_or_default() })
         });
         names.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
     })

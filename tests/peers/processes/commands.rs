@@ -3,12 +3,12 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use pmix_test_wait::block_until;
+use pmix_test_wait::until;
 use pmix_tests::{Running, mention, on_path, plain_environment, pmixrun, program, run};
 use rustix::process::Signal;
 
-#[test]
-fn a_shell_completes_commands_and_options() {
+#[tokio::test]
+async fn a_shell_completes_commands_options_and_names_of_jobs() {
     let Some(bash) = on_path("bash", "apt-get install bash") else { return };
     let pmix = program("pmix");
     program("pmixd");
@@ -33,10 +33,11 @@ fn a_shell_completes_commands_and_options() {
     ] {
         assert_eq!(completed(words), expected, "{words}");
     }
-    block_until("the job is completed", || {
+    until("the job is completed", || {
         let job = completed("pmix why run.");
         if job.starts_with("run.") && !job.contains(' ') { Ok(()) } else { Err(job) }
-    });
+    })
+    .await;
     drop(job);
     let mut command = Command::new(pmix);
     command.args(["completions", "sushi"]);

@@ -1,12 +1,13 @@
 //! One user who takes all that is allowed leaves others theirs.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use pmix_test_wait::until;
 use pmix_tests::scrape::connect;
-use pmix_tests::{OtherUser, Running, Scrape, TestDvm, metered_run, run};
+use pmix_tests::{OtherUser, Running, Scrape, TestDvm, metered_run, rank_program, run};
 use rustix::process::Signal;
 
 /// Files that a head may open: an ordinary limit of small systems.
@@ -104,5 +105,85 @@ async fn a_user_of_a_shared_dvm_gets_no_more_than_its_slots() {
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert!(err.contains("only root may oversubscribe"), "{err}");
     assert_eq!(run(dvm.pmix(&["submit"], &args)), (Some(0), String::new(), String::new()));
+    dvm.stop(|_, _| ()).await;
+}
+
+/// A DVM for all users with two slots.
+async fn with_two_slots() -> TestDvm {
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "exec \"$@\" --host localhost:2", "sh"]);
+    TestDvm::shared_by(outer).await
+}
+
+#[tokio::test]
+async fn a_user_of_a_shared_dvm_has_no_more_slots_by_spawning_or_by_debugging_itself() {
+    let Some(alice) = OtherUser::second() else { return };
+    let dvm = with_two_slots().await;
+    let rank = alice.copy_of(&rank_program());
+    let rank = rank.to_str().unwrap();
+    let holds = ["sh", "-c", "echo holds; exec sleep 1000"];
+    let mut one = Running::start(dvm.pmix_of(&alice, &["submit"], &holds));
+    one.line_with("holds").await;
+    let spawn = ["spawn-with", "-", "-", "true"];
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &[&[rank][..], &spawn].concat()));
+    assert!(code == Some(0) && out.contains("refused Status::ERR_JOB_FAILED_TO_MAP"), "{out}{err}");
+    let debugs = [rank, "debug-own-many", "2"];
+    let (code, out, err) = run(dvm.pmix_of(&alice, &["submit"], &debugs));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("refused: ") && out.contains("2 daemons of a debugger are too many"), "{out}{err}");
+    // root's may
+    let own = rank_program();
+    let own = own.to_str().unwrap();
+    let (code, out, err) = run(dvm.pmix(&["submit"], &[&[own][..], &spawn].concat()));
+    assert!(code == Some(0) && out.contains("ended Status::SUCCESS"), "{out}{err}");
+    drop(one);
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_user_who_has_a_job_controlled_many_times_keeps_nobody_waiting() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let rank = bob.copy_of(&rank_program());
+    let words = [rank.to_str().unwrap(), "control-many", "4000"];
+    let mut flood = Running::start(dvm.pmix_of(&bob, &["submit"], &words));
+    flood.line_with("controlling").await;
+    assert_eq!(run(dvm.pmix_of(&alice, &["submit"], &["echo", "hers"])).1, "hers\n");
+    let job = run(dvm.pmix(&["ps", "--ranks"], &[])).1;
+    let job = job.lines().last().and_then(|row| row.split_whitespace().next()).unwrap().to_owned();
+    assert_eq!(run(dvm.pmix(&["ctrl", "kill"], &[&job])).0, Some(0));
+    let (status, out, err) = flood.end().await;
+    // it was ended before all was carried out
+    assert_eq!((status.code(), out.as_str()), (Some(137), ""), "{err}");
+    dvm.stop(|_, _| ()).await;
+}
+
+#[tokio::test]
+async fn a_program_that_another_user_has_put_into_the_working_directory_is_not_run_by_its_bare_name() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dvm = TestDvm::shared().await;
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let script = "printf '#!/bin/sh\necho \"runs as $(id -u)\"\n' > solver; chmod 755 solver";
+    let mut plant = bob.command("sh");
+    plant.args(["-c", script]).current_dir(dir.path());
+    assert_eq!(run(plant).0, Some(0));
+    for user in [Some(&alice), None] {
+        let mut command = match user {
+            Some(user) => dvm.pmix_of(user, &["submit"], &["solver"]),
+            None => dvm.pmix(&["submit"], &["solver"]),
+        };
+        command.current_dir(dir.path());
+        let (code, out, err) = run(command);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(&format!("belongs to uid {}: write ./solver", bob.uid)), "{err}");
+    }
+    // its owner, and whoever means it
+    let mut own = dvm.pmix_of(&bob, &["submit"], &["solver"]);
+    own.current_dir(dir.path());
+    assert_eq!(run(own).1, format!("runs as {}\n", bob.uid));
+    let mut meant = dvm.pmix_of(&alice, &["submit"], &["./solver"]);
+    meant.current_dir(dir.path());
+    assert_eq!(run(meant).1, format!("runs as {}\n", alice.uid));
     dvm.stop(|_, _| ()).await;
 }

@@ -84,6 +84,10 @@ enum Act {
     Mail(String),
     /// `look-up-many COUNT`: looks up so many keys that nobody publishes, at the same time, says that, block.
     LookUpMany(usize),
+    /// `control-many COUNT`: requests so many signals for its own job at the same time, says that, and says when all are carried out.
+    ControlMany(usize),
+    /// `debug-own-many COUNT`: starts so many daemons of a debugger beside itself, says how that went, finalize.
+    DebugOwnMany(u32),
     /// `log TEXT`: logs this text to its standard output and standard error, finalize.
     Log(String),
     /// `ask KEY`: queries a key, says how that went, finalize.
@@ -222,6 +226,8 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::SpawnWith(ref what, ref file, ref command) => {
             users::spawn(&client, (what != "-").then_some((what, file)), command).await?;
         }
+        Act::ControlMany(count) => users::control_many(&client, count).await,
+        Act::DebugOwnMany(count) => users::debug_own_many(&client, count).await,
         Act::Credential(ref types) => users::credential(&client, types).await?,
         Act::Validate(ref credential) => users::validate(&client, credential).await,
         Act::Ask(ref key) => users::ask(&client, key).await,
@@ -490,6 +496,8 @@ impl Act {
             "clean-up" => Self::CleanUp(args.get(1..)?.to_vec()),
             "credential" => Self::Credential(args.get(1)?.clone()),
             "look-up-many" => Self::LookUpMany(args.get(1)?.parse().ok()?),
+            "control-many" => Self::ControlMany(args.get(1)?.parse().ok()?),
+            "debug-own-many" => Self::DebugOwnMany(args.get(1)?.parse().ok()?),
             "log" => Self::Log(args.get(1)?.clone()),
             "mail" => Self::Mail(args.get(1)?.clone()),
             "ask" => Self::Ask(args.get(1)?.clone()),
