@@ -30,7 +30,7 @@ pub fn write(command: &Command, out: &mut dyn Write) -> io::Result<()> {
     if command.get_subcommands().any(|command| !command.is_hide_set()) {
         page.render_subcommands_section(out)?;
     }
-    if command.get_after_long_help().or(command.get_after_help()).is_some() {
+    if command.get_after_long_help().or_else(|| command.get_after_help()).is_some() {
         page.render_extra_section(out)?;
     }
     if command.get_version().is_some() {
@@ -41,7 +41,7 @@ pub fn write(command: &Command, out: &mut dyn Write) -> io::Result<()> {
 
 /// `pmix ps [--ranks] [--server NAMESPACE] [NAMESPACE]...`
 fn synopsis(command: &Command) -> String {
-    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let mut words = vec![bold(name)];
     let shown = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     words.extend(shown().filter(|arg| !arg.is_positional()).map(option));

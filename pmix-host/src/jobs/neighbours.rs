@@ -117,7 +117,7 @@ pub(super) fn describe_apps(apps: &[App], user: Option<&Account>, spec: JobSpec)
 
 /// Where an application starts, if that is known: another user has a home, which the launcher looks up.
 fn directory(app: &App, user: Option<&Account>) -> Option<String> {
-    let named = Path::new(app.cwd.as_deref().unwrap_or(OsStr::new(".")));
+    let named = Path::new(app.cwd.as_deref().unwrap_or_else(|| OsStr::new(".")));
     let absolute = match user {
         None => path::absolute(named).ok()?,
         Some(_) => named.is_absolute().then(|| named.to_owned())?,

@@ -397,7 +397,7 @@ impl Launcher for LocalLauncher {
 
     async fn launch(&self, job: LaunchJob, reports: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
         let error = |proc: &LaunchProc, Refusal { status, reason }| {
-            let program = job.apps.get(proc.app).map_or(OsStr::new(""), |app| &app.command);
+            let program = job.apps.get(proc.app).map_or_else(|| OsStr::new(""), |app| &app.command);
             let proc_id = ProcId::new(job.nspace.clone(), proc.rank);
             LaunchError::new(proc_id, &proc.node, program, reason).with_status(status)
         };

@@ -63,7 +63,9 @@ fn cancelled(line: &str) -> Option<String> {
     if !of.starts_with("STEP ") && !of.starts_with("JOB ") {
         return None;
     }
-    let why = how.split_once(" DUE TO ").map_or("it was cancelled".to_owned(), |(_, why)| why.to_lowercase());
+    let why = how
+        .split_once(" DUE TO ")
+        .map_or_else(|| "it was cancelled".to_owned(), |(_, why)| why.to_lowercase());
     Some(format!("Slurm ends the job: {why}"))
 }
 

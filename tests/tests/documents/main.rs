@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 mod clocks;
+mod columns;
 mod coverage;
 mod errors;
 mod features;

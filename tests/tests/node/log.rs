@@ -289,10 +289,11 @@ fn log_04_log_05_log_06b_mails_are_sent_by_the_program_of_the_first_node() {
             assert_eq!(within(mail).await.unwrap(), Logged::Fully);
             assert_eq!(mails.read("args"), "-i\n--\nops@example\nroot\n");
             let uid = rustix::process::geteuid().as_raw();
+            let tag = proc.replace(':', ",");
             let due = format!(
                 "To: <ops@example>, <root>\nSubject: out of paper\nX-PMIx-Process: {proc} (uid {uid})\n\
                  Date: Fri, 2 Jan 1970 00:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=\"utf-8\"\n\
-                 Content-Transfer-Encoding: 7bit\n\n1970-01-02T00:00:00Z [{proc}]<email>: Printer 3 is\n.\nempty\n"
+                 Content-Transfer-Encoding: 7bit\n\n1970-01-02T00:00:00Z [{tag}]<email>: Printer 3 is\n.\nempty\n"
             );
             let mail = mails.read("mail");
             let (ids, others): (Vec<_>, Vec<_>) =

@@ -266,7 +266,7 @@ async fn pmix_ps_shows_the_ranks_and_their_process_ids_while_they_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = run_ranks(&dir, "3", &["block"]);
     until_connected(&mut run, 3).await;
-    let (status, table, err) = Running::start(pmix(dir.path(), &["ps"])).end().await;
+    let (status, table, err) = Running::start(pmix(dir.path(), &["ps", "--ranks"])).end().await;
     assert!(status.success(), "{err}");
     for rank in 0..3 {
         let pid = pid_of(dir.path(), rank).to_string();

@@ -178,7 +178,7 @@ async fn tools_find_one_server_that_knows_the_processes_of_all_nodes() {
     for _ in 0..4 {
         job.line_with("blocked").await;
     }
-    let (status, table, err) = Running::start(pmix(dir.path(), &["ps"])).end().await;
+    let (status, table, err) = Running::start(pmix(dir.path(), &["ps", "--ranks"])).end().await;
     assert!(status.success(), "{err}");
     for (rank, node) in [(0, "-v0"), (1, "-v0"), (2, "-v1"), (3, "-v1")] {
         let pid = pid_of(dir.path(), rank).to_string();

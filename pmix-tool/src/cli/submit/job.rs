@@ -120,9 +120,10 @@ impl Template {
 
     /// The application of a program and its arguments.
     pub(super) fn app(&self, words: &[OsString]) -> App {
-        let (program, args) = words
-            .split_first()
-            .map_or((OsStr::new(""), &[][..]), |(program, args)| (program.as_os_str(), args));
+        let (program, args) = match words {
+            [program, args @ ..] => (program.as_os_str(), args),
+            [] => (OsStr::new(""), &[][..]),
+        };
         let mut app = App::new(program, self.count).args(args).cwd(&self.wdir);
         app.env.clone_from(&self.env);
         app
