@@ -40,10 +40,7 @@ impl Launcher for ThisNode {
             let mut command = Command::new(&app.command);
             let own = environment(app, env::vars_os())
                 .map_err(|refused| LaunchError::new(proc.clone(), NODE, &app.command, refused.to_string()))?;
-            command.args(app.argv.iter().skip(1));
-            if let Some(cwd) = &app.cwd {
-                command.current_dir(cwd);
-            }
+            command.args(app.argv.iter().skip(1)).current_dir(app.cwd.clone().unwrap_or_else(|| ".".into()));
             // what the server says comes last and wins
             command.env_clear().envs(defaults).envs(own).envs(env);
             // all of a job start or none: on an error the others are dropped, which kills them

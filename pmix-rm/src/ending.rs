@@ -123,8 +123,13 @@ impl Interrupts {
     }
 
     async fn ending(&mut self) -> Signal {
-        let signal = self.signals.ending().await;
-        if signal == Signal::HUP { Signal::TERM } else { signal }
+        loop {
+            match self.signal().await {
+                Received::End(signal) => return signal,
+                Received::Stop => _ = self.stop(),
+                Received::PassOn(_) => {}
+            }
+        }
     }
 }
 

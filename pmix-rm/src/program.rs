@@ -276,10 +276,14 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Re
         }
     }
     let file = here(Path::new(command));
-    let owner = runnable(&file).ok().and_then(|()| std::fs::metadata(&file).ok()).map(|found| found.uid());
-    if owner.is_some_and(|owner| [0, uid].contains(&owner)) {
+    // a link, and what it leads to
+    let found = runnable(&file).ok().and_then(|()| file.symlink_metadata().ok().zip(file.metadata().ok()));
+    let owners = found.map(|(link, file)| [link.uid(), file.uid()]);
+    let owner = owners.map(|owners| owners.into_iter().find(|owner| ![0, uid].contains(owner)));
+    if owner == Some(None) {
         return Ok(file);
     }
+    let owner = owner.flatten();
     Err(match (owner, not_executable) {
         (Some(owner), _) => {
             let reason = format!(

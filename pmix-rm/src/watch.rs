@@ -355,7 +355,7 @@ impl<'a> Watch<'a> {
     fn tell_records(&mut self) {
         let (nodes, files): (Vec<_>, Vec<_>) = std::mem::take(&mut self.recorded).into_iter().unzip();
         let is_clear = self.has_exited && !self.has_aborted
-            || matches!(self.ending, Some(Ending::Signal(_) | Ending::Output));
+            || matches!(self.ending, Some(Ending::Signal(Signal::INT) | Ending::Output));
         if is_clear && !matches!(self.records, RecordPlace::Named(_)) {
             return self.records.tidy(&files);
         }

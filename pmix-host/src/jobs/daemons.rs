@@ -6,8 +6,6 @@ use pmix_types::{App, Directives, Info, Key, ProcId, ProcInfo, Status, ValueType
 
 use pmix_server::host::{HostError, HostResult};
 
-use crate::user::is_trusted;
-
 /// What a spawn starts: an application, daemons of a debugger, or both.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -119,19 +117,24 @@ pub(super) fn beside(apps: Vec<App>, job: &mut Directives, table: &[ProcInfo]) -
     Ok(placed)
 }
 
-/// Daemons take no slots, so a user of a shared DVM has no more of them than processes to look at.
+/// Daemons take no slots, so a user of a shared DVM has no more of them than processes to look at. `jobs` are those of this user: the
+/// number of processes of each, and whether they are daemons.
 ///
 /// # Errors
-/// `ERR_OUT_OF_RESOURCE` if they are more.
-pub(super) fn check_number(apps: &[App], table: &[ProcInfo], owner: u32) -> HostResult<()> {
-    let count: i64 = apps.iter().map(|app| i64::from(app.max_procs)).sum();
-    if is_trusted(owner) || usize::try_from(count).is_ok_and(|count| count <= table.len()) {
+/// `ERR_OUT_OF_RESOURCE` if so many more would be too many.
+pub(super) fn check_number(more: u64, jobs: impl Iterator<Item = (u64, bool)>) -> HostResult<()> {
+    let (daemons, others) =
+        jobs.fold(
+            (more, 0),
+            |(daemons, others), (count, are_daemons)| {
+                if are_daemons { (daemons + count, others) } else { (daemons, others + count) }
+            },
+        );
+    if daemons <= others {
         return Ok(());
     }
-    let message = format!(
-        "{count} daemons of a debugger are too many for uid {owner}: the processes they look at are {}",
-        table.len()
-    );
+    let message =
+        format!("{daemons} daemons of a debugger are too many for a user who runs {others} processes");
     Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message))
 }
 

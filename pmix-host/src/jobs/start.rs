@@ -85,7 +85,6 @@ impl Jobs {
         if let Some(target) = &target {
             let table = self.target_table(target, owner)?;
             apps = daemons::beside(apps, &mut directives, &table)?;
-            daemons::check_number(&apps, &table, owner)?;
         }
         let JobRequests {
             apps: wanted,
@@ -179,8 +178,10 @@ impl Jobs {
                 continue;
             }
             let place = place?;
+            let daemons = is_of_daemons.then(|| plan.places().len() as u64);
+            let wanted = (plan.slots(), daemons);
             let entered =
-                self.enter(&nspace, plan.slots(), (&room, whose), |neighbours| entry(&plan, neighbours))?;
+                self.enter(&nspace, wanted, (&room, whose), |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots, or a node is just to leave
             if let Some(neighbours) = entered {
                 break (plan, place, neighbours);
@@ -325,11 +326,11 @@ impl Jobs {
         Ok(table)
     }
 
-    /// Reserves the name, and numbers for the processes on each node. `None` if the room is no longer there.
+    /// Reserves the name, and numbers for the processes on each node; of daemons it counts how many they are. `None` if the room is no longer there.
     fn enter(
         &self,
         nspace: &Nspace,
-        slots: BTreeMap<String, u64>,
+        (slots, daemons): (BTreeMap<String, u64>, Option<u64>),
         (room, whose): (&[Room], Option<&Account>),
         entry: impl FnOnce(&Neighbours) -> JobEntry,
     ) -> Result<Option<Neighbours>, StartError> {
@@ -343,6 +344,10 @@ impl Jobs {
         }
         let running = entries.values().map(|job| (job.owner, job.table.len()));
         check_room(nspace, uid, slots.values().sum(), running)?;
+        if let Some(daemons) = daemons.filter(|_| !is_trusted(uid)) {
+            let own = entries.values().filter(|job| job.owner == uid);
+            daemons::check_number(daemons, own.map(|job| (job.table.len() as u64, job.is_of_daemons)))?;
+        }
         let is_beside_others = room.iter().any(|room| room.taken.is_some());
         let now = if is_beside_others { on_nodes(&entries) } else { BTreeMap::new() };
         let has_grown =

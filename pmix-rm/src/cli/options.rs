@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum, ValueHint};
 use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_tool::submit::seconds;
@@ -63,7 +63,7 @@ pub(super) struct AppArgs {
     pub(super) env: Vec<OsString>,
 
     /// Working directory; a program with a slash in its name is relative to it
-    #[arg(long, value_name = "DIR", visible_alias = "wd")]
+    #[arg(long, value_name = "DIR", visible_alias = "wd", value_hint = ValueHint::DirPath)]
     pub(super) wdir: Option<OsString>,
 
     /// Set a parameter of Open MPI: OMPI_MCA_KEY=VALUE in the environment of the ranks
@@ -75,7 +75,7 @@ pub(super) struct AppArgs {
     pub(super) pmixmca: Vec<OsString>,
 
     /// Program, searched on PATH and then in the working directory if it has no slash, and its arguments
-    #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]", value_hint = ValueHint::AnyPath)]
     pub(super) program: Vec<OsString>,
 }
 
@@ -252,7 +252,7 @@ pub(super) struct NodeArgs {
 
     /// The same with the hosts of a file, a line for each: NAME slots=N max_slots=N username=USER. --host selects some of them, and gives their slots
     #[arg(
-        long, value_name = "FILE", visible_alias = "machinefile", value_parser = of_bytes(HostList::read), conflicts_with = "vnodes"
+        long, value_name = "FILE", visible_alias = "machinefile", value_hint = ValueHint::FilePath, value_parser = of_bytes(HostList::read), conflicts_with = "vnodes"
     )]
     pub(super) hostfile: Option<HostList>,
 
@@ -279,7 +279,8 @@ pub(super) struct NodeArgs {
     )]
     pub(super) start_timeout: Duration,
 
-    /// Seconds after which a daemon ends its ranks if it hears nothing from its head (pmixrun, or pmixd --head). It ends
+    /// Seconds after which the ranks of a launcher or daemon end that is stopped or hangs, and after which a daemon ends its ranks if it
+    /// hears nothing from its head (pmixrun, or pmixd --head). It ends
     /// them at once if the head has ended, unless the DVM uses --etcd: then the daemon waits this long for the next head
     #[arg(
         long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "30", value_parser = parse_timeout

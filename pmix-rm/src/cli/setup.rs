@@ -62,13 +62,12 @@ pub(crate) struct DaemonStart {
 }
 
 /// Options that concern daemons alone.
-const OF_DAEMONS: [&str; 10] = [
+const OF_DAEMONS: [&str; 9] = [
     "launcher",
     "launch_agent",
     "await_daemons",
     "daemon",
     "start_timeout",
-    "head_grace",
     "host_grace",
     "no_tree_spawn",
     "tree_degree",
@@ -76,7 +75,8 @@ const OF_DAEMONS: [&str; 10] = [
 ];
 
 /// Options that concern servers, and what becomes of a job when it fails.
-const OF_SERVERS: [&str; 10] = [
+const OF_SERVERS: [&str; 11] = [
+    "head_grace",
     "vnodes",
     "native",
     "pmi1",

@@ -18,7 +18,7 @@ use super::Guardian;
 const SIGNS: u32 = 5;
 
 /// How often the guardian looks.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What the launcher says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

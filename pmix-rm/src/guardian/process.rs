@@ -1,5 +1,6 @@
 //! The main loop of the guardian process.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -54,7 +55,8 @@ pub fn run() -> ExitCode {
     }
     let cgroups = Cgroups::of(mark.as_str());
     let life = life.into_iter().next().map(Watched::new);
-    let mut watch = Watch { launcher: Arc::new(link), life, session, dirs: Vec::new(), cgroups };
+    let mut watch =
+        Watch { launcher: Arc::new(link), life, ended: VecDeque::new(), session, dirs: Vec::new(), cgroups };
     let is_silent = watch.serve().unwrap_or_else(|error| {
         tracing::error!(%error, "the guardian failed");
         false
@@ -93,6 +95,8 @@ pub(super) const IGNORED: [i32; 10] = [
 struct Watch {
     launcher: Arc<OwnedFd>,
     life: Option<Watched>,
+    /// Reports of ends for which there was no room yet.
+    ended: VecDeque<Report>,
     session: JobSession,
     /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
@@ -138,6 +142,7 @@ impl Watch {
                             let _ = offer(&*self.launcher, &report, &[]);
                             return Ok(true);
                         }
+                        self.report_ends();
                         look_at = Instant::now() + LOOK;
                     }
                 }
@@ -182,7 +187,19 @@ impl Watch {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             self.cgroups.child_ended(pid);
-            self.report(&Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() }, &[]);
+            self.ended.push_back(Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() });
+        }
+        self.report_ends();
+    }
+
+    /// Reports ends, as many as the launcher has room for now: it may be stopped, and must be looked at all the same.
+    fn report_ends(&mut self) {
+        while let Some(report) = self.ended.front() {
+            match offer(&*self.launcher, report, &[]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // if the launcher has ended, its last orders still count
+                _ => drop(self.ended.pop_front()),
+            }
         }
     }
 
@@ -193,15 +210,21 @@ impl Watch {
 
     /// Kills the processes of all jobs, also those with this mark, and removes directories and cgroups.
     fn end(self, mark: Option<&Mark>, is_silent: bool) {
-        let Self { launcher, cgroups, dirs, .. } = self;
+        let Self { launcher, ended, cgroups, dirs, .. } = self;
         cgroups.kill_all();
         tree::signal_all(&mark.map_or_else(Vec::new, Mark::processes), Signal::KILL);
+        // the launcher is alive if it has dismissed the guardian; one that is silent may read nothing
+        let tell = move |report: &Report| {
+            let _ = if is_silent { offer(&*launcher, report, &[]) } else { send(&*launcher, report, &[]) };
+        };
+        ended.iter().for_each(&tell);
         orphans::end(move |pid, status| {
-            let report = Report::Ended { pid: pid.as_raw_pid(), status };
-            // the launcher is alive if it has dismissed the guardian; one that is silent may read nothing
-            let _ = if is_silent { offer(&*launcher, &report, &[]) } else { send(&*launcher, &report, &[]) };
+            tell(&Report::Ended { pid: pid.as_raw_pid(), status });
         });
-        remove_within(REMOVAL_TIME, dirs);
+        // one that is silent may go on, and removes its directories itself
+        if !is_silent {
+            remove_within(REMOVAL_TIME, dirs);
+        }
         cgroups.remove_all();
     }
 }

@@ -30,11 +30,12 @@ impl LocalLauncher {
     /// what one user does to a job holds up no other.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
         let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
-        let groups: Vec<Pid> = alive.map(Handle::pid).collect();
+        let alive: Vec<Handle> = alive.cloned().collect();
         let reached = tokio::task::spawn_blocking(move || {
-            let outside = tree::outside_groups(&groups);
-            for group in groups {
-                signal_group(group, signal);
+            let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
+            // that took a while
+            for handle in alive.iter().filter(|handle| !handle.has_ended()) {
+                signal_group(handle.pid(), signal);
             }
             tree::signal_all(&outside, signal);
         });

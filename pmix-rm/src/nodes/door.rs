@@ -111,6 +111,10 @@ struct Service {
 impl Nodes for Service {
     async fn enrol(&self, request: Request<Enrolment>) -> Result<Response<Enrolled>, Status> {
         let Enrolment { versions, node, incarnation, token, public_key } = request.into_inner();
+        // one that was on its way when another daemon could not be started is no reason to warn
+        if self.shared.net.is_closed() {
+            return Err(over());
+        }
         let Some(place) = self.shared.net.place(&node) else {
             let reason = "it is no node of this session".to_owned();
             return Err(self.visitor.refuse(&node, Status::permission_denied, reason));
@@ -169,9 +173,8 @@ impl Nodes for Service {
             return Err(Status::unavailable("too many connections have not proved their identity"));
         }
         if !self.shared.net.connect_with(place, link, welcome) {
-            // one that was on its way when another daemon could not be started is no reason to warn
             if self.shared.net.is_closed() {
-                return Err(Status::already_exists("the session is over"));
+                return Err(over());
             }
             return Err(self.visitor.refuse(
                 node,
@@ -189,6 +192,10 @@ impl Nodes for Service {
         tokio::spawn(hear(self.shared.clone(), (place, node.clone()), heard, frames));
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
     }
+}
+
+fn over() -> Status {
+    Status::already_exists("the session is over")
 }
 
 /// Handles what a daemon sends, until its connection ends: then it is lost.

@@ -84,7 +84,7 @@ enum Act {
     Mail(String),
     /// `look-up-many COUNT`: looks up so many keys that nobody publishes, at the same time, says that, block.
     LookUpMany(usize),
-    /// `control-many COUNT`: requests so many signals for its own job at the same time, says that, and says when all are carried out.
+    /// `control-many COUNT`: requests so many signals for its own job at the same time, says that, and does it again for ever.
     ControlMany(usize),
     /// `debug-own-many COUNT`: starts so many daemons of a debugger beside itself, says how that went, finalize.
     DebugOwnMany(u32),

@@ -55,6 +55,7 @@ pub(super) struct JobArgs {
     /// Program and its arguments; a program without a slash is looked up in the server's PATH
     #[arg(
         trailing_var_arg = true,
+        value_hint = clap::ValueHint::AnyPath,
         value_name = "PROGRAM [ARGS]",
         required_unless_present = "stage",
         conflicts_with = "stage"

@@ -113,28 +113,34 @@ fn tell<T, E: Into<Error>>(what: &str, outcome: Result<T, E>) {
     }
 }
 
-/// Has its own job signalled many times at once, by a signal that does nothing.
+/// Has its own job signalled many times at once, by a signal that does nothing, again and again until it is ended.
 pub(crate) async fn control_many(client: &Client, count: usize) {
     let one = || async {
         let mut control = JobControl::new(vec![ProcId::wildcard(client.proc_id().nspace.clone())]);
-        control.directives =
-            Directives::new().with(&keys::JOB_CTRL_SIGNAL, rustix::process::Signal::URG.as_raw());
+        let urgent = rustix::process::Signal::URG.as_raw();
+        control.directives = Directives::new().with(&keys::JOB_CTRL_SIGNAL, urgent);
         client.request(Request::JobControl(control)).await
     };
-    let mut all = std::pin::pin!(futures::future::join_all((0..count).map(|_| one())));
-    // all are on their way
-    let _ = futures::FutureExt::now_or_never(all.as_mut());
-    println!("controlling");
-    let carried_out = all.await.into_iter().filter(Result::is_ok).count();
-    println!("{carried_out} carried out");
+    let mut is_first = true;
+    loop {
+        let mut all = std::pin::pin!(futures::future::join_all((0..count).map(|_| one())));
+        // all are on their way
+        let _ = futures::FutureExt::now_or_never(all.as_mut());
+        if std::mem::take(&mut is_first) {
+            println!("controlling");
+        }
+        all.await;
+    }
 }
 
-/// Starts daemons of a debugger for itself.
+/// Starts daemons of a debugger for itself, and as many again while they run.
 pub(crate) async fn debug_own_many(client: &Client, count: u32) {
-    let directives = Directives::new().require(&keys::DEBUG_TARGET, client.proc_id().clone());
-    match client.spawn([App::new("true", count)]).directives(directives).await {
-        Ok(job) => println!("started {job}"),
-        Err(error) => println!("refused: {error}"),
+    for _ in 0..2 {
+        let directives = Directives::new().require(&keys::DEBUG_TARGET, client.proc_id().clone());
+        match client.spawn([App::new("sleep", count).arg("1000")]).directives(directives).await {
+            Ok(job) => println!("started {job}"),
+            Err(error) => println!("refused: {error}"),
+        }
     }
 }
 

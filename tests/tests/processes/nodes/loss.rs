@@ -94,7 +94,7 @@ fn sleepers(dir: &std::path::Path) -> usize {
 #[tokio::test]
 async fn the_ranks_of_a_daemon_that_is_stopped_end_and_its_silence_is_the_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--map-by", "node", "-n", "2", "--head-grace", "2", "--grace", "1"];
+    let args = ["--map-by", "node", "-n", "2", "--head-grace", "15", "--host-grace", "10", "--grace", "1"];
     let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
     let args = [&args[..], &["sh", "-c", "sleep 600"]].concat();
     let mut command = with_agent(dir.path(), "a,b", agent, &args);
