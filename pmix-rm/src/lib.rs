@@ -14,7 +14,7 @@
 //! # What `pmixrun` promises
 //! - *Namespace*: `run.<hostname>.<pid>`, unique on the node while it runs.
 //! - *Output* of the ranks is complete, and lines of different ranks never mix; lines longer than 64 KiB are written in
-//!   pieces. `--tag-output` prefixes each line with `[<rank>] `, or `[<rank>]<stderr> `, and terminates the last one. The
+//!   pieces. `--tag-output` prefixes each line with `[<rank>]<stdout>: `, or `stderr`, and terminates the last one. The
 //!   output of a single process is not buffered.
 //! - *Files*: `--output dir=DIR` and `file=NAME` write the output of each rank to its own files, in a separate thread.
 //!   If a file cannot be written, its output is printed instead, and the job continues.
@@ -43,8 +43,8 @@
 //!   killed is replaced, and the job continues. Where cgroup v2 is delegated, each job has its own cgroup. One kind of
 //!   process survives a killed `pmixrun`: without cgroups, a daemon that has left its process group and cleared its
 //!   environment, if the leader of its job was killed before, and the guardian too.
-//! - `--json` prints one object as the last line of standard output: `nspace`, `ranks`, `ok`, `exit_code`,
-//!   `seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
+//! - `--json` prints one object as the last line of standard output: `schema`, `nspace`, `ranks`, `ok`,
+//!   `exit_code`, `seconds`, `ended_by`, `error`, `first_failure` (`rank`, `exit`: `code` or `signal`), `procs`
 //!   (`rank`, `node`, `executable`, `pid`, `exit_code`, `state`), `server` (counters).
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].

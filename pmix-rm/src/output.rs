@@ -95,7 +95,7 @@ impl Lines {
     }
 }
 
-/// The tag of a channel: `[2] `, and `[2]<stderr> ` for errors.
+/// The tag of a channel: `[2]<stdout>: `.
 pub(crate) fn tag(rank: Rank, channel: OutputChannel) -> String {
     let channel = match channel {
         OutputChannel::Stdout => "stdout",

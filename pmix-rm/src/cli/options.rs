@@ -74,7 +74,8 @@ pub(super) struct AppArgs {
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"], allow_hyphen_values = true)]
     pub(super) pmixmca: Vec<OsString>,
 
-    /// Program, searched on PATH and then in the working directory if it has no slash, and its arguments
+    /// Program, searched on PATH and then in the working directory (if it belongs to this user or root) unless its name has a slash, and its
+    /// arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM [ARGS]", value_hint = ValueHint::AnyPath)]
     pub(super) program: Vec<OsString>,
 }

@@ -74,14 +74,15 @@ static void writes(void)
     check(PMIx_Lookup(&data, 1, NULL, 0), PMIX_SUCCESS, "lookup");
     if (PMIX_STRING == data.value.type && 0 == strcmp(LATIN, data.value.data.string)) printf("published ok\n");
 
-    /* an argument must be text */
     PMIX_APP_CREATE(app, 1);
-    app->cmd = strdup("/bin/true");
-    app->argv = calloc(3, sizeof(char *));
-    app->argv[0] = strdup("/bin/true");
-    app->argv[1] = strdup(LATIN);
+    app->cmd = strdup("/bin/sh");
+    app->argv = calloc(5, sizeof(char *));
+    app->argv[0] = strdup("/bin/sh");
+    app->argv[1] = strdup("-c");
+    app->argv[2] = strdup("case $(printf %s \"$0\" | od -An -tx1) in *' 6e e9') echo argument ok;; esac");
+    app->argv[3] = strdup(LATIN);
     app->maxprocs = 1;
-    check(PMIx_Spawn(NULL, 0, app, 1, nspace), PMIX_ERR_BAD_PARAM, "spawn");
+    check(PMIx_Spawn(NULL, 0, app, 1, nspace), PMIX_SUCCESS, "spawn");
     PMIX_APP_FREE(app, 1);
 }
 

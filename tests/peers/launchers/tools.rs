@@ -160,7 +160,7 @@ async fn looks(dir: &Path, job: &Job) {
         assert_eq!(code, Some(0), "{args:?}: {out}{err}");
         out
     };
-    let table = said(&["ps", &nspace]);
+    let table = said(&["ps", "--ranks", &nspace]);
     for row in &rows {
         let pid = row.pid.0.to_string();
         let is_it =

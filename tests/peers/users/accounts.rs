@@ -167,9 +167,10 @@ async fn a_program_that_another_user_has_put_into_the_working_directory_is_not_r
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let script = "printf '#!/bin/sh\necho \"runs as $(id -u)\"\n' > solver; chmod 755 solver";
     let mut plant = bob.command("sh");
-    plant.args(["-c", &format!("{script}; ln -s /bin/sh link")]).current_dir(dir.path());
+    plant.args(["-c", &format!("{script}; ln -s /bin/sh shell")]).current_dir(dir.path());
     assert_eq!(run(plant).0, Some(0));
-    for (user, name) in [(Some(&alice), "solver"), (None, "solver"), (Some(&alice), "link"), (None, "link")] {
+    for (user, name) in [(Some(&alice), "solver"), (None, "solver"), (Some(&alice), "shell"), (None, "shell")]
+    {
         let mut command = match user {
             Some(user) => dvm.pmix_of(user, &["submit"], &[name]),
             None => dvm.pmix(&["submit"], &[name]),

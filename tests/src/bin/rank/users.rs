@@ -133,14 +133,23 @@ pub(crate) async fn control_many(client: &Client, count: usize) {
     }
 }
 
-/// Starts daemons of a debugger for itself, and as many again while they run.
+/// Starts daemons of a debugger for itself, and as many again while they run; ends them.
 pub(crate) async fn debug_own_many(client: &Client, count: u32) {
+    let mut started = Vec::new();
     for _ in 0..2 {
         let directives = Directives::new().require(&keys::DEBUG_TARGET, client.proc_id().clone());
         match client.spawn([App::new("sleep", count).arg("1000")]).directives(directives).await {
-            Ok(job) => println!("started {job}"),
+            Ok(job) => {
+                println!("started {job}");
+                started.push(ProcId::wildcard(job));
+            }
             Err(error) => println!("refused: {error}"),
         }
+    }
+    if !started.is_empty() {
+        let mut end = JobControl::new(started);
+        end.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
+        let _ = client.request(Request::JobControl(end)).await;
     }
 }
 
