@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::answers::Answers;
-use crate::internode::{PeerReply, PeerRequest, decode_reply, encode_request};
+use crate::internode::{MAX_ACTS, PeerReply, PeerRequest, decode_reply, encode_request};
 use crate::jobs::{Control, Forwarding, Hold, JobEntry};
 use crate::{
     LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, Responder, StandardHost,
@@ -317,4 +317,31 @@ impl Answers {
         let answer = self.respond("n1", encode_request(ask)).await;
         decode_reply(answer)
     }
+}
+
+#[test]
+fn a_flood_of_job_control_leaves_turns_to_others() {
+    let mut scene = Scene::new();
+    let host = scene.host.clone();
+    let control = || {
+        let mut control = JobControl::new(vec![ProcId::wildcard("bobs".parse().unwrap())]);
+        control.directives = Directives::new().with(&keys::JOB_CTRL_SIGNAL, 12);
+        control
+    };
+    let (bobs, owners) = (cx("bobs", bob()), cx("servers", own_uid()));
+    let mut flood: Vec<_> = (0..100).map(|_| host.job_control(&bobs, control()).boxed()).collect();
+    let mut poll = || flood.retain_mut(|one| one.now_or_never().is_none());
+    let told = &mut scene.told[1];
+    let mut take = || std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+    poll();
+    let mut under_way = take();
+    assert_eq!(under_way.len(), MAX_ACTS, "the others wait");
+    let mut own = host.job_control(&owners, control()).boxed();
+    assert!((&mut own).now_or_never().is_none());
+    assert_eq!(take().len(), 1, "this one does not");
+    // one is carried out, and the next one's turn comes
+    under_way.pop();
+    poll();
+    poll();
+    assert_eq!(take().len(), 1);
 }

@@ -73,7 +73,7 @@ impl Interrupts {
         Self { signals, limit: limit.map(|limit| (limit, Instant::now() + limit)), guardian: Weak::new() }
     }
 
-    /// Returns the next signal, with SIGTERM in place of SIGHUP: ranks do not care that the terminal is gone. Cancel-safe.
+    /// Returns the next signal. SIGHUP becomes SIGTERM, because ranks have nothing to do with the terminal. Cancel-safe.
     pub(crate) async fn signal(&mut self) -> Received {
         match self.signals.next().await {
             Received::End(Signal::HUP) => Received::End(Signal::TERM),

@@ -27,8 +27,6 @@ pub(crate) struct Pool<'a> {
     leaving: BTreeSet<String>,
     /// Nodes that are lost.
     lost: BTreeSet<String>,
-    /// What has given the nodes takes them away, and that has been told.
-    is_cancelled: bool,
     /// Nodes of which a successor has to know something else now.
     changed: Vec<String>,
 }
@@ -57,7 +55,6 @@ impl<'a> Pool<'a> {
             draining: FuturesUnordered::new(),
             leaving: BTreeSet::new(),
             lost: BTreeSet::new(),
-            is_cancelled: false,
             changed: Vec::new(),
         };
         // what the head before was about
@@ -194,15 +191,11 @@ impl<'a> Pool<'a> {
             }
         };
         match event {
-            Event::Line { .. } | Event::Cancelled(_) if self.is_cancelled => {}
             Event::Line { node: Some(node), line } => console.say(format_args!("node {node}: {line}")),
             Event::Line { node: None, line } => console.say(line),
-            Event::Cancelled(why) => {
-                self.is_cancelled = true;
-                console.say(why);
-            }
+            Event::Cancelled(why) => console.say(why),
             Event::Lost { node, reason } => {
-                if !self.is_cancelled {
+                if !self.session.as_ref().is_some_and(|session| session.is_cancelled()) {
                     console.tell(format_args!("node {node} is lost: {reason}"));
                 }
                 self.host.node_lost(&node, &reason);

@@ -276,15 +276,14 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Re
         }
     }
     let file = here(Path::new(command));
-    // a link, and what it leads to
-    let found = runnable(&file).ok().and_then(|()| file.symlink_metadata().ok().zip(file.metadata().ok()));
-    let owners = found.map(|(link, file)| [link.uid(), file.uid()]);
-    let owner = owners.map(|owners| owners.into_iter().find(|owner| ![0, uid].contains(owner)));
-    if owner == Some(None) {
-        return Ok(file);
-    }
-    let owner = owner.flatten();
-    Err(match (owner, not_executable) {
+    let stranger = match runnable(&file).ok().and_then(|()| owners(&file).ok()) {
+        Some(owners) => match owners.into_iter().find(|owner| ![0, uid].contains(owner)) {
+            None => return Ok(file),
+            stranger => stranger,
+        },
+        None => None,
+    };
+    Err(match (stranger, not_executable) {
         (Some(owner), _) => {
             let reason = format!(
                 "not found on PATH ({}); that in the working directory belongs to uid {owner}: write ./{} to run it",
@@ -299,6 +298,11 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Re
             Refusal::new(Status::ERR_JOB_EXE_NOT_FOUND, reason)
         }
     })
+}
+
+/// The owners of a file, and of the link by which it is reached.
+fn owners(file: &Path) -> io::Result<[u32; 2]> {
+    Ok([file.symlink_metadata()?.uid(), file.metadata()?.uid()])
 }
 
 /// The reason why a file cannot be executed.

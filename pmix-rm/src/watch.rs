@@ -54,10 +54,9 @@ pub(crate) struct Watch<'a> {
     outcome: Option<JobOutcome>,
     /// The reason for ending it early, if any.
     ending: Option<Ending>,
-    /// What has given it the nodes ends it.
-    is_cancelled: bool,
-    /// The first rank that failed ended by itself, with a code of its own.
+    /// The first rank that failed has called exit.
     has_exited: bool,
+    /// A rank has called abort.
     has_aborted: bool,
     /// Calls of abort that are not told yet.
     aborts: Aborts,
@@ -94,7 +93,6 @@ impl<'a> Watch<'a> {
             records,
             recorded: Vec::new(),
             ending: None,
-            is_cancelled: false,
             has_exited: false,
             has_aborted: false,
             aborts: Aborts::default(),
@@ -179,11 +177,7 @@ impl<'a> Watch<'a> {
 
     fn on_node(&mut self, event: Event) {
         match event {
-            // the reason has been told
-            Event::Line { .. } if self.is_cancelled => {}
-            Event::Cancelled(_) if self.is_cancelled => {}
             Event::Cancelled(why) => {
-                self.is_cancelled = true;
                 self.console.say(why);
                 self.end(Ending::Signal(Signal::TERM), Signal::TERM);
             }
@@ -193,10 +187,10 @@ impl<'a> Watch<'a> {
                 tracing::debug!(?event, "the nodes of a run do not change");
             }
             Event::Lost { node, reason } => {
-                if !self.is_cancelled {
-                    self.console.tell(format_args!("node {node} is lost: {reason}"));
-                }
-                if let Some((_, host)) = &self.nodes {
+                if let Some((session, host)) = &self.nodes {
+                    if !session.is_cancelled() {
+                        self.console.tell(format_args!("node {node} is lost: {reason}"));
+                    }
                     host.node_lost(&node, &reason);
                 }
             }
@@ -354,9 +348,9 @@ impl<'a> Watch<'a> {
     /// a job that the user has ended, or the program by its exit code.
     fn tell_records(&mut self) {
         let (nodes, files): (Vec<_>, Vec<_>) = std::mem::take(&mut self.recorded).into_iter().unzip();
-        let is_clear = self.has_exited && !self.has_aborted
+        let explain_nothing = self.has_exited && !self.has_aborted
             || matches!(self.ending, Some(Ending::Signal(Signal::INT) | Ending::Output));
-        if is_clear && !matches!(self.records, RecordPlace::Named(_)) {
+        if explain_nothing && !matches!(self.records, RecordPlace::Named(_)) {
             return self.records.tidy(&files);
         }
         match (nodes.as_slice(), files.as_slice()) {

@@ -54,7 +54,7 @@ fn all_other_users_together_leave_room_for_our_own() {
 }
 
 #[test]
-fn a_user_with_as_many_connections_as_it_may_have_leaves_some_to_others() {
+fn however_many_connections_a_user_has_others_find_some() {
     let door = Door::of(OWN, true, Places { each: 64, visitors: 64, connections: 64 });
     let all = |uid| std::iter::from_fn(|| door.enter(uid).ok()).collect::<Vec<_>>();
     let held = [4001, 4002, 4003].map(all);

@@ -1,8 +1,8 @@
+use std::ffi::OsString;
 use std::time::Duration;
 
 use pmix_types::message::{Reply, Request, Spawn};
 use pmix_types::{Envar, Key, Nspace, keys};
-use std::ffi::OsString;
 
 use super::builder::{builder, directed};
 use crate::error::Error;

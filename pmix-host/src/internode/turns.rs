@@ -16,8 +16,8 @@ pub(super) const MAX_TURNS: usize = 4_096;
 /// The same for lines that its processes log. They have turns of their own: they could take up all others until the reader of
 /// their job has room, and then no request to end that job would have a turn.
 pub(super) const MAX_LOG_TURNS: usize = 2_048;
-/// Jobs of a user that this host starts at a time, and requests of a user to control jobs that it carries out: these are work for the
-/// host itself, for which all others wait.
+/// Jobs of a user that this host starts at a time, and requests to control jobs that it carries out. The host itself does this work, and
+/// everybody else waits for it.
 pub(crate) const MAX_ACTS: usize = 4;
 
 /// The turns of all users.

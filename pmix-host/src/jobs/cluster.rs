@@ -19,7 +19,7 @@ pub(crate) struct Cluster {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) table: Arc<JobTable>,
     pub(crate) allocations: Arc<Allocations>,
-    /// Of users who start jobs.
+    /// How many jobs of each user are started at a time.
     pub(super) turns: Turns,
     /// Jobs that processes have started.
     spawned: AtomicU32,

@@ -123,13 +123,10 @@ pub(super) fn beside(apps: Vec<App>, job: &mut Directives, table: &[ProcInfo]) -
 /// # Errors
 /// `ERR_OUT_OF_RESOURCE` if so many more would be too many.
 pub(super) fn check_number(more: u64, jobs: impl Iterator<Item = (u64, bool)>) -> HostResult<()> {
-    let (daemons, others) =
-        jobs.fold(
-            (more, 0),
-            |(daemons, others), (count, are_daemons)| {
-                if are_daemons { (daemons + count, others) } else { (daemons, others + count) }
-            },
-        );
+    let (mut daemons, mut others) = (more, 0);
+    for (count, are_daemons) in jobs {
+        *if are_daemons { &mut daemons } else { &mut others } += count;
+    }
     if daemons <= others {
         return Ok(());
     }

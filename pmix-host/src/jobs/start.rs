@@ -192,7 +192,7 @@ impl Jobs {
         let number = self.cluster.next_job();
         let programs: Vec<_> = apps.iter().map(|app| app.command.to_string_lossy().into_owned()).collect();
         let started = async {
-            // its steps keep everybody waiting
+            // everybody else waits for what the host does
             let _turn = if is_trusted(owner) { None } else { self.cluster.turns.take(owner).await };
             if let Some(store) = self.cluster.store() {
                 let facts = JobFacts {

@@ -25,7 +25,7 @@ mod signal {
 pub(crate) struct Controller {
     jobs: Arc<JobTable>,
     site: Arc<Site>,
-    /// Of users: what one of them requests keeps nobody else waiting.
+    /// How many requests of each user are carried out at a time.
     turns: Turns,
     /// Who has requested the end of the host itself, where that is possible.
     end: OnceLock<watch::Sender<Option<ProcId>>>,

@@ -1,6 +1,6 @@
 //! Signs of life of a launcher: one that is stopped or hangs gives none, and its guardian ends its processes.
 //!
-//! The launcher counts its signs in a file in memory that its guardian reads. Neither can block the other so, in whatever state it is.
+//! The launcher counts its signs in a file in memory, which its guardian reads, so that neither can block the other.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ const SIGNS: u32 = 5;
 /// How often the guardian looks.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// What the launcher says of itself.
+/// A sign of life, as it stands in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sign {
     /// Signs so far.
@@ -51,7 +51,8 @@ pub(super) struct Life {
 
 #[derive(Debug, Default)]
 struct State {
-    given: Sign,
+    /// Signs so far.
+    count: u64,
     limit: Duration,
     is_paused: bool,
 }
@@ -83,8 +84,9 @@ impl Life {
         change(&mut state);
         let limit = if state.is_paused { Duration::ZERO } else { state.limit };
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        state.given = Sign { count: state.given.count.wrapping_add(1), limit };
-        if let Err(error) = self.file.write_all_at(&state.given.to_bytes(), 0) {
+        state.count = state.count.wrapping_add(1);
+        let sign = Sign { count: state.count, limit };
+        if let Err(error) = self.file.write_all_at(&sign.to_bytes(), 0) {
             tracing::warn!(%error, "cannot tell the guardian that this process lives");
         }
         state.limit
@@ -114,7 +116,10 @@ impl Watched {
     /// Looks, which happens every [`LOOK`]. Returns the time for which the launcher was silent, if that is longer than it may be.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let mut bytes = [0; Sign::BYTES];
-        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        if let Err(error) = self.file.read_exact_at(&mut bytes, 0) {
+            tracing::warn!(%error, "cannot see whether the launcher lives");
+            return None;
+        }
         let sign = Sign::from_bytes(bytes);
         if sign != self.seen {
             (self.seen, self.looks) = (sign, 0);

@@ -26,8 +26,8 @@ impl LocalLauncher {
     /// Signals processes and their descendants.
     ///
     /// Each leads a process group, which receives the signal at once, as from a terminal: otherwise a child created at the same
-    /// moment may miss it. Descendants that have left the group receive it after that. They are looked for in /proc, on another thread:
-    /// what one user does to a job holds up no other.
+    /// moment may miss it. Descendants that have left the group receive it after that. Another thread looks for them in /proc, so that
+    /// nobody else waits.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
         let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
         let alive: Vec<Handle> = alive.cloned().collect();

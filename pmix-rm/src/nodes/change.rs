@@ -23,6 +23,8 @@ pub(super) struct Changes {
     leaving: BTreeSet<String>,
     /// What is said of those that are on their way.
     last: LastLines,
+    /// The resource manager ends the job: see [`Event::Cancelled`].
+    is_cancelled: bool,
 }
 
 struct Coming {
@@ -127,15 +129,25 @@ impl Session {
         }
     }
 
+    /// Whether [`Event::Cancelled`] has come: then the loss of nodes is no news.
+    pub(crate) const fn is_cancelled(&self) -> bool {
+        self.changes.is_cancelled
+    }
+
     fn hear(&mut self, said: Said) -> Option<Event> {
         match said {
+            // the consequences
+            Said::Line { .. } | Said::Cancelled(_) if self.is_cancelled() => None,
             Said::Line { node, line } => {
                 if node.as_ref().is_some_and(|node| self.changes.coming.contains_key(node)) {
                     self.changes.last.keep(node.clone(), line.clone());
                 }
                 Some(Event::Line { node, line })
             }
-            Said::Cancelled(why) => Some(Event::Cancelled(why)),
+            Said::Cancelled(why) => {
+                self.changes.is_cancelled = true;
+                Some(Event::Cancelled(why))
+            }
             Said::Ended { nodes, how, of } => {
                 tracing::debug!(?nodes, how, "a starter has ended");
                 // the connection of one that was ready tells more, and the end of an earlier starter tells nothing

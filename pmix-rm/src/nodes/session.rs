@@ -143,7 +143,7 @@ pub(crate) enum Event {
         node: String,
         reason: String,
     },
-    /// What has given it the nodes ends the job, for this reason.
+    /// The resource manager of the nodes ends the job, for this reason. Comes once, and no line comes after it.
     Cancelled(String),
     /// A node that was to be added takes jobs.
     Added(Member),

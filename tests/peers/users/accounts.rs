@@ -116,7 +116,7 @@ async fn with_two_slots() -> TestDvm {
 }
 
 #[tokio::test]
-async fn a_user_of_a_shared_dvm_has_no_more_slots_by_spawning_or_by_debugging_itself() {
+async fn spn_02_neither_spawns_nor_debugger_daemons_exceed_the_slots_of_a_user() {
     let Some(alice) = OtherUser::second() else { return };
     let dvm = with_two_slots().await;
     let rank = alice.copy_of(&rank_program());
@@ -143,7 +143,7 @@ async fn a_user_of_a_shared_dvm_has_no_more_slots_by_spawning_or_by_debugging_it
 }
 
 #[tokio::test]
-async fn a_user_who_has_a_job_controlled_many_times_keeps_nobody_waiting() {
+async fn a_flood_of_job_control_delays_no_other_user() {
     let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
     let dvm = TestDvm::shared().await;
     let rank = bob.copy_of(&rank_program());
@@ -160,7 +160,7 @@ async fn a_user_who_has_a_job_controlled_many_times_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_program_that_another_user_has_put_into_the_working_directory_is_not_run_by_its_bare_name() {
+async fn a_bare_name_does_not_run_the_program_of_another_user() {
     let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
     let dvm = TestDvm::shared().await;
     let dir = tempfile::tempdir().unwrap();

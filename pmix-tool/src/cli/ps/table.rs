@@ -24,9 +24,6 @@ pub(super) fn write<'a>(
     each: bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let mut procs: Vec<_> = procs.collect();
-    procs.sort_by(|one, other| natord::compare(&one.proc.nspace, &other.proc.nspace));
-    let procs = procs.into_iter();
     if each {
         return write_table(
             console.out,

@@ -250,7 +250,9 @@ fn write_text(
 }
 
 fn write_jobs(jobs: &Jobs, each: bool, console: &mut Console<'_>) -> io::Result<()> {
-    super::table::write(jobs.procs(), each, console)
+    let mut procs: Vec<_> = jobs.procs().collect();
+    procs.sort_by(|one, other| natord::compare(&one.proc.nspace, &other.proc.nspace));
+    super::table::write(procs.into_iter(), each, console)
 }
 
 /// One for all ranks of a job that are in the same state now.
