@@ -20,7 +20,7 @@ pub(super) fn grouped(command: Command) -> Command {
     let line = |name: &&str| {
         let about = command.find_subcommand(name).and_then(|command| command.get_about());
         let about =
-            about.map_or_else(|| "Print this message or the help of a command".into(), ToString::to_string);
+            about.map_or_else(|| "Prints this message, or the help of a command".into(), ToString::to_string);
         format!("  {name:width$}  {about}\n")
     };
     let group = |(title, names): &(&str, &[&str])| {
