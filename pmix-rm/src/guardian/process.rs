@@ -55,14 +55,20 @@ pub fn run() -> ExitCode {
     }
     let cgroups = Cgroups::of(mark.as_str());
     let life = life.into_iter().next().map(Watched::new);
-    let mut watch =
-        Watch { launcher: Arc::new(link), life, ended: VecDeque::new(), session, dirs: Vec::new(), cgroups };
-    let is_silent = watch.serve().unwrap_or_else(|error| {
+    let mut watch = Watch {
+        launcher: Arc::new(link),
+        life,
+        is_silent: false,
+        ended: VecDeque::new(),
+        session,
+        dirs: Vec::new(),
+        cgroups,
+        predecessors: is_replacement.then_some(mark),
+    };
+    if let Err(error) = watch.serve() {
         tracing::error!(%error, "the guardian failed");
-        false
-    });
-    // the processes of its predecessor do not descend from a replacement
-    watch.end(is_replacement.then_some(&mark), is_silent);
+    }
+    watch.end();
     match kill_current_process_group(Signal::KILL) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
@@ -95,17 +101,21 @@ pub(super) const IGNORED: [i32; 10] = [
 struct Watch {
     launcher: Arc<OwnedFd>,
     life: Option<Watched>,
+    /// Whether the launcher is silent for too long.
+    is_silent: bool,
     /// Reports of ends for which there was no room yet.
     ended: VecDeque<Report>,
     session: JobSession,
     /// Directories to remove at the end.
     dirs: Vec<PathBuf>,
     cgroups: Cgroups,
+    /// The mark of processes that an earlier guardian has started, and that do not descend from this one.
+    predecessors: Option<Mark>,
 }
 
 impl Watch {
-    /// Carries out the orders of the launcher until that ends, or is silent for too long; returns whether it was.
-    fn serve(&mut self) -> io::Result<bool> {
+    /// Carries out the orders of the launcher until that ends; kills all processes while it is silent for too long.
+    fn serve(&mut self) -> io::Result<()> {
         // orphans become children of this process, so that they can be found
         set_child_subreaper(Some(getpid()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -127,27 +137,43 @@ impl Watch {
                         match ready?.try_io(|link| receive(link, &mut room, RecvFlags::DONTWAIT)) {
                             Ok(Ok(Some((order, _)))) => {
                                 if !self.carry_out(order) {
-                                    return Ok(false);
+                                    return Ok(());
                                 }
                             }
-                            Ok(Ok(None)) => return Ok(false),
+                            Ok(Ok(None)) => return Ok(()),
                             Ok(Err(error)) => return Err(error),
                             Err(_would_block) => {}
                         }
                     }
                     () = sleep_until(look_at) => {
-                        if let Some(silent) = self.life.as_mut().and_then(Watched::look) {
-                            // it may be stopped, and read nothing
-                            let report = Report::Silent { seconds: silent.as_secs_f64() };
-                            let _ = offer(&*self.launcher, &report, &[]);
-                            return Ok(true);
-                        }
+                        self.look();
                         self.report_ends();
                         look_at = Instant::now() + LOOK;
                     }
                 }
             }
         })
+    }
+
+    /// Looks whether the launcher lives, and kills all processes if it is silent for too long.
+    fn look(&mut self) {
+        let silent = self.life.as_mut().and_then(Watched::look);
+        if let Some(silent) = silent.filter(|_| !self.is_silent) {
+            // it may be stopped, and read nothing
+            let _ = offer(&*self.launcher, &Report::Silent { seconds: silent.as_secs_f64() }, &[]);
+        }
+        self.is_silent = silent.is_some();
+        if self.is_silent {
+            self.kill();
+        }
+    }
+
+    /// Kills the processes of all jobs that there are now, and leaders.
+    fn kill(&self) {
+        self.cgroups.kill_all();
+        let predecessors = self.predecessors.as_ref().map_or_else(Vec::new, Mark::processes);
+        tree::signal_all(&predecessors, Signal::KILL);
+        tree::signal_all(&tree::descendants(&[getpid()]), Signal::KILL);
     }
 
     /// Carries out an order. Returns false after the last one.
@@ -189,6 +215,10 @@ impl Watch {
             self.cgroups.child_ended(pid);
             self.ended.push_back(Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() });
         }
+        if self.is_silent {
+            // the children of those that have ended are its own now
+            self.kill();
+        }
         self.report_ends();
     }
 
@@ -208,23 +238,19 @@ impl Watch {
         let _ = send(&*self.launcher, report, descriptors);
     }
 
-    /// Kills the processes of all jobs, also those with this mark, and removes directories and cgroups.
-    fn end(self, mark: Option<&Mark>, is_silent: bool) {
+    /// Kills the processes of all jobs, and removes directories and cgroups.
+    fn end(self) {
+        self.kill();
         let Self { launcher, ended, cgroups, dirs, .. } = self;
-        cgroups.kill_all();
-        tree::signal_all(&mark.map_or_else(Vec::new, Mark::processes), Signal::KILL);
-        // the launcher is alive if it has dismissed the guardian; one that is silent may read nothing
+        // the launcher is alive if it has dismissed the guardian
         let tell = move |report: &Report| {
-            let _ = if is_silent { offer(&*launcher, report, &[]) } else { send(&*launcher, report, &[]) };
+            let _ = send(&*launcher, report, &[]);
         };
         ended.iter().for_each(&tell);
         orphans::end(move |pid, status| {
             tell(&Report::Ended { pid: pid.as_raw_pid(), status });
         });
-        // one that is silent may go on, and removes its directories itself
-        if !is_silent {
-            remove_within(REMOVAL_TIME, dirs);
-        }
+        remove_within(REMOVAL_TIME, dirs);
         cgroups.remove_all();
     }
 }

@@ -44,7 +44,7 @@ pub(super) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
     Ready,
-    /// The launcher has given no sign of life for too long, so the guardian acts as if it had died.
+    /// The launcher has given no sign of life for too long, so the guardian kills all processes.
     Silent {
         seconds: f64,
     },

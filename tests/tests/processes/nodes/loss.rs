@@ -113,6 +113,35 @@ async fn the_ranks_of_a_daemon_that_is_stopped_end_and_its_silence_is_the_reason
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_killed_after_its_silence_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "--map-by",
+        "node",
+        "-n",
+        "2",
+        "--head-grace",
+        "3",
+        "--host-grace",
+        "600",
+        "sh",
+        "-c",
+        "sleep 600; true",
+    ];
+    let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
+    let mut command = with_agent(dir.path(), "a,b", agent, &args);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("both ranks sleep", || (sleepers(dir.path()) == 2).then_some(()).ok_or(())).await;
+    let pid = std::fs::read_to_string(dir.path().join("agent.b")).unwrap();
+    let daemon = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    until("the rank of b has ended", || (sleepers(dir.path()) == 1).then_some(()).ok_or(())).await;
+    kill_process(daemon, Signal::KILL).unwrap();
+    assert!(!child.wait_with_output().unwrap().status.success());
+    nothing_is_left(dir.path());
+}
+
+#[tokio::test]
 async fn the_ranks_of_a_launcher_that_is_stopped_without_announcement_end() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = pmixrun(dir.path(), &["-n", "2", "sh", "-c", "sleep 600; true"]);
