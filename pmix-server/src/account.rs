@@ -15,7 +15,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::shares::Shares;
 
@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The places of each user with operations in progress. Threads belong to the whole process, and so does this table.
-static PLACES: Shares<u32> = Shares::new(MAX_OF_USER);
+static PLACES: Shares<u32, Semaphore> = Shares::new();
 
 const NONE: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
@@ -240,16 +240,20 @@ impl Account {
         thread.join().unwrap_or_else(|_| Err(lost()))
     }
 
+    fn places(&self) -> Arc<Semaphore> {
+        PLACES.of(&self.uid, || Semaphore::new(MAX_OF_USER))
+    }
+
     /// Waits for a place for one more operation of this user. Cancel-safe.
     async fn place(&self) -> io::Result<OwnedSemaphorePermit> {
         // the semaphore is never closed
-        let place = tokio::time::timeout(WAIT, PLACES.of(&self.uid).acquire_owned()).await.map(Result::ok);
+        let place = tokio::time::timeout(WAIT, self.places().acquire_owned()).await.map(Result::ok);
         place.ok().flatten().ok_or_else(|| self.busy())
     }
 
     /// Like [`place`](Self::place), but blocks the calling thread.
     fn place_blocking(&self) -> io::Result<OwnedSemaphorePermit> {
-        let (places, begin) = (PLACES.of(&self.uid), Instant::now());
+        let (places, begin) = (self.places(), Instant::now());
         loop {
             if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
                 return Ok(place);

@@ -1,18 +1,25 @@
 //! The process that holds the other end of a loopback connection, by its inode.
 
+use std::sync::Arc;
+
 use procfs::process::{FDTarget, Process};
+use tokio::sync::Semaphore;
 
 use crate::shares::Shares;
 
 /// Searches of [`holder_of`] for one user that run at a time. Each holds a thread, for as long as the user's processes have
 /// descriptors to be read.
 const MAX_SEARCHES: usize = 1;
-static SEARCHES: Shares<u32> = Shares::new(MAX_SEARCHES);
+static SEARCHES: Shares<u32, Semaphore> = Shares::new();
+
+fn searches_of(uid: u32) -> Arc<Semaphore> {
+    SEARCHES.of(&uid, || Semaphore::new(MAX_SEARCHES))
+}
 
 /// The process of this user that has a socket open, the one with the highest pid if there are several. `None` if `/proc` shows
 /// none, as for a process in a container.
 pub(crate) async fn holder_of(inode: u32, uid: u32) -> Option<i32> {
-    let place = SEARCHES.of(&uid).acquire_owned().await.ok()?;
+    let place = searches_of(uid).acquire_owned().await.ok()?;
     let search = move || {
         let found = search(inode, uid);
         drop(place);
@@ -70,7 +77,7 @@ mod tests {
     #[tokio::test]
     async fn searches_for_the_processes_of_one_user_take_a_bounded_number_of_threads() {
         let uid = 4_000_000_001;
-        let running = SEARCHES.of(&uid).acquire_many_owned(MAX_SEARCHES as u32).await.unwrap();
+        let running = searches_of(uid).acquire_many_owned(MAX_SEARCHES as u32).await.unwrap();
         let mut waiting = std::pin::pin!(holder_of(1, uid));
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         // another user does not wait for this one, and has no such processes either

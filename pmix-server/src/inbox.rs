@@ -10,7 +10,8 @@ use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::line::{Line, Turn};
+use crate::line::{Line, Turn, Unread};
+use crate::shares::Shares;
 
 /// Events that may wait for the driver; senders of further events wait.
 const INBOX: usize = 4096;
@@ -53,12 +54,14 @@ pub(crate) struct Inbox {
     next_conn: Arc<AtomicU64>,
     /// How long a process may leave messages unread.
     patience: Duration,
+    /// Of each user.
+    unread: Arc<Shares<u32, Unread>>,
 }
 
 impl Inbox {
     pub(crate) fn new(patience: Duration) -> (Self, mpsc::Receiver<DriverEvent>) {
         let (events, receiver) = mpsc::channel(INBOX);
-        (Self { events, next_conn: Arc::default(), patience }, receiver)
+        (Self { events, next_conn: Arc::default(), patience, unread: Arc::new(Shares::new()) }, receiver)
     }
 
     /// A number for a new connection.
@@ -66,9 +69,9 @@ impl Inbox {
         ConnId(self.next_conn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A line for a new connection.
-    pub(crate) fn new_line<M>(&self) -> Arc<Line<M>> {
-        Line::new(self.patience)
+    /// A line for a new connection of this user.
+    pub(crate) fn new_line<M>(&self, uid: u32) -> Arc<Line<M>> {
+        Line::new(self.patience, self.unread.of(&uid, Unread::default))
     }
 
     /// How long a process may leave messages unread.

@@ -5,6 +5,7 @@
 //! long is disconnected.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,10 @@ const MAX_PUSHES: usize = 8 << 20;
 /// At this number of unread bytes a failure replaces large replies, since replies to pending requests may all come at the
 /// same time. A single message may be larger.
 const MAX_UNREAD: usize = 256 << 20;
-/// Largest reply, in bytes, that is always sent.
+/// The same for all processes of a user together, for each that keeps more than a few unread.
+const FULL_OF_USER: usize = 256 << 20;
+const MAX_PUSHES_OF_USER: usize = 64 << 20;
+/// Largest reply, in bytes, that is always sent, and what a process may always leave unread.
 const SMALL: usize = 64 << 10;
 /// Memory that a message takes besides its bytes.
 const OVERHEAD: usize = 256;
@@ -37,10 +41,22 @@ const LOOKS: u32 = 8;
 /// Why a process is disconnected.
 pub(crate) const UNREAD: &str = "the process does not read its messages";
 
+/// Bytes of unsent messages to all processes of a user, over all wires.
+#[derive(Debug, Default)]
+pub(crate) struct Unread(AtomicUsize);
+
+impl Unread {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Both directions of one connection, for messages of its wire.
 #[derive(Debug)]
 pub(crate) struct Line<M> {
     state: Mutex<State<M>>,
+    /// Of the user.
+    of_user: Arc<Unread>,
     /// How long messages may wait without any progress.
     patience: Duration,
     turns: Arc<Semaphore>,
@@ -82,7 +98,7 @@ pub(crate) struct Turn {
 }
 
 impl<M> Line<M> {
-    pub(crate) fn new(patience: Duration) -> Arc<Self> {
+    pub(crate) fn new(patience: Duration, of_user: Arc<Unread>) -> Arc<Self> {
         let state = State {
             messages: VecDeque::new(),
             unread: 0,
@@ -92,6 +108,7 @@ impl<M> Line<M> {
         };
         Arc::new(Self {
             state: Mutex::new(state),
+            of_user,
             patience,
             turns: Arc::new(Semaphore::new(TURNS)),
             came: Notify::new(),
@@ -109,7 +126,7 @@ impl<M> Line<M> {
         let permit = self.turns.clone().acquire_owned().await.ok();
         loop {
             let eased = self.eased.notified();
-            if self.lock().has_room() {
+            if self.has_room(self.lock().unread) {
                 return Turn { _permit: permit };
             }
             eased.await;
@@ -183,6 +200,7 @@ impl<M> Line<M> {
             state.progress = Instant::now();
         }
         state.unread += bytes + OVERHEAD;
+        self.of_user.0.fetch_add(bytes + OVERHEAD, Ordering::Relaxed);
         state.messages.push_back((message, bytes + OVERHEAD));
         drop(state);
         self.came.notify_one();
@@ -190,7 +208,12 @@ impl<M> Line<M> {
 
     /// Whether events and output may be added.
     pub(crate) fn takes_pushes(&self) -> bool {
-        self.lock().unread < MAX_PUSHES
+        let unread = self.lock().unread;
+        unread < SMALL || (unread < MAX_PUSHES && self.of_user.get() < MAX_PUSHES_OF_USER)
+    }
+
+    fn has_room(&self, unread: usize) -> bool {
+        unread < SMALL || (unread < FULL && self.of_user.get() < FULL_OF_USER)
     }
 
     /// The failure to send instead of a reply of `bytes` bytes, if there is no room for it.
@@ -289,9 +312,12 @@ impl<M> Line<M> {
     /// Makes a change after which there may be room again.
     fn change(&self, change: impl FnOnce(&mut State<M>)) {
         let mut state = self.lock();
+        let before = state.unread;
         change(&mut state);
-        let is_eased = state.has_room();
+        let unread = state.unread;
+        self.of_user.0.fetch_sub(before - unread, Ordering::Relaxed);
         drop(state);
+        let is_eased = self.has_room(unread);
         if is_eased {
             self.eased.notify_one();
         }
@@ -303,9 +329,10 @@ impl<M> Line<M> {
     }
 }
 
-impl<M> State<M> {
-    const fn has_room(&self) -> bool {
-        self.unread < FULL
+impl<M> Drop for Line<M> {
+    fn drop(&mut self) {
+        let unread = self.lock().unread;
+        self.of_user.0.fetch_sub(unread, Ordering::Relaxed);
     }
 }
 
@@ -320,7 +347,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn line() -> Arc<Line<u32>> {
-        Line::new(PATIENCE)
+        Line::new(PATIENCE, Arc::default())
     }
 
     #[tokio::test]
@@ -335,6 +362,29 @@ mod tests {
         assert!(futures::poll!(&mut turn).is_pending(), "it is on its way only");
         line.sent(bytes);
         assert_eq!((message, turn.now_or_never().is_some()), (1, true));
+    }
+
+    #[test]
+    fn processes_of_a_user_that_leave_much_unread_are_bounded_together() {
+        let of_user = Arc::new(Unread::default());
+        let line = || Line::new(PATIENCE, Arc::clone(&of_user));
+        let takes = |line: &Line<u32>| (line.takes_pushes(), line.turn().now_or_never().is_some());
+        let fill = |bytes: usize| {
+            let full = line();
+            full.send(0, bytes - OVERHEAD);
+            full
+        };
+        let (some, few) = (fill(SMALL), fill(SMALL - 1));
+        let pushed = fill(MAX_PUSHES_OF_USER - of_user.get());
+        assert_eq!((takes(&some), takes(&few)), ((false, true), (true, true)));
+        let asked = fill(FULL_OF_USER - of_user.get());
+        assert_eq!((takes(&some), takes(&few)), ((false, false), (true, true)));
+        asked.sent(1);
+        assert_eq!(takes(&some), (false, true));
+        drop(pushed);
+        asked.abandon();
+        assert_eq!(takes(&some), (true, true));
+        assert_eq!(of_user.get(), 2 * SMALL - 1);
     }
 
     #[tokio::test]

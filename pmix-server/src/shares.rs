@@ -1,29 +1,25 @@
-//! Limits how much of a resource each user or process may hold at a time.
+//! What each user or process has of a resource that all share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::Semaphore;
-
-/// A semaphore for each user, process or the like. A share that is neither held nor waited for takes no memory.
+/// A share for each user, process or the like, such as a semaphore. A share that nobody holds takes no memory.
 #[derive(Debug)]
-pub(crate) struct Shares<K> {
-    size: usize,
-    used: Mutex<BTreeMap<K, Weak<Semaphore>>>,
+pub(crate) struct Shares<K, S> {
+    used: Mutex<BTreeMap<K, Weak<S>>>,
 }
 
-impl<K: Ord + Clone> Shares<K> {
-    /// Shares of `size` permits each.
-    pub(crate) const fn new(size: usize) -> Self {
-        Self { size, used: Mutex::new(BTreeMap::new()) }
+impl<K: Ord + Clone, S> Shares<K, S> {
+    pub(crate) const fn new() -> Self {
+        Self { used: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The share of `who`. It stays the same as long as the semaphore or one of its permits is held.
-    pub(crate) fn of(&self, who: &K) -> Arc<Semaphore> {
+    /// The share of `who`, which begins with `make`. It stays the same as long as somebody holds it.
+    pub(crate) fn of(&self, who: &K, make: impl FnOnce() -> S) -> Arc<S> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|_, share| share.strong_count() > 0);
         used.get(who).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let share = Arc::new(Semaphore::new(self.size));
+            let share = Arc::new(make());
             used.insert(who.clone(), Arc::downgrade(&share));
             share
         })
@@ -32,15 +28,18 @@ impl<K: Ord + Clone> Shares<K> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
 
     #[test]
     fn each_has_its_share_and_those_who_use_none_are_forgotten() {
-        let shares = Shares::new(2);
-        let held = shares.of(&1).try_acquire_owned().unwrap();
-        assert_eq!((shares.of(&1).available_permits(), shares.of(&2).available_permits()), (1, 2));
+        let shares = Shares::new();
+        let of = |who| shares.of(&who, || Semaphore::new(2));
+        let held = of(1).try_acquire_owned().unwrap();
+        assert_eq!((of(1).available_permits(), of(2).available_permits()), (1, 2));
         drop(held);
-        assert_eq!(shares.of(&1).available_permits(), 2);
+        assert_eq!(of(1).available_permits(), 2);
         assert_eq!(shares.used.lock().unwrap().len(), 1);
     }
 }

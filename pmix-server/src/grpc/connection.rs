@@ -457,7 +457,7 @@ mod tests {
     async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
         const PATIENCE: Duration = Duration::from_secs(60);
         let connection = connection(4001);
-        let line = GrpcLine::new(PATIENCE);
+        let line = GrpcLine::new(PATIENCE, Arc::default());
         connection.speaks_on(Arc::clone(&line));
         line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
         let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();

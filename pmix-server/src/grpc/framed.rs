@@ -285,7 +285,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_reads_a_large_message_slowly_is_not_disconnected_and_who_stops_is() {
         let (_there, _, mut writer) = connected(own());
-        let line = GrpcLine::new(PATIENCE);
+        let line = GrpcLine::new(PATIENCE, Arc::default());
         writer.connection.speaks_on(Arc::clone(&line));
         line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
         let pieces = async {
@@ -370,7 +370,7 @@ mod tests {
         let (there, here) = Socket::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&here, 4096).unwrap();
         let inbox = Inbox::new(PATIENCE).0;
-        let line = inbox.new_line();
+        let line = inbox.new_line(own());
         let guest = Door::new(true).enter(own()).unwrap();
         let cred = PeerCred { uid: own(), gid: None, pid: None };
         let connection = Arc::new(Connection::new(cred, guest));

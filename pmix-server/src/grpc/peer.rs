@@ -341,7 +341,7 @@ mod tests {
     /// The sending side of a connection, and its unread messages.
     fn peer() -> (GrpcPeer, Arc<GrpcLine>) {
         let inbox = Inbox::new(Duration::from_secs(60)).0;
-        let line = inbox.new_line();
+        let line = inbox.new_line(0);
         let door = Door::new(false);
         let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
@@ -438,7 +438,7 @@ mod tests {
 
     /// Another process of the same server.
     fn another(of: &GrpcPeer, uid: u32, takes_files: bool) -> (GrpcPeer, Arc<GrpcLine>) {
-        let line = of.shared.inbox.new_line();
+        let line = of.shared.inbox.new_line(uid);
         let guest = Door::new(true).enter(uid).unwrap();
         let connection = Arc::new(Connection::new(PeerCred { uid, gid: Some(uid), pid: None }, guest));
         (GrpcPeer::new(of.shared.clone(), connection, line.clone(), 1, takes_files).0, line)

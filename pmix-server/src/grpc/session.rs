@@ -164,7 +164,7 @@ impl Incoming {
             }
         };
         let inbox = self.shared.inbox.clone();
-        let (conn, line) = (inbox.next_conn(), inbox.new_line());
+        let (conn, line) = (inbox.next_conn(), inbox.new_line(self.connection.peer.uid));
         self.connection.speaks_on(line.clone());
         let takes_files = matches!(self.source, Source::Framed(_));
         let (peer, admitted) =
@@ -333,7 +333,7 @@ mod tests {
     fn a_process_that_has_read_all_messages_hears_at_once_of_events_that_it_has_missed() {
         let guest = Door::new(false).enter(0).unwrap();
         let connection = Arc::new(Connection::new(PeerCred { uid: 0, gid: Some(0), pid: None }, guest));
-        let line = GrpcLine::new(HELLO_WITHIN);
+        let line = GrpcLine::new(HELLO_WITHIN, Arc::default());
         let reading = Reading { line: line.clone(), connection: connection.clone() };
         assert!(reading.try_next().is_none());
         line.send(Outbound::Message(ServerMessage::default()), 1);

@@ -13,7 +13,7 @@ use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
 use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Shared;
 use super::job::bare_job;
@@ -78,7 +78,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
         };
     }
     let version = connect.version.parse().unwrap_or_else(|_| Version::of_dialect(connect.encoding.dialect));
-    let line = shared.inbox.new_line();
+    let line = shared.inbox.new_line(uid);
     let writing = Arc::new(writing);
     let context = Context::new(connect.encoding, version);
     let ledger = Arc::new(Ledger::new(context, line.clone(), Arc::downgrade(&writing)));
@@ -292,7 +292,12 @@ impl Connection {
     async fn room(&self, proc: &ProcId, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // no frame is larger than the whole share, and the semaphore is never closed
         let bytes = u32::try_from(bytes).ok()?;
-        self.shared.frames.of(proc).acquire_many_owned(bytes).await.ok()
+        self.shared
+            .frames
+            .of(proc, || Semaphore::new(Framing::MAX_PAYLOAD))
+            .acquire_many_owned(bytes)
+            .await
+            .ok()
     }
 
     async fn on_frame(

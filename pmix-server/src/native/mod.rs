@@ -12,8 +12,9 @@ mod translate;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pmix_native::conn::{Framing, ServerUri};
+use pmix_native::conn::ServerUri;
 use pmix_types::ProcId;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::door::Door;
@@ -35,7 +36,7 @@ struct Shared {
     jobs: JobCache,
     distances: Distances,
     /// Bytes of large frames that a process may have in transit on all its connections: one frame of the largest size.
-    frames: Shares<ProcId>,
+    frames: Shares<ProcId, Semaphore>,
 }
 
 /// A port of the loopback interface, chosen by the system. Other machines cannot reach it.
@@ -62,7 +63,7 @@ impl Port {
             door,
             jobs: JobCache::default(),
             distances: Distances::default(),
-            frames: Shares::new(Framing::MAX_PAYLOAD),
+            frames: Shares::new(),
         });
         loopback.accept(|arrival| drop(connections.spawn(connection::run(arrival, shared.clone())))).await;
     }

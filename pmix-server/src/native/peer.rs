@@ -319,7 +319,7 @@ mod tests {
     fn ledger(inbox: &Inbox) -> Ledger {
         Ledger::new(
             Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)),
-            inbox.new_line(),
+            inbox.new_line(0),
             Weak::new(),
         )
     }
@@ -337,7 +337,7 @@ mod tests {
         let (owners, inbox) = (Arc::new(Owners::open().unwrap()), inbox());
         let ledger = Arc::new(ledger(&inbox));
         let (server, door) = (ProcId::none(), Door::new(false));
-        let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new(0));
+        let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new());
         let shared = Shared { inbox, server, owners, door, jobs, distances: Default::default(), frames };
         let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();

@@ -66,7 +66,7 @@ impl Session {
         let left = |reason: &str| Input::Lost { conn, reason: reason.into() };
         match said {
             Ok(Some(Said::Welcome(welcome))) => {
-                let line = front.inbox.new_line();
+                let line = front.inbox.new_line(peer.uid);
                 let job = welcome.job.unwrap_or_else(|| Arc::new(JobData::new(proc.nspace.clone())));
                 Ok(Self { front, conn, heard, line, last: 0, proc, job })
             }

@@ -20,13 +20,13 @@ enum Command {
     Stop(StopArgs),
 }
 
-/// Ends a DVM with its jobs, and waits until it is gone
+/// Ends a DVM with its jobs, and waits until it answers nobody any more
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when the server is gone; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
+    after_help = "Exit code: 0 when the server answers nobody any more; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
 )]
 struct StopArgs {
-    /// Print one JSON object when it is gone: {"schema", "stopped": NAMESPACE}
+    /// Print one JSON object at the end: {"schema", "stopped": NAMESPACE}
     #[arg(long)]
     json: bool,
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -20,6 +21,9 @@ use super::snapshot::{Snapshot, io_error, snapshot};
 
 /// How long a program may take for one process. On a crowded machine gdb takes some seconds to read the symbols.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
+
+/// After how many that took longer no other is started for processes of their user, who can make them hang, for instance on a FIFO.
+const MAX_HUNG: usize = 3;
 
 /// The most that is kept of what a program says: 4,000 frames of a thread take some 400 KB.
 const MAX_SAID: u64 = 8 << 20;
@@ -56,7 +60,25 @@ pub(super) struct Backends {
     pub(super) native: Option<Debugger>,
     pub(super) py_spy: Option<PathBuf>,
     pub(super) all_threads: bool,
-    pub(super) limit: Duration,
+    pub(super) patience: Patience,
+}
+
+/// How long programs may take.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    limit: Duration,
+    /// The users of the processes for which one took longer.
+    hung: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Patience {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { limit, hung: Arc::default() }
+    }
+
+    fn hung(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.hung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A process that was looked at.
@@ -100,7 +122,7 @@ impl Backends {
             With::PySpy => Some(on_path("py-spy").ok_or("py-spy is not installed: pip install py-spy")?),
             With::EuStack | With::Gdb => None,
         };
-        Ok(Self { native, py_spy, all_threads, limit: LIMIT })
+        Ok(Self { native, py_spy, all_threads, patience: Patience::new(LIMIT) })
     }
 
     /// Copies a process, if it is a copy that will be read.
@@ -121,7 +143,7 @@ impl Backends {
         copy: Option<Result<Snapshot, NoStack>>,
     ) -> Result<Looked, NoStack> {
         let native = match (&self.native, copy) {
-            (Some(debugger), Some(Ok(copy))) => Some(debugger.read(&copy, self.limit).await),
+            (Some(debugger), Some(Ok(copy))) => Some(debugger.read(&copy, &self.patience).await),
             (_, Some(Err(error))) => Some(Err(error)),
             _ => None,
         };
@@ -156,7 +178,7 @@ impl Backends {
             let owner = owner.map_err(|error| find::refusal(pid, &error))?;
             let mut command = owner.command(program);
             command.args(["dump", "--nonblocking", "--json", "--pid", &pid.to_string()]);
-            match said(command, Stdio::null(), "py-spy", self.limit).await {
+            match said(command, Stdio::null(), "py-spy", owner.uid, &self.patience).await {
                 Ok(text) => {
                     let threads = parse::py_spy(&text).map_err(|error| {
                         NoStack::new(Outcome::Failed, format!("py-spy's report cannot be read: {error}"))
@@ -203,12 +225,12 @@ impl Debugger {
     }
 
     /// The stacks in a snapshot.
-    pub(super) async fn read(&self, copy: &Snapshot, limit: Duration) -> Result<Looked, NoStack> {
+    pub(super) async fn read(&self, copy: &Snapshot, patience: &Patience) -> Result<Looked, NoStack> {
         let failed = |why: String| NoStack::new(Outcome::Failed, why);
         let file =
             in_memory(&image(copy)).map_err(|error| failed(format!("no memory for a copy: {error}")))?;
         // in memory, so that none is ever left behind
-        let text = said(self.command(copy), file.into(), self.name(), limit).await?;
+        let text = said(self.command(copy), file.into(), self.name(), copy.owner.uid, patience).await?;
         let threads: Vec<RawThread> = match self.kind {
             Kind::EuStack => parse::eu_stack(&text),
             Kind::Gdb => parse::gdb(&text),
@@ -263,14 +285,28 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a program says on standard output. One that takes too long is killed; no process waits for it.
-async fn said(mut command: Command, stdin: Stdio, name: &str, limit: Duration) -> Result<String, NoStack> {
+/// What a program says on standard output about a process of this user. One that takes too long is killed; no process waits for it.
+async fn said(
+    mut command: Command,
+    stdin: Stdio,
+    name: &str,
+    uid: u32,
+    patience: &Patience,
+) -> Result<String, NoStack> {
     let failed = |why: String| NoStack::new(Outcome::Failed, format!("{name} {why}"));
+    if patience.hung().iter().filter(|user| **user == uid).count() >= MAX_HUNG {
+        return Err(failed(format!(
+            "is not asked: it did not end for {MAX_HUNG} other processes of uid {uid}"
+        )));
+    }
     // nothing is downloaded
     command.env_remove("DEBUGINFOD_URLS").env("LC_ALL", "C");
-    let output = match tokio::time::timeout(limit, output(command, stdin)).await {
+    let output = match tokio::time::timeout(patience.limit, output(command, stdin)).await {
         Ok(output) => output.map_err(|error| failed(format!("cannot be started: {error}")))?,
-        Err(_) => return Err(failed(format!("did not end within {} s", limit.as_secs_f32()))),
+        Err(_) => {
+            patience.hung().push(uid);
+            return Err(failed(format!("did not end within {} s", patience.limit.as_secs_f32())));
+        }
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // a stack that is not complete is better than none

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 use std::{env, fs, io};
 
+use futures::FutureExt;
 use nix::sys::ptrace;
 use pmix_test_wait::{LIMIT as LONG, block_until, until, until_async};
 use pmix_tool::types::{Pid, ProcState};
@@ -14,7 +15,7 @@ use pmix_tool::{ProcId, ProcInfo};
 use procfs::process::{MMapPath, Process};
 use rustix::process::{Signal, kill_process};
 
-use crate::cli::stack::backend::{Backends, Debugger, Kind, LIMIT, With};
+use crate::cli::stack::backend::{Backends, Debugger, Kind, LIMIT, Patience, With};
 use crate::cli::stack::find::{self, Outcome};
 use crate::cli::stack::image::image;
 use crate::cli::stack::snapshot::{Piece, Snapshot, snapshot};
@@ -250,21 +251,28 @@ async fn a_debugger_that_hangs_is_killed() {
     let sleeper = Sleeper::sleep();
     let native = Some(Debugger { kind: Kind::EuStack, program });
     let limit = Duration::from_secs(3600);
-    let backends = Backends { native, py_spy: None, all_threads: false, limit };
-    let mut looks = Box::pin(backends.look(sleeper.pid(), Some(Ok(copied(sleeper.pid(), false)))));
+    let backends = Backends { native, py_spy: None, all_threads: false, patience: Patience::new(limit) };
+    let look = || Box::pin(backends.look(sleeper.pid(), Some(Ok(copied(sleeper.pid(), false)))));
+    let mut looks = look();
     let hung: i32 = tokio::select! {
         early = &mut looks => panic!("{early:?}"),
         pid = until("the debugger runs", || fs::read_to_string(&mark).ok()?.trim().parse().ok()) => pid,
     };
     assert!(sleeper.stat('S'));
+    let mut others = futures::future::join(look(), look());
+    assert!((&mut others).now_or_never().is_none());
     tokio::time::pause();
     tokio::time::advance(limit).await;
     tokio::time::resume();
-    let failed = looks.await.unwrap_err();
-    assert_eq!(
-        (failed.outcome, failed.message.as_str()),
-        (Outcome::Failed, "eu-stack did not end within 3600 s")
-    );
+    let late = "eu-stack did not end within 3600 s";
+    let (second, third) = others.await;
+    for failed in [looks.await, second, third] {
+        let failed = failed.unwrap_err();
+        assert_eq!((failed.outcome, failed.message.as_str()), (Outcome::Failed, late));
+    }
+    let own = rustix::process::getuid();
+    let not_asked = format!("eu-stack is not asked: it did not end for 3 other processes of uid {own}");
+    assert_eq!(look().await.unwrap_err().message, not_asked);
     let is_dead = || Process::new(hung).and_then(|process| process.stat()).is_none_or_zombie();
     sleeper.until("the debugger is dead", |_| is_dead());
 }
@@ -282,7 +290,7 @@ impl Dead for procfs::ProcResult<procfs::process::Stat> {
 #[tokio::test]
 async fn a_debugger_that_fails_is_quoted() {
     let native = Some(Debugger { kind: Kind::EuStack, program: "/bin/false".into() });
-    let mut backends = Backends { native, py_spy: None, all_threads: false, limit: LIMIT };
+    let mut backends = Backends { native, py_spy: None, all_threads: false, patience: Patience::new(LIMIT) };
     let sleeper = Sleeper::sleep();
     let copy = until_async("a copy", async || backends.copy(sleeper.pid()).await.unwrap()).await;
     let failed = backends.look(sleeper.pid(), Some(Ok(copy))).await.unwrap_err();
