@@ -320,7 +320,7 @@ impl Connection {
     fn receive(&self, incoming: Incoming) {
         match incoming {
             Incoming::Reply { id, outcome } => self.receive_reply(id, outcome),
-            Incoming::Push(Push::Event { registrations, event }) => {
+            Incoming::Push(Push::Event { registrations, event, .. }) => {
                 self.router.deliver(&registrations, &event)
             }
             Incoming::Push(Push::Lagged { missed }) => self.router.lag(missed),

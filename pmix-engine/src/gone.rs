@@ -51,7 +51,7 @@ impl Engine {
         // had only asked for its name
         let is_its = |other: &Conn| other.stage != ConnStage::Asked && other.proc == held.proc;
         if held.kind == Kind::Tool && held.stage != ConnStage::Asked && !cx.conns.values().any(is_its) {
-            events.proc_gone(&held.proc);
+            events.tool_gone(&held.proc);
         }
         data.conn_gone(conn, cx);
         collectives.conn_gone(conn);
@@ -68,7 +68,6 @@ impl Engine {
         self.drive_collectives_of(&proc.nspace);
         let Self {
             cx,
-            events,
             data,
             cleanups,
             bootstraps,
@@ -86,13 +85,14 @@ impl Engine {
             psets: _,
             setup: _,
             attributes: _,
+            // what was told stays
+            events: _,
             // it tells what was
             recorder: _,
         } = self;
         data.proc_gone(proc, cx);
         cleanups.proc_gone(proc, cx);
         bootstraps.proc_gone(proc, cx);
-        events.proc_gone(proc);
     }
 
     /// A namespace is gone, and why. Its clients' connections are closed by the way.

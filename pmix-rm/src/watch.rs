@@ -269,9 +269,9 @@ impl<'a> Watch<'a> {
                 self.on_output(proc, channel, &data)
             }
             JobReport::Proc(report) => tracing::debug!(?report, "process"),
-            JobReport::Abort { by, status, message } => {
+            JobReport::Abort { by, ranks, status, message } => {
                 self.tell_aborts_at.get_or_insert_with(|| Instant::now() + CAUSE);
-                self.aborts.add(by, status, message);
+                self.aborts.add(by, ranks, status, message);
                 self.has_aborted = true;
             }
             JobReport::Failed { proc, node, program, exit } if self.ending.is_none() => {

@@ -268,7 +268,10 @@ mod tests {
     fn evt_17_who_has_notified_is_answered_first_and_what_each_process_gets_stays_in_order() {
         let push = |conn, number| {
             let event = Event::new(Status::from_raw(-4242), ProcId::none());
-            Command::Push { conn: ConnId(conn), push: Push::Event { registrations: vec![number], event } }
+            Command::Push {
+                conn: ConnId(conn),
+                push: Push::Event { registrations: vec![number], event, is_kept: false },
+            }
         };
         let reply = || Command::Reply { conn: ConnId(2), id: RequestId(7), result: Ok(Reply::Done) };
         let order = |commands: &[Command]| {

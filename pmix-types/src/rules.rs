@@ -745,9 +745,9 @@
 //! - <a id="EVT-12"></a>**EVT-12**: Source of a host event: empty namespace, rank UNDEF \[Event\].
 //! - <a id="EVT-13"></a>**EVT-13**: The server caches every event it receives and gives matching ones, in
 //!   order of arrival, to those who register later; EVENT\_DO\_NOT\_CACHE prevents it \[Event\]. RFC0002:
-//!   ring of 512, job events kept till all local clients had them.
-//! - <a id="EVT-14"></a>**EVT-14**: A process does not get an event twice from cache and live delivery \[impl
-//!   practice\].
+//!   ring of 512; job events are kept as long as the job, because a process may register again.
+//! - <a id="EVT-14"></a>**EVT-14**: A registration gets an event once, live or kept, whatever other
+//!   registrations of its process got \[Event; impl practice\].
 //! - <a id="EVT-15"></a>**EVT-15**: No event before the registration has completed, none after the
 //!   deregistration has \[Event\].
 //! - <a id="EVT-16"></a>**EVT-16**: Deregister of an unknown id: BAD\_PARAM \[Event\].

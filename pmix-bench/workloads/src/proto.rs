@@ -72,7 +72,7 @@ fn answer_message() -> ServerMessage {
 fn event() -> Push {
     let about = Info::new(&keys::EVENT_AFFECTED_PROC, proc(1));
     let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, proc(0)).with_info(about);
-    Push::Event { registrations: vec![1], event }
+    Push::Event { registrations: vec![1], event, is_kept: false }
 }
 
 fn to_bytes(message: impl Message + 'static) -> Work {

@@ -43,7 +43,7 @@ fn event(code: i32) -> Event {
 }
 
 fn push(registrations: &[u64], code: i32) -> Incoming {
-    Incoming::Push(Push::Event { registrations: registrations.to_vec(), event: event(code) })
+    Incoming::Push(Push::Event { registrations: registrations.to_vec(), event: event(code), is_kept: false })
 }
 
 async fn send_registration(

@@ -226,7 +226,7 @@ async fn evt_15_after_a_loss_handlers_that_are_ended_are_not_called_for_what_sti
     );
     let (_slow, dropped, deregistered, _last) = handlers;
     let event = Event::new(code, proc("far", 0));
-    conversation.push(Push::Event { registrations: (1..=4).collect(), event }).await;
+    conversation.push(Push::Event { registrations: (1..=4).collect(), event, is_kept: false }).await;
     within(started.notified()).await;
     let (lost, ()) = tokio::join!(within(client.fence_all().into_future()), conversation.hang_up());
     assert!(lost.unwrap_err().is_lost_connection());
@@ -395,7 +395,7 @@ async fn events_of_a_registration_arrive_in_order_until_it_is_dropped() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let event = |code| Event::new(Status::from_raw(code), proc("job", 0));
-    let push = |code| Push::Event { registrations: vec![3], event: event(code) };
+    let push = |code| Push::Event { registrations: vec![3], event: event(code), is_kept: false };
     let wanted = [Status::from_raw(1), Status::from_raw(2)];
     let (events, ()) = tokio::join!(client.events(wanted).directive(keys::EVENT_HDLR_NAME, "mine"), async {
         let (id, request) = conversation.request().await;

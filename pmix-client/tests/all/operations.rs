@@ -657,7 +657,7 @@ async fn evt_15_a_raw_pull_that_is_given_up_ends_no_registration_of_events_with_
     }
     assert_eq!(conversation.request().await.1, Request::IofDeregister(1));
     let event = Event::new(Status::from_raw(7), proc("far", 0));
-    conversation.push(Push::Event { registrations: vec![1], event: event.clone() }).await;
+    conversation.push(Push::Event { registrations: vec![1], event: event.clone(), is_kept: false }).await;
     assert_eq!(within(events.recv()).await, Some(Ok(event)));
 }
 

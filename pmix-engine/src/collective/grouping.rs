@@ -125,8 +125,8 @@ impl Rounds {
     }
 
     /// An id must differ from the namespaces of jobs, tools, connected sets and this server, and from the ids of other groups
-    /// (GRP-11). Nor does it begin with a namespace and a dot: hosts name in this way what belongs to a job or server, such
-    /// as the next job that it spawns, and could not use such a name if a group had it.
+    /// (GRP-11). Nor does it begin with the namespace of this server and a dot: hosts give such names to tools and connected sets, and
+    /// could not if a group had one. A host that names a job finds out and takes another name.
     pub(super) fn check_new_group(
         &self,
         id: &Nspace,
@@ -145,10 +145,12 @@ impl Rounds {
             return exists("to which others are being invited");
         }
         let name = cx.user_of(caller).map_or(id.as_str(), |uid| cx.config.group_for_user(uid, id));
-        let mut nspaces = cx.nspaces();
-        let is_taken = |nspace: &Nspace| is_or_belongs_to(name, nspace) || nspace == id;
-        if lower.sets.id_of(name).is_some() || nspaces.any(is_taken) {
-            return exists("which is a namespace, or begins with a namespace and a dot: choose another id");
+        let is_taken = |nspace: &Nspace| nspace == name || nspace == id;
+        if lower.sets.id_of(name).is_some() || cx.nspaces().any(is_taken) {
+            return exists("which is a namespace: choose another id");
+        }
+        if belongs_to(name, &cx.config.server.nspace) {
+            return exists("which begins with the namespace of the server and a dot: choose another id");
         }
         self.check_room_for_group(caller, lower.groups, cx)
     }
@@ -196,10 +198,9 @@ fn others_construct() -> Failure {
     Failure::new(Status::ERR_EXISTS, "other processes are constructing a group with this id")
 }
 
-/// Whether a name is that of a namespace, or one that hosts give to what belongs to it.
-fn is_or_belongs_to(name: &str, nspace: &Nspace) -> bool {
-    let rest = name.strip_prefix(nspace.as_str()).filter(|_| !nspace.is_empty());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// Whether a name is one that hosts give to what belongs to a namespace.
+fn belongs_to(name: &str, nspace: &Nspace) -> bool {
+    name.strip_prefix(nspace.as_str()).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Whether these can be the same processes. If the size of a namespace is not known, all of it may be just the ranks that

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use pmix_types::{Event, Memory, Nspace, ProcId, RankSet, keys};
+use pmix_types::{Event, Memory, Nspace, ProcId, keys};
 
 use super::audience::Audience;
 use crate::context::Jobs;
-use crate::participants::memory_of;
+use crate::participants::{Members, memory_of};
 use crate::users::Voice;
 
 /// Limit for events that are not meant for particular jobs: a ring (EVT-13).
@@ -18,45 +18,16 @@ const MAX_KEPT: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     kept: VecDeque<Kept>,
-    arrived: u64,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Kept {
-    arrival: u64,
     event: Event,
     voice: Voice,
     audience: Audience,
-    had: Had,
     /// Its size when it was last measured.
     bytes: usize,
-}
-
-/// Who may receive an event, and who has had it.
-#[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) voice: Voice,
-    pub(super) audience: Audience,
-    pub(super) had: Had,
-}
-
-/// Processes that have had an event: compact, as these are mostly all local ranks of a job.
-#[derive(Debug, Default)]
-pub(super) struct Had(BTreeMap<Nspace, RankSet>);
-
-impl Had {
-    pub(super) fn insert(&mut self, proc: &ProcId) {
-        self.0.entry(proc.nspace.clone()).or_default().insert(proc.rank);
-    }
-
-    fn memory(&self) -> usize {
-        self.0.iter().map(|(nspace, ranks)| nspace.memory() + ranks.memory()).sum()
-    }
-
-    fn contains(&self, proc: &ProcId) -> bool {
-        self.0.get(&proc.nspace).is_some_and(|ranks| ranks.contains(proc.rank))
-    }
 }
 
 impl Cache {
@@ -64,79 +35,71 @@ impl Cache {
         self.kept.len()
     }
 
-    /// Keeps an event, unless its directives forbid that or nobody is left who could register for it.
-    pub(super) fn keep(&mut self, event: &Event, heard: Heard, jobs: &Jobs) {
-        let Heard { voice, audience, had } = heard;
+    /// Keeps an event, unless its directives forbid that or it is for nobody.
+    pub(super) fn keep(&mut self, event: &Event, voice: Voice, audience: Audience) {
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
-        if is_unwanted || event.memory() > MAX_KEPT || audience.is_settled(&had, jobs) {
+        if is_unwanted || event.memory() > MAX_KEPT || audience.is_nobody() {
             return;
         }
-        let limit = if audience.is_of_jobs() { MAX_KEPT_OF_JOBS } else { MAX_KEPT_OF_ALL };
         let of_jobs = audience.is_of_jobs();
-        self.arrived += 1;
-        let mut kept = Kept { arrival: self.arrived, event: event.clone(), voice, audience, had, bytes: 0 };
+        let limit = if of_jobs { MAX_KEPT_OF_JOBS } else { MAX_KEPT_OF_ALL };
+        let mut kept = Kept { event: event.clone(), voice, audience, bytes: 0 };
         kept.event.detach();
         self.bytes += kept.measure();
         self.kept.push_back(kept);
         if self.kept.iter().filter(|kept| kept.audience.is_of_jobs() == of_jobs).count() > limit {
             self.drop_one(|kept| kept.audience.is_of_jobs() == of_jobs);
         }
-        self.make_room();
-    }
-
-    fn make_room(&mut self) {
         while self.bytes > MAX_KEPT {
             self.drop_one(|_| true);
         }
     }
 
-    /// The events that a process may still receive, each with the number of its arrival, the oldest first.
+    /// The events that a process may receive, the oldest first.
     pub(super) fn kept_for<'a>(
         &'a self,
         receiver: &'a ProcId,
         is_for: impl Fn(&Voice) -> bool + 'a,
         hears_all: impl Fn(&Event) -> bool + 'a,
         jobs: &'a Jobs,
-    ) -> impl Iterator<Item = (u64, &'a Event)> {
+    ) -> impl Iterator<Item = &'a Event> {
         self.kept
             .iter()
-            .filter(|kept| !kept.had.contains(receiver))
             .filter(move |kept| kept.audience.includes(receiver, jobs) || hears_all(&kept.event))
             .filter(move |kept| is_for(&kept.voice))
-            .map(|kept| (kept.arrival, &kept.event))
+            .map(|kept| &kept.event)
     }
 
-    /// A process has now had these events; those that everybody has had are dropped.
-    pub(super) fn had(&mut self, arrivals: &[u64], receiver: &ProcId, jobs: &Jobs) {
-        self.retain(|kept| {
-            if arrivals.binary_search(&kept.arrival).is_err() {
-                return Stays::Same;
+    /// A tool is gone: what named it is not for another one that takes its name.
+    pub(super) fn forget_tool(&mut self, tool: &ProcId) {
+        self.narrow(|procs| {
+            let Some(named) = procs.get_mut(&tool.nspace) else { return false };
+            let has_changed = named.ranks.remove(tool.rank);
+            if !named.all && named.ranks.is_empty() {
+                procs.remove(&tool.nspace);
             }
-            kept.had.insert(receiver);
-            Stays::changed(!kept.audience.is_settled(&kept.had, jobs))
+            has_changed
         });
-        self.make_room();
-    }
-
-    pub(super) fn forget_proc(&mut self, proc: &ProcId) {
-        for kept in &mut self.kept {
-            if let Some(ranks) = kept.had.0.get_mut(&proc.nspace) {
-                ranks.remove(proc.rank);
-            }
-        }
     }
 
     pub(super) fn forget_nspace(&mut self, nspace: &Nspace) {
-        self.retain(|kept| {
-            let had = kept.had.0.remove(nspace).is_some();
-            match &mut kept.audience {
-                Audience::Named(procs) if procs.contains_key(nspace) => {
-                    procs.remove(nspace);
-                    Stays::changed(!procs.is_empty())
-                }
-                _ if had => Stays::Changed,
-                _ => Stays::Same,
+        self.narrow(|procs| procs.remove(nspace).is_some());
+    }
+
+    /// Changes the processes that may receive events, which returns whether it has; drops events that are for nobody now.
+    fn narrow(&mut self, mut change: impl FnMut(&mut Members) -> bool) {
+        let bytes = &mut self.bytes;
+        self.kept.retain_mut(|kept| {
+            let Audience::Named(procs) = &mut kept.audience else { return true };
+            if !change(procs) {
+                return true;
             }
+            *bytes -= kept.bytes;
+            if kept.audience.is_nobody() {
+                return false;
+            }
+            *bytes += kept.measure();
+            true
         });
     }
 
@@ -160,35 +123,6 @@ impl Cache {
             self.bytes -= dropped.bytes;
         }
     }
-
-    fn retain(&mut self, mut keeps: impl FnMut(&mut Kept) -> Stays) {
-        let bytes = &mut self.bytes;
-        self.kept.retain_mut(|kept| {
-            let stays = keeps(kept);
-            if stays != Stays::Same {
-                *bytes -= kept.bytes;
-            }
-            if stays == Stays::Changed {
-                *bytes += kept.measure();
-            }
-            stays != Stays::Gone
-        });
-    }
-}
-
-/// What becomes of an event that is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stays {
-    Same,
-    /// Its size may be another one.
-    Changed,
-    Gone,
-}
-
-impl Stays {
-    const fn changed(stays: bool) -> Self {
-        if stays { Self::Changed } else { Self::Gone }
-    }
 }
 
 impl Kept {
@@ -197,29 +131,19 @@ impl Kept {
             Audience::Named(procs) => memory_of(procs),
             Audience::All | Audience::Session(_) => 0,
         };
-        self.bytes = size_of::<Self>() + self.event.heap() + audience + self.had.memory();
+        self.bytes = size_of::<Self>() + self.event.heap() + audience;
         self.bytes
     }
 }
 
 impl Audience {
-    /// Whether these are processes of particular jobs, so that it is known when all of them have had an event.
+    /// Whether these are processes of particular jobs.
     const fn is_of_jobs(&self) -> bool {
         matches!(self, Self::Named(_))
     }
 
-    /// Whether all local processes that may receive the event have had it.
-    fn is_settled(&self, had: &Had, jobs: &Jobs) -> bool {
-        let Self::Named(procs) = self else { return false };
-        procs.iter().all(|(nspace, named)| {
-            let has_had = |rank| had.contains(&ProcId::new(nspace.clone(), rank));
-            // an unknown job may still be registered, and a tool has none
-            let Some(job) = jobs.get(nspace) else { return !named.all && named.ranks.iter().all(has_had) };
-            let due = |rank| !job.departed.contains(rank) && !has_had(rank);
-            let is_settled = |rank| job.data.contains(rank) && !(job.is_local(rank) && due(rank));
-            let are_all_settled = || !job.awaits_clients() && !job.known_local().iter().any(due);
-            (!named.all || are_all_settled()) && named.ranks.iter().all(is_settled)
-        })
+    fn is_nobody(&self) -> bool {
+        matches!(self, Self::Named(procs) if procs.is_empty())
     }
 }
 
@@ -231,11 +155,10 @@ mod tests {
 
     #[test]
     fn evt_13_no_user_displaces_what_the_host_or_a_third_user_has_said() {
-        let jobs = Jobs::default();
         let mut cache = Cache::default();
         let mut keep = |voice: Voice, code: i32| {
             let event = Event::new(Status::from_raw(code), ProcId::none());
-            cache.keep(&event, Heard { voice, audience: Audience::All, had: Had::default() }, &jobs);
+            cache.keep(&event, voice, Audience::All);
         };
         let of = |uid| Voice::Of { uid, nspace: "job".parse().unwrap() };
         keep(Voice::Trusted, 1);

@@ -20,7 +20,7 @@ use super::ids::{Counter, ReplyTo};
 use super::users::{Listener, Voice};
 use super::{Asked, Caller, Command, ConnId, UpcallId};
 use audience::Audience;
-use cache::{Cache, Had, Heard};
+use cache::Cache;
 use release::Unreleased;
 use uplink::Uplink;
 use watch::Watch;
@@ -188,9 +188,9 @@ impl Events {
         self.unreleased.forget(conn);
     }
 
-    /// A process has ended: if its name is used again, the new process has not had any events yet.
-    pub(super) fn proc_gone(&mut self, proc: &ProcId) {
-        self.cache.forget_proc(proc);
+    /// A tool is gone, with its last connection.
+    pub(super) fn tool_gone(&mut self, tool: &ProcId) {
+        self.cache.forget_tool(tool);
     }
 
     /// A namespace has ended: if its name is used again, the new one must not receive events that were meant for this one.
@@ -227,21 +227,18 @@ impl Events {
         }
         cx.stats.events += 1;
         cx.stats.events_delivered += wanted.len() as u64;
-        let mut had = Had::default();
         for (conn, registrations) in wanted {
             if event.code == Status::DEBUGGER_RELEASE {
                 self.unreleased.release(conn);
             }
             let Some(held) = cx.conns.get(&conn) else { continue };
-            had.insert(&held.proc);
             let event = cx.config.event_for_user(held.peer.uid, event);
-            cx.out.push(Command::Push { conn, push: Push::Event { registrations, event } });
+            cx.out.push(Command::Push { conn, push: Push::Event { registrations, event, is_kept: false } });
         }
-        self.cache.keep(event, Heard { voice: voice.clone(), audience, had }, &cx.jobs);
+        self.cache.keep(event, voice.clone(), audience);
     }
 
-    /// Delivers earlier events to a new registration, in order of arrival (EVT-13), except those that its process has had
-    /// already (EVT-14).
+    /// Delivers earlier events to a new registration, in order of arrival (EVT-13), whatever its process has had by others (EVT-14).
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
         let Some(Registration { conn, filter, .. }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
@@ -250,21 +247,20 @@ impl Events {
         let is_local = |proc: &ProcId| cx.is_here(proc);
         let hears = |event: &Event| is_for_server(event, held.listener());
         let mut is_released = false;
-        let (wanted, pushes): (Vec<_>, Vec<_>) = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
-            .filter(|(_, event)| filter.accepts(event, &receiver, is_local))
-            .inspect(|(_, event)| is_released |= event.code == Status::DEBUGGER_RELEASE)
-            .map(|(arrival, event)| {
+        let pushes: Vec<_> = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
+            .filter(|event| filter.accepts(event, &receiver, is_local))
+            .inspect(|event| is_released |= event.code == Status::DEBUGGER_RELEASE)
+            .map(|event| {
                 let event = cx.config.event_for_user(held.peer.uid, event);
-                let push = Push::Event { registrations: vec![number], event };
-                (arrival, Command::Push { conn: *conn, push })
+                let push = Push::Event { registrations: vec![number], event, is_kept: true };
+                Command::Push { conn: *conn, push }
             })
-            .unzip();
+            .collect();
         cx.stats.events_delivered += pushes.len() as u64;
         if is_released {
             self.unreleased.release(*conn);
         }
         cx.out.extend(pushes);
-        self.cache.had(&wanted, &receiver, &cx.jobs);
     }
 }
 

@@ -34,7 +34,13 @@ pub(super) fn register_wish(t: &mut Harness, peer: &Peer, wish: RegisterEvents) 
 }
 
 pub(super) fn push(peer: &Peer, registrations: &[u64], event: &Event) -> Command {
-    let push = Push::Event { registrations: registrations.to_vec(), event: event.clone() };
+    let push = Push::Event { registrations: registrations.to_vec(), event: event.clone(), is_kept: false };
+    Command::Push { conn: peer.conn, push }
+}
+
+/// The same for an event that was kept.
+pub(super) fn push_kept(peer: &Peer, number: u64, event: &Event) -> Command {
+    let push = Push::Event { registrations: vec![number], event: event.clone(), is_kept: true };
     Command::Push { conn: peer.conn, push }
 }
 

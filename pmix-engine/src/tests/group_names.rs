@@ -32,16 +32,15 @@ fn idn_06_a_fence_by_the_id_is_one_of_the_members() {
 }
 
 #[test]
-fn grp_11_no_id_is_a_name_that_a_job_or_a_connected_set_may_get() {
+fn grp_11_no_id_is_a_name_that_only_a_connected_set_may_get() {
     let mut t = Harness::new([Upcall::Connect]);
     t.job("job", "0-1");
     let peers = [0, 1].map(|rank| t.connect(&proc("job", rank)));
-    for taken in ["job.1", "job.7.2", "server.connected.0", "server.tool.0", "job."] {
+    for taken in ["server.connected.0", "server.tool.0", "server.", "job"] {
         let to = t.ask(&peers[0], construct(taken, [proc("job", 0)]));
         t.fails(to, Status::ERR_EXISTS);
     }
-    // the next child of the job, and the next connected set
-    t.job("job.1", "0");
+    // the next connected set
     let request = Connect::new(vec![all_of("job")]);
     let asked = [0, 1].map(|rank: usize| t.ask(&peers[rank], Request::Connect(request.clone())));
     let (id, ..) = t.upcall();
@@ -49,9 +48,17 @@ fn grp_11_no_id_is_a_name_that_a_job_or_a_connected_set_may_get() {
     t.answer(id, Ok(Answer::Connected(named)));
     asked.into_iter().for_each(|to| drop(t.ok(to)));
     // what only looks like one
-    for free in ["job1", "jobs.1", "server-1", "check.job.1"] {
+    for free in ["job1", "job.solver", "job.1", "job.", "server-1", "check.job.1"] {
         make(&mut t, &peers[..1], &construct(free, [proc("job", 0)]));
     }
+    // a host that names a child of the job takes the next name
+    let register =
+        |name| HostCall::RegisterNspace { nspace: nspace(name), local_procs: Some(0), infos: vec![] };
+    assert_eq!(t.called(register("job.1")).unwrap_err().status, Status::ERR_EXISTS);
+    t.called(HostCall::DeregisterNspace(nspace("job.1"))).unwrap_err();
+    t.called(register("job.2")).unwrap();
+    let to = t.ask(&peers[0], fence([all_of("job.1")]));
+    t.fenced(to);
     t.finish();
 }
 
@@ -76,10 +83,8 @@ fn grp_11_the_namespace_of_a_tool_is_no_name_of_a_group() {
         }
         assert!(matches!(t.next(), Command::Accept { .. }));
         let tool = Peer { conn, proc: proc("tool", 0) };
-        for taken in ["tool", "tool.1"] {
-            let to = t.ask(&member, construct(taken, [proc("job", 0)]));
-            t.fails(to, Status::ERR_EXISTS);
-        }
+        let to = t.ask(&member, construct("tool", [proc("job", 0)]));
+        t.fails(to, Status::ERR_EXISTS);
         listen(&mut t, &member);
         listen(&mut t, &tool);
         let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![tool.proc.clone()]));

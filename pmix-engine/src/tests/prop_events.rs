@@ -69,8 +69,8 @@ struct Model {
     procs: Vec<ProcId>,
     /// By number: whose, and for which codes.
     registrations: BTreeMap<u64, (usize, Vec<i32>)>,
-    /// Every event that may be asked for later, with those who have had it.
-    history: Vec<(Event, Vec<usize>)>,
+    /// Every event that may be asked for later.
+    history: Vec<Event>,
     /// Events of each process that the host has not finished with, the one it is busy with first.
     up: BTreeMap<ProcId, VecDeque<Event>>,
     busy: Vec<(UpcallId, ProcId)>,
@@ -137,15 +137,12 @@ impl World {
         let wish = RegisterEvents::new(codes.iter().copied().map(Status::from_raw).collect());
         let to = self.t.ask(&self.peers[who], Request::RegisterEvents(wish));
         let Reply::Registered(number) = self.t.ok(to) else { panic!("no registration") };
-        let mut history = std::mem::take(&mut self.model.history);
-        for (event, had) in &mut history {
-            if !had.contains(&who) && self.model.is_for(event, who) && Model::wants(event, &codes) {
-                had.push(who);
-                let push = Push::Event { registrations: vec![number], event: event.clone() };
+        for event in &self.model.history {
+            if self.model.is_for(event, who) && Model::wants(event, &codes) {
+                let push = Push::Event { registrations: vec![number], event: event.clone(), is_kept: true };
                 assert_same(&self.t.next(), &Command::Push { conn: self.peers[who].conn, push });
             }
         }
-        self.model.history = history;
         self.model.registrations.insert(number, (who, codes));
     }
 
@@ -188,11 +185,12 @@ impl World {
         let mut by_conn: Vec<_> = heard.iter().collect();
         by_conn.sort_by_key(|(owner, _)| self.peers[**owner].conn);
         for (owner, registrations) in by_conn {
-            let push = Push::Event { registrations: registrations.clone(), event: event.clone() };
+            let push =
+                Push::Event { registrations: registrations.clone(), event: event.clone(), is_kept: false };
             assert_same(&self.t.next(), &Command::Push { conn: self.peers[*owner].conn, push });
         }
         if told.cached {
-            self.model.history.push((event.clone(), heard.into_keys().collect()));
+            self.model.history.push(event.clone());
         }
         if let Some(to) = answer {
             self.t.done(to);

@@ -1,37 +1,47 @@
 //! Aborts that processes request.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use pmix_server::host::{Abort, HostError, HostResult, UpcallContext};
-use pmix_types::{Nspace, Rank, Status};
+use pmix_types::{Nspace, ProcId, Rank, RankSet, Status};
 
 use super::control::Control;
 use super::start::Jobs;
 
 impl Jobs {
     pub(crate) async fn abort(&self, cx: &UpcallContext, req: &Abort) -> HostResult<()> {
-        let caller = &cx.caller.nspace;
-        if req.procs.iter().any(|proc| !proc.rank.is_wildcard()) {
-            let message = "single processes cannot be aborted here: abort a whole namespace (rank WILDCARD)";
-            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        // each job once, however often it is named; its ranks, if not all
+        let mut targets: BTreeMap<&Nspace, Option<RankSet>> = BTreeMap::new();
+        if req.procs.is_empty() {
+            targets.insert(&cx.caller.nspace, None);
         }
-        // each once, however often it is named
-        let targets: BTreeSet<&Nspace> = if req.procs.is_empty() {
-            BTreeSet::from([caller])
-        } else {
-            req.procs.iter().map(|proc| &proc.nspace).collect()
-        };
+        for ProcId { nspace, rank } in &req.procs {
+            let ranks = targets.entry(nspace).or_insert_with(|| Some(RankSet::new()));
+            if rank.is_wildcard() {
+                *ranks = None;
+            } else if let Some(ranks) = ranks {
+                ranks.insert(*rank);
+            }
+        }
         let table = &self.cluster.table;
-        if let Some(unknown) = targets.iter().find(|nspace| !table.contains(nspace)) {
-            let message =
-                format!("{unknown} was not started by this resource manager, so it cannot be aborted");
-            return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+        for (nspace, ranks) in &targets {
+            if !table.contains(nspace) {
+                let message =
+                    format!("{nspace} was not started by this resource manager, so it cannot be aborted");
+                return Err(HostError::new(Status::ERR_PARAM_VALUE_NOT_SUPPORTED, message));
+            }
+            let all: RankSet = table.rows(nspace).iter().map(|row| row.proc.rank).collect();
+            let unknown = ranks.as_ref().map(|ranks| ranks - &all).unwrap_or_default();
+            if !unknown.is_empty() {
+                let message = format!("cannot abort ranks {unknown} of {nspace}: it has none of that number");
+                return Err(HostError::new(Status::ERR_BAD_PARAM, message));
+            }
         }
-        for nspace in targets {
+        for (nspace, ranks) in targets {
             let (by, message) = (cx.caller.clone(), req.message.clone());
             // looked at before the caller is answered and ends: who dies after that may have died of the abort
             let dead = self.dead_unseen(nspace).await;
-            table.tell(nspace, Control::Abort { by, status: req.status, message, dead });
+            table.tell(nspace, Control::Abort { by, ranks, status: req.status, message, dead });
         }
         Ok(())
     }

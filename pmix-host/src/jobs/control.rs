@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, ProcId, Rank, RankSet};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::LaunchError;
@@ -20,6 +20,8 @@ pub(crate) enum Control {
     },
     Abort {
         by: ProcId,
+        /// Whom it names; `None` for the whole job.
+        ranks: Option<RankSet>,
         status: i32,
         message: String,
         /// Processes that had ended by then, although their ends may not be reported yet.

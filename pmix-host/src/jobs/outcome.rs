@@ -29,6 +29,8 @@ pub(super) struct Course {
     /// Its owner, an abort or the end of its time has ended it: what dies now is no failure.
     pub(super) asked_to_end: bool,
     pub(super) abort_status: Option<i32>,
+    /// Processes that an abort has named in a job that goes on without them, with the status that it gave.
+    pub(super) aborted: BTreeMap<Rank, i32>,
     pub(super) timed_out: bool,
     /// How the first of the jobs to fail that its processes started has ended.
     pub(super) child_failure: Option<JobOutcome>,

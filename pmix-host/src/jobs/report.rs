@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pmix_types::{App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, Status, split_variable};
+use pmix_types::{
+    App, Directives, IofChannels, Nspace, ProcId, ProcInfo, Rank, RankSet, Status, split_variable,
+};
 
 use pmix_server::Account;
 
@@ -147,6 +149,8 @@ pub enum JobReport {
     Abort {
         /// Who.
         by: ProcId,
+        /// Which processes of the job it named; `None` for all of it.
+        ranks: Option<RankSet>,
         /// The exit status that it gave.
         status: i32,
         /// Its message; may be empty.

@@ -15,6 +15,9 @@ use super::start::Jobs;
 use super::store::TicketOf;
 use crate::user::{is_trusted, own_uid};
 
+/// Names that are tried for a job.
+const MAX_NAMES: usize = 64;
+
 impl Jobs {
     /// Starts a job for a process; its output goes to the reader of its parent's output, and it ends with the parent's
     /// job, unless it is independent.
@@ -93,10 +96,8 @@ impl Jobs {
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
-        let number = self.cluster.next_child();
-        let nspace = Nspace::new(format!("{}.{number}", parent.nspace))
-            .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
-        let mut start = JobStart::new(nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
+        let mut start =
+            JobStart::new(parent.nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
         start.directives = directives;
         (start.user, start.ticket) = (user, ticket);
         start.stdin = stdin.filter(|_| self.cluster.launcher.takes_stdin());
@@ -107,8 +108,8 @@ impl Jobs {
             start.inherited = Some(job.exported_by(parent.rank)).filter(|_| job.owner == runs_as);
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
-        let job = self.start_unless(start, node, cx.cancelled()).await;
-        let job = job.map_err(|error| refusal(&nspace, error))?;
+        let job = self.start_child(start, node, cx).await?;
+        let nspace = job.nspace().clone();
         if cx.is_cancelled() {
             // nobody learns its name
             job.terminate();
@@ -124,6 +125,26 @@ impl Jobs {
         let control = job.sender();
         tokio::spawn(pass_on(job, owner));
         Ok(Spawned { nspace, control })
+    }
+
+    /// Starts a job by the next name that a child may get of the job whose name it has so far.
+    async fn start_child(&self, start: JobStart, node: &str, cx: &UpcallContext) -> HostResult<RunningJob> {
+        let mut taken = 0;
+        loop {
+            let number = self.cluster.next_child();
+            let nspace = Nspace::new(format!("{}.{number}", start.nspace))
+                .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
+            let start = JobStart { nspace: nspace.clone(), ..start.clone() };
+            match self.start_unless(start, node, cx.cancelled()).await {
+                // a group has that name (GRP-11)
+                Err(StartError::Server(failure))
+                    if failure.status == Status::ERR_EXISTS && taken < MAX_NAMES =>
+                {
+                    taken += 1;
+                }
+                started => return started.map_err(|error| refusal(&nspace, error)),
+            }
+        }
     }
 
     /// Whose child the job is: the caller's, unless it belongs to no job and has named another process.

@@ -62,7 +62,7 @@ impl Relay {
     pub(crate) async fn abort(&self, cx: &UpcallContext, req: Abort) -> HostResult<()> {
         // its own job, or those that it names
         let own = [&cx.caller.nspace];
-        let named = req.procs.iter().map(|proc| &proc.nspace);
+        let named = req.procs.iter().filter(|proc| proc.rank.is_wildcard()).map(|proc| &proc.nspace);
         match req.procs.is_empty() {
             true => self.holdings.aborted(own, req.status),
             false => self.holdings.aborted(named, req.status),

@@ -440,7 +440,7 @@ impl World {
     fn pushed(&mut self, node: usize, conn: ConnId, push: Push) {
         let who = self.owner(node, conn);
         match push {
-            Push::Event { registrations, event } => {
+            Push::Event { registrations, event, .. } => {
                 let number = event.info.iter().find(|info| info.key.as_str() == "n");
                 let number = number.map(|info| info.value.get::<u32>().unwrap());
                 if number.is_none() {

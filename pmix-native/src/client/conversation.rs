@@ -305,7 +305,7 @@ impl Conversation {
             self.events.wanting(&event, &self.caller.proc, |proc| self.jobs.is_local(proc));
         registrations.retain(|number| Some(*number) != self.listener);
         if !registrations.is_empty() {
-            self.deliveries.push_back(Delivery::Push(Push::Event { registrations, event }));
+            self.deliveries.push_back(Delivery::Push(Push::Event { registrations, event, is_kept: false }));
         }
     }
 }

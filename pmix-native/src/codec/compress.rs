@@ -19,8 +19,9 @@ pub(super) fn compress(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// Decompresses contents of at most `limit` bytes. Memory grows with the actual output of the stream.
-pub(super) fn expand(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
+/// Decompresses contents of at most `left` bytes, from which it subtracts what the stream gives, valid or not. Memory grows with that.
+pub(super) fn expand(packed: &[u8], left: &mut usize) -> Result<Vec<u8>, Problem> {
+    let limit = *left;
     let (header, stream) = packed.split_first_chunk::<HEADER>().ok_or(Problem::Compressed)?;
     let lengths = [u32::from_le_bytes(*header), u32::from_be_bytes(*header)].map(|length| length as usize);
     let most =
@@ -28,6 +29,7 @@ pub(super) fn expand(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let mut content = Vec::new();
     // one byte too many shows that the stream is longer than its length field says
     let read = ZlibDecoder::new(stream).take(most as u64 + 1).read_to_end(&mut content);
+    *left = limit.saturating_sub(content.len());
     match read {
         Ok(length) if lengths.contains(&length) => Ok(content),
         Ok(length) if length > most && lengths.iter().any(|length| *length > limit) => {
@@ -46,23 +48,30 @@ mod tests {
         let text = "node".repeat(2000);
         let mut packed = compress(text.as_bytes());
         assert!(packed.len() < 200);
-        assert_eq!(expand(&packed, 8000).unwrap(), text.as_bytes());
+        assert_eq!(expand(&packed, &mut 8000).unwrap(), text.as_bytes());
         packed[..HEADER].reverse();
-        assert_eq!(expand(&packed, 8000).unwrap(), text.as_bytes());
-        assert_eq!(expand(&packed, 7999), Err(Problem::Expansion(7999)));
+        assert_eq!(expand(&packed, &mut 8000).unwrap(), text.as_bytes());
+        assert_eq!(expand(&packed, &mut 7999), Err(Problem::Expansion(7999)));
     }
 
     #[test]
     fn bombs_and_broken_streams_are_refused() {
         let bomb = compress(&vec![0; 10 << 20]);
         assert!(bomb.len() < 11_000);
-        assert_eq!(expand(&bomb, 1 << 20), Err(Problem::Expansion(1 << 20)));
+        let mut left = 12 << 20;
+        assert!(expand(&bomb, &mut left).is_ok());
+        assert_eq!(left, 2 << 20);
+        // what is not valid counts, too
+        let mut left = 20 << 20;
+        assert!(expand(&bomb[..bomb.len() / 2], &mut left).is_err());
+        assert!(left < 16 << 20, "{left}");
+        assert_eq!(expand(&bomb, &mut (1 << 20)), Err(Problem::Expansion(1 << 20)));
         // a bomb with a small length field
         let mut liar = bomb.clone();
         liar[..HEADER].copy_from_slice(&100u32.to_le_bytes());
-        assert!(expand(&liar, 1 << 20).is_err());
-        assert_eq!(expand(&liar, 2 << 30), Err(Problem::Compressed));
-        assert_eq!(expand(&bomb[..bomb.len() / 2], 20 << 20), Err(Problem::Compressed));
-        assert_eq!(expand(&bomb[..3], 20 << 20), Err(Problem::Compressed));
+        assert!(expand(&liar, &mut (1 << 20)).is_err());
+        assert_eq!(expand(&liar, &mut (2 << 30)), Err(Problem::Compressed));
+        assert_eq!(expand(&bomb[..bomb.len() / 2], &mut (20 << 20)), Err(Problem::Compressed));
+        assert_eq!(expand(&bomb[..3], &mut (20 << 20)), Err(Problem::Compressed));
     }
 }

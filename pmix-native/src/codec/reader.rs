@@ -1,6 +1,7 @@
 use pmix_types::DataType;
 
 use super::int::Integer;
+use super::text::read_text_bytes;
 use super::{CodecError, Kind, Problem};
 use crate::Encoding;
 
@@ -54,19 +55,24 @@ impl Default for Limits {
     }
 }
 
+/// Bytes of a key that are told if its value is not valid.
+const MAX_SHOWN: usize = 64;
+
 /// Decodes the items of a payload in order.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     data: &'a [u8],
     at: usize,
     encoding: Encoding,
-    limits: Limits,
+    pub(super) limits: Limits,
+    /// Whether contents that are not valid are passed over, and the first of these problems.
+    passed_over: Option<Option<CodecError>>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at the first item.
     pub const fn new(encoding: Encoding, limits: Limits, data: &'a [u8]) -> Self {
-        Self { data, at: 0, encoding, limits }
+        Self { data, at: 0, encoding, limits, passed_over: None }
     }
 
     /// Whether everything has been read.
@@ -222,6 +228,17 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
+    /// The beginning of the key of the pair that follows, as far as it is text, without reading it.
+    pub(crate) fn next_key(&self) -> String {
+        let mut ahead = self.clone();
+        let key = ahead
+            .count::<super::kind::KeyVal>()
+            .and_then(|_| ahead.run_tag::<super::kind::KeyVal>())
+            .and_then(|()| read_text_bytes(&mut ahead));
+        let key = key.ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(key.get(..MAX_SHOWN).unwrap_or(key)).into_owned()
+    }
+
     /// The remaining bytes, without reading them.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.data.get(self.at..).unwrap_or_default()
@@ -230,6 +247,38 @@ impl<'a> Reader<'a> {
     /// An error at the item that starts at `start`.
     pub(crate) fn problem<T>(&self, start: usize, problem: impl Into<Problem>) -> Result<T, CodecError> {
         Err(problem.into().at(start))
+    }
+
+    /// The same for contents that have been read and are not valid, so that what follows can be read. Within
+    /// [`passing_over`](Self::passing_over) it is `instead`.
+    pub(super) fn invalid<T>(
+        &mut self,
+        start: usize,
+        problem: impl Into<Problem>,
+        instead: T,
+    ) -> Result<T, CodecError> {
+        let error = problem.into().at(start);
+        match &mut self.passed_over {
+            Some(first) => {
+                first.get_or_insert(error);
+                Ok(instead)
+            }
+            None => Err(error),
+        }
+    }
+
+    /// Reads something whose contents need not be valid; returns the first problem in place of it, and goes on behind it.
+    ///
+    /// # Errors
+    /// [`CodecError`] if its end is not known.
+    pub(crate) fn passing_over<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Result<T, CodecError>, CodecError> {
+        let before = self.passed_over.replace(None);
+        let read = read(self);
+        let problem = std::mem::replace(&mut self.passed_over, before).flatten();
+        read.map(|read| problem.map_or(Ok(read), Err))
     }
 
     /// A reader of bytes in this message, with the remaining limits.
@@ -249,10 +298,6 @@ impl<'a> Reader<'a> {
         let left = bytes.and_then(|bytes| self.limits.memory.checked_sub(bytes));
         self.limits.memory = left.ok_or_else(|| Problem::Memory.at(self.at))?;
         Ok(())
-    }
-
-    pub(super) fn spend_expansion(&mut self, bytes: usize) {
-        self.limits.expanded = self.limits.expanded.saturating_sub(bytes);
     }
 
     const fn end(&self, needed: u64) -> CodecError {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use bytes::Bytes;
 use pmix_types as t;
-use pmix_types::DataType;
+use pmix_types::{DataType, keys};
 
 use super::int::Integer;
 use super::{CodecError, Kind, Packed, Problem, Reader, Writer, compress, kind};
@@ -70,7 +70,7 @@ impl Kind for kind::Buffer {
 pub(super) fn read_text<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, CodecError> {
     let start = reader.offset();
     let text = read_text_bytes(reader)?.map(std::str::from_utf8).transpose();
-    text.or_else(|_| reader.problem(start, Problem::Utf8))
+    text.or_else(|_| reader.invalid(start, Problem::Utf8, None))
 }
 
 /// The bytes of a text, which may be none in UTF-8; `None` for NULL.
@@ -117,14 +117,14 @@ pub(super) fn read_os_text(reader: &mut Reader<'_>) -> Result<OsString, CodecErr
 pub(super) fn read_key(reader: &mut Reader<'_>) -> Result<t::KeyName, CodecError> {
     let start = reader.offset();
     let text = read_text(reader)?.unwrap_or_default();
-    t::KeyName::new(text).or_else(|error| reader.problem(start, error))
+    t::KeyName::new(text).or_else(|error| reader.invalid(start, error, keys::USERID.into()))
 }
 
 pub(super) fn read_nspace(reader: &mut Reader<'_>) -> Result<t::Nspace, CodecError> {
     let start = reader.offset();
     match read_text(reader)?.unwrap_or_default() {
         "" => Ok(t::Nspace::none()),
-        text => t::Nspace::new(text).or_else(|error| reader.problem(start, error)),
+        text => t::Nspace::new(text).or_else(|error| reader.invalid(start, error, t::Nspace::none())),
     }
 }
 
@@ -132,10 +132,10 @@ fn write_job_name(writer: &mut Writer, nspace: &t::Nspace) -> Result<(), CodecEr
     write_text(writer, Some(nspace.as_str()).filter(|text| !text.is_empty()))
 }
 
-fn read_float<T: std::str::FromStr>(reader: &mut Reader<'_>) -> Result<T, CodecError> {
+fn read_float<T: std::str::FromStr + Default>(reader: &mut Reader<'_>) -> Result<T, CodecError> {
     let start = reader.offset();
     let text = read_text(reader)?.unwrap_or_default();
-    text.trim().parse().or_else(|_| reader.problem(start, Problem::Float))
+    text.trim().parse().or_else(|_| reader.invalid(start, Problem::Float, T::default()))
 }
 
 /// As formatted by `%f` in C.
@@ -162,18 +162,14 @@ pub(super) fn write_bytes(writer: &mut Writer, bytes: &[u8]) -> Result<(), Codec
 fn read_compressed(reader: &mut Reader<'_>) -> Result<Vec<u8>, CodecError> {
     let start = reader.offset();
     let packed = read_slice(reader)?;
-    match compress::expand(packed, reader.limits().expanded) {
-        Ok(expanded) => {
-            reader.spend_expansion(expanded.len());
-            Ok(expanded)
-        }
-        Err(problem) => reader.problem(start, problem),
-    }
+    let expanded = compress::expand(packed, &mut reader.limits.expanded);
+    expanded.or_else(|problem| reader.invalid(start, problem, Vec::new()))
 }
 
 fn read_compressed_string(reader: &mut Reader<'_>) -> Result<String, CodecError> {
     let start = reader.offset();
-    String::from_utf8(read_compressed_text(reader)?).or_else(|_| reader.problem(start, Problem::Utf8))
+    String::from_utf8(read_compressed_text(reader)?)
+        .or_else(|_| reader.invalid(start, Problem::Utf8, String::new()))
 }
 
 /// The bytes of a compressed text, which may be none in UTF-8.

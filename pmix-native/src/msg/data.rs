@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use pmix_types::{KeyName, KeyVal, Nspace, ProcId, Rank, Value};
 
+use super::request::Unread;
 use super::{Context, lossy};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
@@ -120,7 +121,7 @@ impl ProcData {
 pub(super) fn read_entries(reader: &mut Reader<'_>) -> Result<Vec<Entry>, CodecError> {
     let mut entries = Vec::new();
     while !reader.is_empty() {
-        let KeyVal { key, value } = reader.item::<kind::KeyVal>()?;
+        let Ok(KeyVal { key, value }) = read_pair(reader)? else { continue };
         entries.push(match value {
             Value::ByteObject(bytes) if key == PROC_BLOB => Entry::Rank(read_rank(reader, &bytes)?),
             value => Entry::Pair(KeyVal { key, value }),
@@ -146,7 +147,7 @@ pub(super) fn write_entries(writer: &mut Writer, entries: &[Entry]) -> Result<()
 fn read_rank(outer: &mut Reader<'_>, bytes: &[u8]) -> Result<RankData, CodecError> {
     let mut reader = outer.inner(bytes);
     let rank = reader.item::<kind::Rank>()?;
-    let pairs = read_pairs(&mut reader)?;
+    let (pairs, _) = read_pairs(&mut reader)?;
     outer.adopt_limits(&reader);
     Ok(RankData { rank, pairs })
 }
@@ -158,13 +159,27 @@ fn write_rank(outer: &Writer, data: &RankData) -> Result<Bytes, CodecError> {
     Ok(writer.finish())
 }
 
-/// Pairs up to the end of the buffer.
-pub(super) fn read_pairs(reader: &mut Reader<'_>) -> Result<Vec<KeyVal>, CodecError> {
-    let mut pairs = Vec::new();
+/// Pairs up to the end of the buffer, and those that are not valid.
+pub(super) fn read_pairs(reader: &mut Reader<'_>) -> Result<(Vec<KeyVal>, Vec<Unread>), CodecError> {
+    let (mut pairs, mut unread) = (Vec::new(), Vec::new());
     while !reader.is_empty() {
-        pairs.push(reader.item::<kind::KeyVal>()?);
+        match read_pair(reader)? {
+            Ok(pair) => pairs.push(pair),
+            Err(error) => unread.push(error),
+        }
     }
-    Ok(pairs)
+    Ok((pairs, unread))
+}
+
+/// A pair; what is wrong with it, if it is not valid.
+fn read_pair(reader: &mut Reader<'_>) -> Result<Result<KeyVal, Unread>, CodecError> {
+    let before = reader.clone();
+    let read = reader.passing_over(|reader| reader.item::<kind::KeyVal>())?;
+    Ok(read.map_err(|error| {
+        let key = before.next_key();
+        tracing::debug!(key, %error, "passed over a value that is not valid");
+        Unread { key, error }
+    }))
 }
 
 pub(super) fn write_pairs(writer: &mut Writer, pairs: &[KeyVal]) -> Result<(), CodecError> {

@@ -43,5 +43,5 @@ pub use reply::{Body, Credential, GroupResult, Reply, Spawned};
 pub use request::{
     Abort, Allocate, Collective, CommitPart, DeviceDistances, Get, Group, IofDeregister, IofPull, IofPush,
     JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, SessionControl,
-    Spawn, ValidateCredential,
+    Spawn, Unread, ValidateCredential,
 };

@@ -5,6 +5,7 @@ use pmix_types::{
 };
 
 use super::Command;
+use crate::codec::CodecError;
 
 /// A request of a process to its server.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +115,16 @@ macro_rules! request_structs {
     )+};
 }
 
+/// A value of a commit that was passed over when it was decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unread {
+    /// The beginning of its key, as far as that is text.
+    pub key: String,
+    /// What is wrong with the key or the value.
+    pub error: CodecError,
+}
+
 request_structs! {
     /// A request to abort processes.
     pub struct Abort {
@@ -133,6 +144,8 @@ request_structs! {
         /// Keys with their values.
         pub pairs: Vec<KeyVal>,
         ..
+        /// What is not among the pairs, because it was not valid.
+        pub unread: Vec<Unread>,
     }
 
     /// Entry into a collective.

@@ -20,6 +20,14 @@ impl Request {
         read(context, &mut reader, command)
     }
 
+    /// Whether a payload, which perhaps cannot be decoded, is a commit.
+    pub fn is_commit(context: &Context, payload: &[u8]) -> bool {
+        context
+            .reader(payload)
+            .item::<kind::Command>()
+            .is_ok_and(|raw| Command::from_raw(raw) == Command::COMMIT)
+    }
+
     /// Encodes a request.
     ///
     /// # Errors
@@ -151,7 +159,8 @@ fn read_commit(context: &Context, reader: &mut Reader<'_>) -> Result<Vec<CommitP
         let packed = reader.item::<kind::Buffer>()?;
         let encoding = packed.encoding(context.encoding.dialect);
         let mut inner = Reader::new(encoding, reader.limits().with_expanded(expanded), &packed.bytes);
-        parts.push(CommitPart { scope, pairs: read_pairs(&mut inner)? });
+        let (pairs, unread) = read_pairs(&mut inner)?;
+        parts.push(CommitPart { scope, pairs, unread });
         reader.adopt_limits(&inner);
         expanded = inner.limits().expanded;
     }

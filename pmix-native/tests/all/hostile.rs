@@ -4,7 +4,7 @@ use crate::common::{Direction, Vector, vectors};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
 use pmix_native::msg::{Context, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
-use pmix_types::{Info, KeyName, KeyVal, Scope, Value};
+use pmix_types::{DataType, Info, KeyName, KeyVal, ProcId, Scope, Value};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -112,10 +112,14 @@ fn compressed_contents_are_bounded_for_the_whole_message() {
     let mut limited = context(encoding);
     // half of it: a commit may take twice as much
     limited.limits = limited.limits.with_expanded((32 << 20) - 1);
-    let error = Request::decode(&limited, &bytes).unwrap_err();
-    assert!(matches!(error.problem, Problem::Expansion(_)), "{error}");
+    let unread = |limited: &Context| {
+        let request = Request::decode(limited, &bytes).unwrap();
+        let Request::Commit(parts) = request else { panic!("{request:?}") };
+        parts[0].unread.first().map(|unread| unread.error.problem.clone())
+    };
+    assert!(matches!(unread(&limited), Some(Problem::Expansion(_))));
     limited.limits = limited.limits.with_expanded(32 << 20);
-    assert!(Request::decode(&limited, &bytes).is_ok());
+    assert_eq!(unread(&limited), None);
 }
 
 #[test]
@@ -133,8 +137,10 @@ fn put_06_a_commit_expands_what_is_put_for_all_processes_in_both_of_its_parts() 
     let Request::Commit(mut parts) = request else { panic!("no commit") };
     parts.push(parts[0].clone());
     let bytes = Request::Commit(parts).encode(&context).unwrap();
-    let error = Request::decode(&context, &bytes).unwrap_err();
-    assert_eq!(error.status(), pmix_types::Status::ERR_OUT_OF_RESOURCE, "{error}");
+    let Request::Commit(parts) = Request::decode(&context, &bytes).unwrap() else { panic!("no commit") };
+    assert_eq!((&parts[0].pairs, &parts[1].pairs), (&pairs, &pairs));
+    let unread: Vec<_> = parts[2].unread.iter().map(|one| (one.key.as_str(), one.error.status())).collect();
+    assert_eq!(unread[4], ("s4", pmix_types::Status::ERR_OUT_OF_RESOURCE));
 }
 
 #[test]
@@ -149,7 +155,7 @@ fn put_06_a_commit_with_an_unknown_type_is_refused_whole() {
     assert_eq!(bytes[two + 4], 12);
     bytes[two + 4] = 44;
     let error = Request::decode(&context(encoding), &bytes).unwrap_err();
-    assert_eq!(error.problem, Problem::UnknownType(pmix_types::DataType::from_raw(44)));
+    assert_eq!(error.problem, Problem::UnknownType(DataType::from_raw(44)));
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn put_06_a_string_that_is_not_utf_8_comes_back_and_spoils_nothing_in_a_commit()
     let pair = |key: &str, value| KeyVal { key: KeyName::new(key).unwrap(), value };
     let home: &[u8] = b"/home/ren\xe9";
     let latin = |bytes: &'static [u8]| {
-        let array = vec![Value::DataType(pmix_types::DataType::STRING), Value::ByteObject(bytes.into())];
+        let array = vec![Value::DataType(DataType::STRING), Value::ByteObject(bytes.into())];
         Value::from(pmix_types::DataArray::Value(array))
     };
     for dialect in Dialect::ALL {
@@ -173,13 +179,51 @@ fn put_06_a_string_that_is_not_utf_8_comes_back_and_spoils_nothing_in_a_commit()
             assert_eq!(request.encode(&context(encoding)).unwrap(), bytes, "C programs read the same bytes");
         }
     }
-    // a key must be text
-    let encoding = Encoding::plain(Dialect::V41);
-    let mut bytes = commit(encoding, Value::Uint8(1));
-    let at = bytes.windows(4).position(|window| window == b"bomb").unwrap();
-    bytes[at] = 0xe9;
-    let error = Request::decode(&context(encoding), &bytes).unwrap_err();
-    assert_eq!((&error.problem, error.status()), (&Problem::Utf8, pmix_types::Status::ERR_BAD_PARAM));
+}
+
+#[test]
+fn put_06_what_is_not_valid_in_a_commit_is_passed_over_and_the_rest_is_kept() {
+    let pair = |key: &str, value| KeyVal { key: KeyName::new(key).unwrap(), value };
+    let texts = |one: &str| Value::from(pmix_types::DataArray::String(vec![one.to_owned(), "b".to_owned()]));
+    let attribute = pmix_types::RegAttr::new(
+        "name".into(),
+        KeyName::new("bomb").unwrap(),
+        DataType::INT,
+        Vec::new(),
+        vec![],
+    );
+    let named = ProcId::new("bomb".parse().unwrap(), pmix_types::Rank::from_raw(1));
+    for dialect in Dialect::ALL {
+        for encoding in [Encoding::plain(dialect), Encoding::described(dialect)] {
+            let context = context(encoding);
+            let values = [
+                ("bomb", Value::Uint8(1), &b"bomb"[..], &b"\xe9"[..]),
+                ("bomb", Value::Uint8(1), b"bomb", b"\x07"),
+                ("texts", texts("bomb"), b"bomb", b"\xe9"),
+                ("proc", Value::from(named.clone()), b"bomb", b"\n"),
+                ("attribute", Value::from(attribute.clone()), b"bomb", b"\t"),
+                ("number", Value::Double(1.5), b"1.5", b"x"),
+                ("packed", Value::CompressedByteObject(b"aaaaaaaa"[..].into()), b"\x78", b"\x01"),
+            ];
+            for (key, value, good, bad) in values {
+                let pairs = vec![pair("one", 1u8.into()), pair(key, value), pair("two", 2u8.into())];
+                let part = pmix_native::msg::CommitPart::new(Scope::LOCAL, pairs);
+                // not each dialect has each type
+                let Ok(bytes) = Request::Commit(vec![part]).encode(&context) else { continue };
+                let mut bytes = bytes.to_vec();
+                let at = bytes.windows(good.len()).position(|window| window == good).unwrap();
+                bytes[at..at + bad.len()].copy_from_slice(bad);
+                let request = Request::decode(&context, &bytes);
+                let Ok(Request::Commit(parts)) = request else { panic!("{dialect} {key}: {request:?}") };
+                assert_eq!(
+                    parts[0].pairs,
+                    [pair("one", 1u8.into()), pair("two", 2u8.into())],
+                    "{dialect} {key}"
+                );
+                assert_eq!(parts[0].unread.len(), 1, "{dialect} {key}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -73,9 +73,10 @@ impl From<&Failure> for v1::ServerBody {
 impl From<&Push> for v1::ServerBody {
     fn from(push: &Push) -> Self {
         let body = match push {
-            Push::Event { registrations, event } => Body::Event(v1::EventPush {
+            Push::Event { registrations, event, is_kept } => Body::Event(v1::EventPush {
                 registrations: registrations.clone(),
                 event: Some(event.to_form()),
+                is_kept: *is_kept,
             }),
             Push::Lagged { missed } => Body::Lagged(v1::Lagged { missed: *missed }),
             Push::Output { registration, output } => Body::Output(iof::output_push(*registration, output)),
@@ -161,7 +162,7 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::Event(form) => {
                 let event = present(form.event).and_then(|event| Wire::from_form(event, scope));
                 let event = event.at("event").at("event")?;
-                Self::Push(Push::Event { registrations: form.registrations, event })
+                Self::Push(Push::Event { registrations: form.registrations, event, is_kept: form.is_kept })
             }
             Body::Lagged(form) => Self::Push(Push::Lagged { missed: form.missed }),
             Body::Output(form) => {

@@ -1510,6 +1510,9 @@ pub struct EventPush {
     pub registrations: ::prost::alloc::vec::Vec<u64>,
     #[prost(message, optional, tag = "2")]
     pub event: ::core::option::Option<Event>,
+    /// Whether it was sent before the registration, and kept for it.
+    #[prost(bool, tag = "3")]
+    pub is_kept: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Lagged {

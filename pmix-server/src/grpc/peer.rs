@@ -426,7 +426,7 @@ mod tests {
         let (mut peer, line) = peer();
         let event = Event::new(Status::from_raw(-4242), ProcId::none())
             .with_info(Info::dynamic("big".parse().unwrap(), Value::ByteObject(vec![0; 1 << 20].into())));
-        let push = Push::Event { registrations: vec![1], event };
+        let push = Push::Event { registrations: vec![1], event, is_kept: false };
         for _ in 0..20 {
             peer.push(push.clone());
         }

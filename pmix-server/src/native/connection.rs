@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use pmix_native::Version;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
-use pmix_native::msg::{Context, Reply as Answer, Request as Ask};
+use pmix_native::msg::{Context, Reply as Answer, Request as Ask, Unread};
 use pmix_proto::proof::QUESTION;
 use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
 use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
@@ -319,12 +319,21 @@ impl Connection {
             Ok(asked) => asked,
             Err(error) => {
                 warn_with!(self.leave(), %proc, %error, "cannot decode a request");
+                if Ask::is_commit(&self.ledger.context, &received.payload) {
+                    self.ledger.commit_failed(error.status());
+                }
                 self.answer(received.tag, proc, &error.status().into());
                 return Ok(());
             }
         };
+        if let Ask::Commit(parts) = &asked {
+            for Unread { key, error, .. } in parts.iter().flat_map(|part| &part.unread) {
+                warn_with!(self.leave(), %proc, key, %error, "a value of a commit is left out, as it is not valid");
+            }
+        }
         match task(proc, asked) {
             Task::Ask(request, form) => {
+                let is_commit = form == AnswerAs::Committed;
                 let mut turn = turn;
                 if matches!(form, AnswerAs::Registration(_)) {
                     turn = self.end_registrations(&[], turn).await?;
@@ -344,6 +353,9 @@ impl Connection {
                     Err(Refused::TooMany) => {
                         let under_way = self.ledger.line.under_way();
                         warn_with!(self.leave(), %proc, under_way, "too many pending requests");
+                        if is_commit {
+                            self.ledger.commit_failed(Status::ERR_RESOURCE_BUSY);
+                        }
                         self.answer(received.tag, proc, &Status::ERR_RESOURCE_BUSY.into());
                     }
                     Err(Refused::Twice) => {

@@ -50,6 +50,8 @@ struct State {
     pulls: BTreeMap<u64, u64>,
     /// Codes of events that monitors of the process raise.
     alarms: Vec<Status>,
+    /// Why a commit has failed since the last fence.
+    commit_failure: Option<Status>,
 }
 
 /// Codes of alerts: the engine refuses more monitors than this.
@@ -73,6 +75,11 @@ impl Ledger {
         if alarms.len() < MAX_ALARMS && !alarms.contains(&code) {
             alarms.push(code);
         }
+    }
+
+    /// Records that a commit has failed, of which the C library says nothing: the next fence does.
+    pub(super) fn commit_failed(&self, status: Status) {
+        self.lock().commit_failure = Some(status);
     }
 
     /// Sends a frame.
@@ -269,6 +276,22 @@ impl Peer for NativePeer {
             }
             _ => {}
         }
+        let result = match form {
+            AnswerAs::Committed => {
+                result.inspect_err(|failure| {
+                    warn_with!(self.leave(), proc = %self.proc, %failure, "a commit has failed; the next fence says so");
+                    self.ledger.commit_failed(failure.status);
+                })
+            }
+            AnswerAs::Aborted => result.inspect_err(|failure| {
+                warn_with!(self.leave(), proc = %self.proc, %failure, "an abort is refused, of which its caller does not hear");
+            }),
+            AnswerAs::Fenced => {
+                let failed = self.ledger.lock().commit_failure.take();
+                result.and_then(|reply| failed.map_or(Ok(reply), |status| Err(status.into())))
+            }
+            _ => result,
+        };
         let reply = match result {
             Ok(reply) => answer(&self.shared.server, self.ledger.context.client, reply, form),
             Err(failure) => failure.status.into(),
@@ -278,13 +301,16 @@ impl Peer for NativePeer {
     }
 
     fn push(&mut self, push: Push) {
-        let event = match push {
-            Push::Event { event, .. } => event,
+        let (event, is_kept) = match push {
+            Push::Event { event, is_kept, .. } => (event, is_kept),
             Push::Output { registration, output } => return self.push_output(registration, output),
             _ => return,
         };
-        // the C library has already run its handlers for an event that its own process has raised
-        if event.source == self.proc && !self.ledger.lock().alarms.contains(&event.code) {
+        // the C library has already run its handlers for an event that its own process has raised; before 5.0 it also keeps that for
+        // later ones
+        let library = self.ledger.context.client;
+        let is_known = !is_kept || library.major < 5;
+        if is_known && event.source == self.proc && !self.ledger.lock().alarms.contains(&event.code) {
             return;
         }
         if !self.ledger.line.takes_pushes() {
@@ -353,7 +379,11 @@ mod tests {
     }
 
     fn event_of(rank: u32) -> Push {
-        Push::Event { registrations: vec![1], event: Event::new(Status::from_raw(-4242), proc(rank)) }
+        Push::Event {
+            registrations: vec![1],
+            event: Event::new(Status::from_raw(-4242), proc(rank)),
+            is_kept: false,
+        }
     }
 
     #[test]
@@ -382,8 +412,8 @@ mod tests {
         const LARGE: usize = 1 << 20;
         let (mut peer, line) = peer();
         let large = || Info::dynamic("big".parse().unwrap(), Value::ByteObject(vec![0; LARGE].into()));
-        let Push::Event { registrations, event } = event_of(1) else { panic!("no event") };
-        let push = Push::Event { registrations, event: event.with_info(large()) };
+        let Push::Event { registrations, event, is_kept } = event_of(1) else { panic!("no event") };
+        let push = Push::Event { registrations, event: event.with_info(large()), is_kept };
         for _ in 0..50 {
             peer.push(push.clone());
         }

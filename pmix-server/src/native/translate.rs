@@ -37,6 +37,11 @@ pub(super) enum Task {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum AnswerAs {
     Status,
+    /// A status that the C library does not pass on.
+    Committed,
+    Aborted,
+    /// A status, which also says whether commits before it have failed.
+    Fenced,
     Get {
         proc: ProcId,
         key: Option<KeyName>,
@@ -68,13 +73,13 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         Ask::Abort(abort) => {
             let mut request = Abort::new(abort.status.to_raw(), abort.message.unwrap_or_default());
             request.procs = abort.procs;
-            Task::Ask(Request::Abort(request), AnswerAs::Status)
+            Task::Ask(Request::Abort(request), AnswerAs::Aborted)
         }
-        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(parts)), AnswerAs::Status),
+        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(parts)), AnswerAs::Committed),
         Ask::Fence(fence) => {
             let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
             enter.directives = fence.info;
-            Task::Ask(Request::Fence(enter), AnswerAs::Status)
+            Task::Ask(Request::Fence(enter), AnswerAs::Fenced)
         }
         Ask::Get(get) => {
             let mut wanted = Get::new(get.proc.clone(), get.key.clone());

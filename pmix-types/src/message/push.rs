@@ -11,6 +11,8 @@ pub enum Push {
         registrations: Vec<u64>,
         /// The event.
         event: Event,
+        /// Whether it was sent before the registration, and kept for it.
+        is_kept: bool,
     },
     /// Events were dropped because the process did not read fast enough.
     Lagged {

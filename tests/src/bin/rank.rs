@@ -51,8 +51,8 @@ enum Act {
     Debug,
     /// `debug-own`: the same, but each releases the ranks that are here.
     DebugOwn,
-    /// `abort CODE [MESSAGE]`: rank 0 aborts the job with this status, the others block.
-    Abort(i32, String),
+    /// `abort CODE [MESSAGE [RANK]]`: rank 0 aborts the job with this status, or this rank and finalizes; the others block.
+    Abort(i32, String, Option<u32>),
     /// `kill-peer RANK`: all fence, then rank 0 has this rank killed, which blocks.
     KillPeer(u32),
     /// `publish KEY VALUE`: publishes it for good, then blocks.
@@ -168,10 +168,13 @@ async fn run(act: Act) -> Result<u8, Error> {
             let _ = kill_process(getpid(), Signal::KILL);
             block().await
         }
-        Act::Abort(status, ref message) if rank == 0 => {
+        Act::Abort(status, ref message, victim) if rank == 0 => {
             println!("aborting");
-            client.abort(status, message).await?;
-            block().await
+            let named = victim.map(|rank| client.proc_id().with_rank(Rank::from_raw(rank)));
+            client.abort(status, message).procs(Vec::from_iter(named)).await?;
+            if victim.is_none() {
+                block().await;
+            }
         }
         Act::Abort(..) => block().await,
         Act::KillPeer(victim) => {
@@ -480,7 +483,11 @@ impl Act {
             "where" => Self::Where,
             "debug" => Self::Debug,
             "debug-own" => Self::DebugOwn,
-            "abort" => Self::Abort(number(args)?, args.get(2).map_or("told to", |text| text).to_owned()),
+            "abort" => Self::Abort(
+                number(args)?,
+                args.get(2).map_or("told to", |text| text).to_owned(),
+                args.get(3).and_then(|rank| rank.parse().ok()),
+            ),
             "publish" => Self::Publish(args.get(1)?.clone(), args.get(2)?.clone()),
             "look-up" => Self::LookUp(args.get(1)?.clone()),
             "attack" => Self::Attack(args.get(1)?.parse().ok()?),

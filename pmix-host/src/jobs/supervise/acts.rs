@@ -66,7 +66,7 @@ impl Supervisor {
         self.is_ending |= ends;
     }
 
-    async fn act_on(&self, ranks: Option<BTreeSet<Rank>>, act: Act) -> Result<(), LaunchError> {
+    pub(super) async fn act_on(&self, ranks: Option<BTreeSet<Rank>>, act: Act) -> Result<(), LaunchError> {
         let mut procs = self.running_procs();
         if let Some(ranks) = ranks {
             procs.retain(|proc| ranks.contains(&proc.rank));

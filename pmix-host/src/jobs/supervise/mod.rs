@@ -10,7 +10,7 @@ use pmix_types::{Event, Nspace, Persistence, Pid, ProcId, ProcInfo, ProcState, R
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
-use super::control::{Child, Control, Reach, end_late_children};
+use super::control::{Act, Child, Control, Reach, end_late_children};
 use super::endings::JobEnding;
 use super::node::Nodes;
 use super::notices;
@@ -313,14 +313,26 @@ impl Supervisor {
                 self.fail(rank).await;
                 self.tell(out);
             }
-            Control::Abort { by, status, message, dead } => {
+            Control::Abort { by, ranks: Some(ranks), status, message, .. }
+                if self.job.on_failure == OnFailure::Continue =>
+            {
+                let named: BTreeSet<_> = ranks.iter().collect();
+                // an aborted process has not succeeded, whatever status the caller gave
+                let status_of = named.iter().map(|rank| (*rank, if status == 0 { 1 } else { status }));
+                self.course.aborted.extend(status_of);
+                out.push_back(JobReport::Abort { by, ranks: Some(ranks), status, message });
+                if let Err(error) = self.act_on(Some(named), Act::Terminate).await {
+                    tracing::warn!(%error, "cannot end processes that are aborted");
+                }
+            }
+            Control::Abort { by, ranks, status, message, dead } => {
                 if let Some(first) = self.first_dead(&by, dead) {
                     // before all whose loss is told from now on, also those of other nodes
                     self.lost.insert(0, (first, 0));
                     self.fail(first).await;
                 }
                 self.record("abort was called", out).await;
-                out.push_back(JobReport::Abort { by, status, message });
+                out.push_back(JobReport::Abort { by, ranks, status, message });
                 // after a failure it is one of its effects: MPI libraries abort when they hear that a peer is lost
                 if !self.course.has_failed() {
                     self.course.abort_status.get_or_insert(status);
@@ -399,7 +411,8 @@ impl Supervisor {
                 }
             }
             LaunchReport::Ended { proc, exit } => {
-                let (rank, exit) = (proc.rank, *exit);
+                let rank = proc.rank;
+                let exit = self.course.aborted.remove(&rank).map_or(*exit, ProcExit::Code);
                 let has_failed = self.take_end(rank, exit);
                 // after the table says so: what is published from now on is known to come late
                 self.forget_published(rank);

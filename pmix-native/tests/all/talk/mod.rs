@@ -100,7 +100,7 @@ impl Talk {
 
     pub(crate) fn event(&mut self) -> Option<(Vec<u64>, Event)> {
         match self.client.next_delivery() {
-            Some(Delivery::Push(pmix_types::message::Push::Event { registrations, event })) => {
+            Some(Delivery::Push(pmix_types::message::Push::Event { registrations, event, .. })) => {
                 Some((registrations, event))
             }
             None => None,

@@ -300,8 +300,8 @@ pub(crate) fn failure() -> impl Strategy<Value = Failure> {
 
 pub(crate) fn push() -> impl Strategy<Value = Push> {
     prop_oneof![
-        (vec(any::<u64>(), 0..4), Event::sample(1))
-            .prop_map(|(registrations, event)| Push::Event { registrations, event }),
+        (vec(any::<u64>(), 0..4), Event::sample(1), any::<bool>())
+            .prop_map(|(registrations, event, is_kept)| Push::Event { registrations, event, is_kept }),
         any::<u64>().prop_map(|missed| Push::Lagged { missed }),
         (any::<u64>(), output()).prop_map(|(registration, output)| Push::Output { registration, output }),
         any::<(u64, u64)>().prop_map(|(registration, bytes)| Push::OutputLost { registration, bytes }),
