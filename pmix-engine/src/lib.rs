@@ -135,6 +135,8 @@ pub struct Config {
     pub gid: u32,
     /// Name of the node.
     pub hostname: String,
+    /// Where programs connect to it, as the C library writes it; `None` if they cannot.
+    pub uri: Option<String>,
     /// What the host serves.
     pub capabilities: Capabilities,
     /// Whether tools may connect at all (TOL-01).
@@ -164,6 +166,7 @@ impl Config {
             uid,
             gid,
             hostname: hostname.into(),
+            uri: None,
             capabilities: Capabilities::none(),
             tool_support: false,
             put_limit: 1 << 30,

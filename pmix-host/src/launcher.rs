@@ -39,6 +39,12 @@ pub trait Launcher: Send + Sync + 'static {
         None
     }
 
+    /// What the node of this process is also called: names and addresses, which processes there can use in its place, such as
+    /// `localhost`. By default, nothing. Called when the server starts.
+    fn aliases(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How many processes of a job a node takes. Nodes with a number are filled in their order, up to that number; a job that
     /// needs more is refused, unless it may exceed them (`OVERSUBSCRIBE` in `PMIX_MAPBY`). By default, any number: the processes are divided evenly.
     fn slots(&self, node: &str) -> Option<u32> {
@@ -165,6 +171,10 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
 
     fn machine(&self, node: &str) -> Option<Machine> {
         (**self).machine(node)
+    }
+
+    fn aliases(&self) -> Vec<String> {
+        (**self).aliases()
     }
 
     fn slots(&self, node: &str) -> Option<u32> {

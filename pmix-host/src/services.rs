@@ -91,7 +91,12 @@ impl Services {
         let published = Arc::new(Publishing::new(site.clone(), table.clone()));
         let records = Arc::<RecordFiles>::default();
         let collectives = Collectives::new(site.clone());
-        let node = LocalNode::new(site.clone(), published.clone(), collectives.clone(), records.clone());
+        let node = LocalNode::new(
+            (site.clone(), launcher.aliases()),
+            published.clone(),
+            collectives.clone(),
+            records.clone(),
+        );
         Self {
             node: Arc::new(node),
             records,

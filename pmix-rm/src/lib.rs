@@ -35,7 +35,7 @@
 //!   `srun` starts the daemons, on all its nodes if none are named. A node that is lost ends the
 //!   job and is named. Daemons end their ranks and themselves when `pmixrun` is gone.
 //! - *Programs linked with the C library* of PMIx are served, and those of Open MPI 4, which recognize their launcher by a
-//!   variable. `--native on` omits the variable, `--native off` serves none of these programs.
+//!   variable. `--native without-open-mpi-4` omits the variable, `--native off` serves none of these programs.
 //! - *Programs of MPICH* and its relatives are served through PMI-1, by a socket that each rank inherits. `--pmi1 off` does not
 //!   serve them.
 //! - *Nothing is left behind*: ranks descend from a [`Guardian`], which ends them and all their descendants, including

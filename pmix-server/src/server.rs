@@ -329,6 +329,7 @@ impl ServerBuilder {
         let traces = self.traces.map(|(root, _)| Traces::new(root, hostname.clone()));
         let incarnation = RandomState::new().hash_one((&hostname, pid));
         let mut config = Config::new(server, user, hostname, incarnation, CODEC);
+        config.uri = Some(handle.native_uri().unwrap_or_else(|| handle.uri().to_owned()));
         config.capabilities = capabilities;
         config.tool_support = admits_tools;
         config.put_limit = self.put_limit;

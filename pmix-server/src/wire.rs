@@ -7,14 +7,14 @@ pub enum NativeWire {
     /// Programs linked with the C library cannot connect.
     #[default]
     Off,
-    /// Programs linked with the C library can connect.
+    /// Programs linked with the C library can connect. The environment of processes has a marker for Open MPI 4, `JSM_JSRUN_PORT=0`:
+    /// without it, each of its programs starts as a singleton. Nothing else reads the marker, which also turns off Open MPI 4's own
+    /// binding of processes.
     #[cfg(feature = "native-wire")]
     On,
-    /// Like `On`, with a marker for programs of Open MPI 4 in the environment: without `JSM_JSRUN_PORT=0`, which
-    /// nothing else reads, each of them starts as a singleton. The marker also turns off Open MPI 4's own binding of
-    /// processes.
+    /// Like `On`, without the marker for Open MPI 4.
     #[cfg(feature = "native-wire")]
-    WithOpenMpi4,
+    WithoutOpenMpi4,
 }
 
 impl NativeWire {
@@ -26,9 +26,9 @@ impl NativeWire {
         match self {
             Self::Off => false,
             #[cfg(feature = "native-wire")]
-            Self::On => false,
+            Self::On => true,
             #[cfg(feature = "native-wire")]
-            Self::WithOpenMpi4 => true,
+            Self::WithoutOpenMpi4 => false,
         }
     }
 }

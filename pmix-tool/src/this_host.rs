@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
-use pmix_types::is_same_host;
+use pmix_types::{is_same_host, short_hostname};
 
 /// How long the resolver may take, for all names together: whoever starts something waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -63,6 +63,15 @@ impl ThisHost {
                     || first.eq_ignore_ascii_case("localhost") && name[first.len()..] == *".localdomain"
             }
         }
+    }
+
+    /// All that means it: its name with and without a domain, `localhost`, and its addresses but those of a link alone.
+    #[must_use]
+    pub fn aliases(&self) -> Vec<String> {
+        let is_of_link = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let addresses = self.addresses.iter().filter(|address| !is_of_link(address)).map(IpAddr::to_string);
+        let names = [Some(self.name.as_str()), short_hostname(&self.name), Some("localhost")];
+        names.into_iter().flatten().map(str::to_owned).chain(addresses).collect()
     }
 
     fn has(&self, address: IpAddr) -> bool {

@@ -1,3 +1,19 @@
+/// A name of a host without its domain; `None` if it has none, or is an address.
+///
+/// # Examples
+/// ```
+/// use pmix_types::short_hostname;
+///
+/// assert_eq!(short_hostname("n0.example.org"), Some("n0"));
+/// assert_eq!([short_hostname("n0"), short_hostname("10.0.0.1")], [None, None]);
+/// ```
+#[must_use]
+pub fn short_hostname(name: &str) -> Option<&str> {
+    let (short, domain) = name.split_once('.')?;
+    let is_name = !short.is_empty() && !domain.is_empty() && name.parse::<std::net::IpAddr>().is_err();
+    is_name.then_some(short)
+}
+
 /// Whether two names can be those of one host: the same, or one of them with a domain and the other without. Case does not matter.
 ///
 /// # Examples

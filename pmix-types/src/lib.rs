@@ -59,7 +59,7 @@ pub use enums::*;
 pub use environment::{change_environment, changes_environment, environment, split_variable};
 pub use event_filter::EventFilter;
 pub use flags::*;
-pub use hostname::is_same_host;
+pub use hostname::{is_same_host, short_hostname};
 pub use info::{DirectiveError, Directives, Info};
 pub use job_end::JOB_END;
 pub use key::{Key, KeyDef, KeyName, KeyNameError, Realm};

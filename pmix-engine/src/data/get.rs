@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pmix_types::job::{Requester, Target, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Info, KeyName, Nspace, ProcId, Rank, Scope, Status, Supported, keys};
+use pmix_types::{Directives, Info, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Supported, keys};
 
 use super::{Data, no_modex};
 use crate::context::{Context, Owner};
@@ -445,6 +445,13 @@ fn job_level(get: &PendingGet, job: &Job, psets: &Psets, cx: &Context) -> Result
         let requester = Requester::new(is_own.then_some(asker.rank), &cx.config.hostname);
         let realm = target_of(key, target.rank, &get.directives, &requester)?;
         reply.value = job.data.lookup(key, &realm);
+        if let (None, Target::Proc(rank)) = (&reply.value, &realm)
+            && *key == *keys::PROC_PID.name()
+        {
+            let pid = job.clients.get(rank).map(|client| client.pid);
+            // of a process that has not been started, or is on another node, it is not known
+            reply.value = pid.filter(|pid| *pid > 0).map(|pid| Pid(pid).into());
+        }
         if let (None, Target::Session(Some(id))) = (&reply.value, realm) {
             reply.value = cx.of_session(asker, get.uid, id, key);
         }

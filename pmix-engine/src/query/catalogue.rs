@@ -43,6 +43,7 @@ const CATALOGUE: &[Entry] = &[
     own(&keys::QUERY_SUPPORTED_KEYS),
     own(&keys::QUERY_STABLE_ABI_VERSION),
     own(&keys::QUERY_PROVISIONAL_ABI_VERSION),
+    own(&keys::SERVER_URI),
     own(&keys::QUERY_NAMESPACES),
     Entry { takes: &[NSPACE], ..own(&keys::QUERY_NAMESPACE_INFO) },
     Entry { needs: &[NSPACE], ..own(&keys::QUERY_PROC_TABLE) },

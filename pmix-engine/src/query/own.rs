@@ -36,6 +36,8 @@ impl Known<'_> {
             Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
         } else if name == why::RECORD.name() {
             self.record(asker)
+        } else if name == keys::SERVER_URI.name() {
+            self.cx.config.uri.clone().map_or(Outcome::Open, |uri| Outcome::Found(uri.into()))
         } else {
             Query::answer_of_library(name).map_or(Outcome::Open, |answer| Outcome::Found(answer.into()))
         }
@@ -97,7 +99,8 @@ impl Known<'_> {
         }
     }
 
-    /// For each namespace, or for those that are named, an array with its name and, if known, its command line.
+    /// For each namespace, or for those that are named, an array with its name, its command line and size, if known, and an array for
+    /// each of its processes on this node.
     fn namespace_info(&self, asker: &Caller, qualifiers: &Directives) -> Result<Option<Value>, Failure> {
         let named: Vec<String> = all(qualifiers, &keys::NSPACE.text())?;
         let mut infos = Vec::new();
@@ -105,7 +108,17 @@ impl Known<'_> {
             let mut about = vec![Info::new(&keys::NSPACE.text(), job.data.nspace().as_str())];
             let command = job.data.lookup(keys::CMD_LINE.name(), &Target::Job);
             about.extend(command.map(|line| Info::dynamic(keys::CMD_LINE.key_name(), line)));
-            infos.push(Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about)));
+            about.extend(job.data.size().map(|size| Info::new(&keys::JOB_SIZE, size)));
+            let about_proc = |rank: Rank| {
+                let mut about = vec![Info::new(&keys::RANK, rank)];
+                for key in [keys::HOSTNAME.key_name(), keys::LOCAL_RANK.key_name()] {
+                    let value = job.data.lookup(&key, &Target::Proc(rank));
+                    about.extend(value.map(|value| Info::dynamic(key, value)));
+                }
+                Info::new(&keys::PROC_INFO_ARRAY, DataArray::Info(about))
+            };
+            about.extend(job.clients.keys().map(|rank| about_proc(*rank)));
+            infos.push(Info::new(&keys::JOB_INFO_ARRAY, DataArray::Info(about)));
         };
         if named.is_empty() {
             self.cx.visible_jobs(asker).filter(|job| job.registered).for_each(push);

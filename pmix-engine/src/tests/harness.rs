@@ -216,6 +216,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
         uid: USER.0,
         gid: 2,
         hostname: NODE.into(),
+        uri: Some("server.0;tcp4://127.0.0.1:1".into()),
         capabilities: upcalls.into_iter().collect::<Capabilities>(),
         tool_support: true,
         put_limit: PUT_LIMIT,

@@ -2,7 +2,7 @@
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{QueryReply, Reply, Request};
-use pmix_types::{DataArray, Info, InfoFlags, Query, Status, Value, keys};
+use pmix_types::{DataArray, Info, InfoFlags, Query, Rank, Status, Value, keys};
 
 use super::super::upcall::Upcall;
 use super::harness::*;
@@ -118,8 +118,14 @@ fn qry_12_reg_01_only_registered_names_are_listed() {
     t.register_client(&proc("early", 0));
     let reply = answered(&mut t, &peers[0], vec![names()]);
     assert_eq!(reply, QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])]));
-    let about = vec![Info::new(&keys::NSPACE.text(), "job")];
-    let about = vec![Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(about))];
+    let proc = vec![Info::new(&keys::RANK, Rank::from_raw(0)), Info::new(&keys::HOSTNAME, "n0")];
+    let proc = [proc, vec![Info::new(&keys::LOCAL_RANK, 0u16)]].concat();
+    let about = vec![
+        Info::new(&keys::NSPACE.text(), "job"),
+        Info::new(&keys::JOB_SIZE, 1u32),
+        Info::new(&keys::PROC_INFO_ARRAY, DataArray::Info(proc)),
+    ];
+    let about = vec![Info::new(&keys::JOB_INFO_ARRAY, DataArray::Info(about))];
     let reply = answered(&mut t, &peers[0], vec![Query::new(&keys::QUERY_NAMESPACE_INFO)]);
     assert_eq!(the_only(&reply), DataArray::Info(about).into());
     t.register(spec("early", "0"), None);
@@ -333,9 +339,15 @@ fn qry_12_the_library_tells_which_keys_and_qualifiers_it_takes() {
 fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     let (mut t, peers) = Harness::local(1);
     t.register(spec("also", "0").info(&keys::CMD_LINE, "./also -v"), None);
-    let job = || vec![Info::new(&keys::NSPACE.text(), "job")];
-    let also = || vec![Info::new(&keys::NSPACE.text(), "also"), Info::new(&keys::CMD_LINE, "./also -v")];
-    let of = |infos: Vec<Info>| Info::new(&keys::QUERY_NAMESPACE_INFO, DataArray::Info(infos));
+    let proc = [Info::new(&keys::RANK, Rank::from_raw(0)), Info::new(&keys::HOSTNAME, "n0")];
+    let proc = [&proc[..], &[Info::new(&keys::LOCAL_RANK, 0u16)]].concat();
+    let proc = Info::new(&keys::PROC_INFO_ARRAY, DataArray::Info(proc));
+    let size = |size: u32| Info::new(&keys::JOB_SIZE, size);
+    let job = || vec![Info::new(&keys::NSPACE.text(), "job"), size(1), proc.clone()];
+    // none of its processes is here
+    let also =
+        || vec![Info::new(&keys::NSPACE.text(), "also"), Info::new(&keys::CMD_LINE, "./also -v"), size(1)];
+    let of = |infos: Vec<Info>| Info::new(&keys::JOB_INFO_ARRAY, DataArray::Info(infos));
     let ask = || Query::new(&keys::QUERY_NAMESPACE_INFO);
     let reply = answered(&mut t, &peers[0], vec![ask()]);
     assert_eq!(the_only(&reply), DataArray::Info(vec![of(also()), of(job())]).into());
@@ -346,6 +358,14 @@ fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     assert_eq!(the_only(&answered(&mut t, &peers[0], vec![named])), DataArray::Info(vec![of(job())]).into());
     let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "none")]));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    t.finish();
+}
+
+#[test]
+fn qry_12_the_uri_of_the_server_is_told() {
+    let (mut t, peers) = Harness::local(1);
+    let reply = answered(&mut t, &peers[0], vec![Query::new(&keys::SERVER_URI)]);
+    assert_eq!(the_only(&reply), "server.0;tcp4://127.0.0.1:1".into());
     t.finish();
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::Account;
 use pmix_server::host::HostResult;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
+use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, keys};
 
 use super::directories::Directories;
 use super::error::StartError;
@@ -20,6 +20,8 @@ use crate::publish::Publishing;
 /// A node whose server is in this process. Notifications to a server that has stopped are dropped.
 pub(crate) struct LocalNode {
     site: Arc<Site>,
+    /// What it is also called.
+    aliases: String,
     published: Arc<Publishing>,
     collectives: Collectives,
     records: Arc<RecordFiles>,
@@ -28,12 +30,14 @@ pub(crate) struct LocalNode {
 
 impl LocalNode {
     pub(crate) fn new(
-        site: Arc<Site>,
+        (site, mut aliases): (Arc<Site>, Vec<String>),
         published: Arc<Publishing>,
         collectives: Collectives,
         records: Arc<RecordFiles>,
     ) -> Self {
-        Self { site, published, collectives, records, directories: Directories::default() }
+        aliases.retain(|alias| alias != site.node());
+        let aliases = aliases.join(",");
+        Self { site, aliases, published, collectives, records, directories: Directories::default() }
     }
 
     /// Makes what a process may use from now on: it is about to be let in.
@@ -63,7 +67,10 @@ impl Node for LocalNode {
         user: Option<&Account>,
     ) -> Result<(), StartError> {
         let server = self.site.server()?;
-        let spec = self.directories.plan(server, number, job, user);
+        let mut spec = self.directories.plan(server, number, job, user);
+        if !self.aliases.is_empty() {
+            spec = spec.node_info(self.site.node(), &keys::HOSTNAME_ALIASES, self.aliases.as_str());
+        }
         Ok(server.register_nspace(spec).await?)
     }
 

@@ -101,12 +101,16 @@ impl Neighbours {
 
 /// Adds what the applications run, and where those of `user` start.
 pub(super) fn describe_apps(apps: &[App], user: Option<&Account>, spec: JobSpec) -> JobSpec {
-    (0..).zip(apps).fold(spec, |spec, (number, app)| {
+    let line = |app: &App| {
         let words = if app.argv.is_empty() { std::slice::from_ref(&app.command) } else { &app.argv[..] };
-        let line = words.join(OsStr::new(" "));
+        words.join(OsStr::new(" ")).to_string_lossy().into_owned()
+    };
+    let all: Vec<_> = apps.iter().map(line).collect();
+    let spec = spec.info(&keys::CMD_LINE, all.join(":"));
+    (0..).zip(apps.iter().zip(all)).fold(spec, |spec, (number, (app, line))| {
         // at least one: the plan has checked it
         let size = u32::try_from(app.max_procs).unwrap_or_default();
-        let spec = spec.app_info(number, &keys::APP_ARGV, line.to_string_lossy().into_owned());
+        let spec = spec.app_info(number, &keys::APP_ARGV, line);
         let spec = spec.app_info(number, &keys::MAX_PROCS, size);
         match directory(app, user) {
             Some(directory) => spec.app_info(number, &keys::WDIR, directory),

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use pmix_server::Account;
 use pmix_server::host::HostError;
 use pmix_types::job::JobSpec;
-use pmix_types::{App, Nspace, ProcId, ProcInfo, Status, keys};
+use pmix_types::{App, Nspace, ProcId, ProcInfo, Status, keys, short_hostname};
 use tokio::sync::mpsc;
 
 use super::bindings::Bindings;
@@ -225,6 +225,9 @@ impl Jobs {
                 .crowded(&plan.nodes)
                 .into_iter()
                 .fold(spec, |spec, node| spec.node_info(node, &keys::NODE_OVERSUBSCRIBED, true));
+            let short = plan.nodes.iter().filter_map(|node| Some((node, short_hostname(node)?)));
+            let spec =
+                short.fold(spec, |spec, (node, short)| spec.node_info(node, &keys::HOSTNAME_ALIASES, short));
             let spec = describe_apps(&apps, whose, neighbours.describe(bindings.describe(spec)));
             let procs = by_node(&nspace, &plan.places());
             let of_node = |node: &str| {

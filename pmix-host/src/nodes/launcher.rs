@@ -387,6 +387,10 @@ impl Launcher for NodesLauncher {
         self.member(node).map(|member| member.machine)
     }
 
+    fn aliases(&self) -> Vec<String> {
+        self.local.aliases()
+    }
+
     fn slots(&self, node: &str) -> Option<u32> {
         self.member(node)?.slots
     }

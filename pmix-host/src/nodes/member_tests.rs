@@ -75,7 +75,8 @@ async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let site = Arc::new(Site::new(Arc::new(own)));
     let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
     let collectives = Collectives::new(site.clone());
-    let node = LocalNode::new(site.clone(), published, collectives, Arc::<RecordFiles>::default());
+    let node =
+        LocalNode::new((site.clone(), Vec::new()), published, collectives, Arc::<RecordFiles>::default());
     let node = Arc::new(node);
     let launcher = Arc::<Noting>::default();
     let procs: Vec<_> =

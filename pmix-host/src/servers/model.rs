@@ -71,7 +71,7 @@ pub(super) struct Told {
     pub(super) lossy: bool,
     /// The process has heard that it was taken.
     pub(super) taken: bool,
-    heard: BTreeSet<usize>,
+    heard: BTreeSet<(usize, u64)>,
 }
 
 #[derive(Debug)]
@@ -298,7 +298,7 @@ impl Model {
         registration.codes.is_empty() || registration.codes.contains(&told.code)
     }
 
-    /// A process hears of an event: in range, once, and by registrations that are its own and in force.
+    /// A process hears of an event: in range, and by registrations that are its own and in force, once by each.
     pub(super) fn hear(&mut self, node: usize, who: usize, number: Option<u32>, registrations: &[u64]) {
         for registration in registrations {
             let held =
@@ -312,17 +312,25 @@ impl Model {
         let told = self.events.get_mut(&number).unwrap();
         let reaches = told.range.reaches(&self.who[told.who], &self.who[who]);
         assert!(reaches, "EVT-11: {told:?} reached {:?}", self.who[who]);
-        assert!(told.heard.insert(who), "EVT-14: {:?} heard twice of {told:?}", self.who[who]);
+        for registration in registrations {
+            assert!(
+                told.heard.insert((node, *registration)),
+                "EVT-14: {registration} heard twice of {told:?}"
+            );
+        }
     }
 
     /// Whoever is to hear of an event has heard of it; `is_there` tells who lives.
     pub(super) fn all_have_heard(&self, is_there: impl Fn(usize) -> bool) {
-        for registration in self.registrations.values().filter(|registration| is_there(registration.who)) {
+        for (number, registration) in &self.registrations {
+            if !is_there(registration.who) {
+                continue;
+            }
             let who = registration.who;
             for told in self.events.values().filter(|told| told.taken && Self::wants(registration, told)) {
                 let reaches = told.range.reaches(&self.who[told.who], &self.who[who]);
                 let must = reaches && (!told.lossy || self.are_neighbours(told.who, who));
-                assert!(!must || told.heard.contains(&who), "{:?} never heard of {told:?}", self.who[who]);
+                assert!(!must || told.heard.contains(number), "{:?} never heard of {told:?}", self.who[who]);
             }
         }
     }

@@ -312,7 +312,7 @@ pub(super) struct NodeArgs {
 #[derive(Debug, Args)]
 pub(super) struct Serving {
     /// Serve programs linked with the C library of PMIx
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::OpenMpi4)]
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::On)]
     pub(super) native: Native,
 
     /// Whether to serve programs of MPICH and its relatives (MVAPICH, Intel MPI), which start through PMI-1
@@ -360,11 +360,11 @@ pub(super) struct Habit {
 pub(super) enum Native {
     /// None; the servers open no port
     Off,
-    /// All except those of Open MPI 4, which run as singletons
-    On,
     /// All; JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
-    #[value(name = "open-mpi-4")]
-    OpenMpi4,
+    On,
+    /// All except those of Open MPI 4, which run as singletons
+    #[value(name = "without-open-mpi-4")]
+    WithoutOpenMpi4,
 }
 
 impl From<Native> for NativeWire {
@@ -372,7 +372,7 @@ impl From<Native> for NativeWire {
         match native {
             Native::Off => Self::Off,
             Native::On => Self::On,
-            Native::OpenMpi4 => Self::WithOpenMpi4,
+            Native::WithoutOpenMpi4 => Self::WithoutOpenMpi4,
         }
     }
 }

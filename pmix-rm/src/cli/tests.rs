@@ -87,7 +87,7 @@ fn all_programs_run_on_the_node_itself_if_nothing_is_said() {
     let default = plan("./a").unwrap();
     assert_eq!(
         (default.setup.vnodes, default.setup.native, default.setup.pmi1),
-        (None, NativeWire::WithOpenMpi4, Pmi1Wire::Inherited)
+        (None, NativeWire::On, Pmi1Wire::Inherited)
     );
 }
 
@@ -108,7 +108,7 @@ fn errors_say_what_to_do() {
         ("--timeout -1 ./a", "timeout"),
         ("--vnodes 0 ./a", "between 1 and 256"),
         ("--vnodes 257 ./a", "between 1 and 256"),
-        ("--native yes ./a", "open-mpi-4"),
+        ("--native yes ./a", "without-open-mpi-4"),
         ("--no-such-option ./a", "'--no-such-option'"),
         ("--debug 'd ./a", "a quote is not closed"),
         ("--debug-daemons # ./a", "no program is given"),

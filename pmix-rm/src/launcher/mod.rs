@@ -20,6 +20,7 @@ use pmix_host::{
     Account, BindRequest, Bound, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
 };
 use pmix_server::{HostError, HostResult};
+use pmix_tool::this_host::ThisHost;
 use pmix_topology::{Processors, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status};
 use rustix::process::{Signal, geteuid};
@@ -372,6 +373,10 @@ impl Drop for Launching<'_> {
 impl Launcher for LocalLauncher {
     fn nodes(&self) -> Vec<String> {
         self.nodes.clone()
+    }
+
+    fn aliases(&self) -> Vec<String> {
+        ThisHost::by_hostname().aliases()
     }
 
     /// All its nodes are on this machine.

@@ -63,14 +63,14 @@ pub(crate) struct Line {
 pub(crate) enum Native {
     Off,
     On,
-    OpenMpi4,
+    WithoutOpenMpi4,
 }
 
 impl From<NativeWire> for Native {
     fn from(wire: NativeWire) -> Self {
         match wire {
             NativeWire::Off => Self::Off,
-            NativeWire::WithOpenMpi4 => Self::OpenMpi4,
+            NativeWire::WithoutOpenMpi4 => Self::WithoutOpenMpi4,
             _ => Self::On,
         }
     }
@@ -151,7 +151,7 @@ impl Line {
         match self.native {
             Native::Off => NativeWire::Off,
             Native::On => NativeWire::On,
-            Native::OpenMpi4 => NativeWire::WithOpenMpi4,
+            Native::WithoutOpenMpi4 => NativeWire::WithoutOpenMpi4,
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
             tree_degree: 32,
             record: Some("/records".into()),
             interface: Some("eth0".into()),
-            native: Native::OpenMpi4,
+            native: Native::On,
             pmi1: true,
             multi_user: true,
             awaits_successor: true,

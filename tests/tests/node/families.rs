@@ -148,9 +148,12 @@ async fn hst_05_a_set_that_cannot_be_ended_as_a_whole_is_left_alone() {
     let child = spawn(&parent, false).await;
     let all_of = |nspace: &Nspace| ProcId::wildcard(nspace.clone());
     let stranger = all_of(&Nspace::new("stranger").unwrap());
-    for refused in [vec![all_of(&child), stranger], vec![all_of(&child), proc(&child, 1)]] {
+    for (refused, status) in [
+        (vec![all_of(&child), stranger], Status::ERR_PARAM_VALUE_NOT_SUPPORTED),
+        (vec![proc(&child, 1), proc(&child, 7)], Status::ERR_BAD_PARAM),
+    ] {
         let error = within(parent.abort(3, "too much").procs(refused)).await.unwrap_err();
-        assert_eq!(error.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED, "{error}");
+        assert_eq!(error.status(), status, "{error}");
     }
     // it lives on, and ends by itself
     for rank in 0..2 {
@@ -280,4 +283,18 @@ async fn con_18_a_child_that_is_ended_on_request_is_no_failure_of_its_parent() {
     let outcome = within(rig.parent.outcome()).await.unwrap();
     assert_eq!((outcome.exit_code, outcome.status), (0, Status::SUCCESS));
     assert_eq!(rig.launcher.until_asked(1).await.len(), 1, "nothing else was ended");
+}
+
+#[tokio::test]
+async fn spn_01_grp_11_a_spawn_takes_a_name_that_is_no_group() {
+    let rig = Rig::start().await;
+    let (parent, _) = rig.client(rig.parent.nspace(), 0).await;
+    for id in ["parent.1", "parent.2"] {
+        let id = Nspace::new(id).unwrap();
+        within(async { parent.group_construct(&id, [parent.proc_id()]).await }).await.unwrap();
+    }
+    assert_eq!(spawn(&parent, false).await.as_str(), "parent.3");
+    // the groups are as before
+    let group = ProcId::wildcard(Nspace::new("parent.2").unwrap());
+    within(async { parent.fence([group]).await }).await.unwrap();
 }

@@ -195,7 +195,7 @@ async fn tools_find_one_server_that_knows_the_processes_of_all_nodes() {
 fn a_launcher_without_the_native_wire_opens_no_port() {
     let dir = tempfile::tempdir().unwrap();
     for (native, has_native, has_marker) in
-        [("off", false, false), ("on", true, false), ("open-mpi-4", true, true)]
+        [("off", false, false), ("without-open-mpi-4", true, false), ("on", true, true)]
     {
         let (code, out, err) = run(pmixrun(dir.path(), &["--native", native, "env"]));
         assert_eq!(code, Some(0), "{err}");
