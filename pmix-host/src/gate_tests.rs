@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::answers::Answers;
-use crate::internode::{MAX_ACTS, PeerReply, PeerRequest, decode_reply, encode_request};
+use crate::internode::{MAX_ACTS, MAX_QUERIES, PeerReply, PeerRequest, decode_reply, encode_request};
 use crate::jobs::{Control, Forwarding, Hold, JobEntry};
 use crate::{
     LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, OnFailure, Responder, StandardHost,
@@ -344,4 +344,23 @@ fn a_flood_of_job_control_leaves_turns_to_others() {
     poll();
     poll();
     assert_eq!(take().len(), 1);
+}
+
+#[test]
+fn a_flood_of_queries_leaves_turns_to_others() {
+    let scene = Scene::new();
+    let host = scene.host.clone();
+    let (bobs, owners) = (cx("bobs", bob()), cx("servers", own_uid()));
+    // a turn that a request holds is one of its user alone
+    let turns = &host.0.queries.turns;
+    let held: Vec<_> = (0..MAX_QUERIES).map(|_| turns.take(bob()).now_or_never().unwrap()).collect();
+    let names = || QueryRequest::new(vec![Query::new(&keys::QUERY_ALLOCATION)]);
+    let mut waits = host.query(&bobs, names()).boxed();
+    assert!((&mut waits).now_or_never().is_none());
+    assert!(host.query(&owners, names()).now_or_never().is_some());
+    // whose connection is lost waits no longer
+    bobs.cancel();
+    let lost = waits.now_or_never().unwrap().unwrap_err();
+    assert_eq!(lost.status(), Status::ERR_LOST_CONNECTION);
+    drop(held);
 }

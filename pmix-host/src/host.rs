@@ -531,7 +531,14 @@ behind_the_gate! {
     Query query(host, cx, req: QueryRequest) -> QueryResults, of &[]
         => match &host.relay {
             Some(relay) => relay.query(cx, req).await,
-            None => host.queries.answer((&User::of(cx), host.site.node()), req).await,
+            None => {
+                let requester = User::of(cx);
+                // nobody takes the answer if the connection is lost
+                tokio::select! {
+                    answer = host.queries.answer((&requester, host.site.node()), req) => answer,
+                    () = cx.cancelled() => Err(pmix_types::Status::ERR_LOST_CONNECTION.into()),
+                }
+            }
         };
     Allocate allocate(host, cx, req: Allocate) -> Infos, of &[]
         => match &host.relay {

@@ -24,6 +24,7 @@ use crate::{DataArray, DataRange, Directives, Event, Key, Memory, ProcId, Status
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
+    /// Sorted, each once.
     codes: Vec<Status>,
     /// Sorted, as are those of [`Source::These`]: a list may name very many, and so may an event.
     affected: Option<Vec<ProcId>>,
@@ -49,7 +50,9 @@ impl EventFilter {
     /// # Errors
     /// `ERR_BAD_PARAM` for a directive of the wrong type, for one that is given twice with different values, and for
     /// the range `CUSTOM` without processes; `ERR_PARAM_VALUE_NOT_SUPPORTED` for an unknown range.
-    pub fn new(codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
+    pub fn new(mut codes: Vec<Status>, directives: &mut Directives) -> Result<Self, Failure> {
+        codes.sort_unstable();
+        codes.dedup();
         let one = directives.take(&keys::EVENT_AFFECTED_PROC)?;
         let several = procs_of(directives.take(&keys::EVENT_AFFECTED_PROCS)?, &keys::EVENT_AFFECTED_PROCS)?;
         let affected = match (one, several) {
@@ -78,7 +81,7 @@ impl EventFilter {
         Ok(Self { codes, affected, source })
     }
 
-    /// The codes; empty for all.
+    /// The codes in order, each once; empty for all.
     pub fn codes(&self) -> &[Status] {
         &self.codes
     }
@@ -97,7 +100,7 @@ impl EventFilter {
             // not for default handlers (EVT-10)
             !event.info.flag(&keys::EVENT_NON_DEFAULT).unwrap_or(false)
         } else {
-            self.codes.contains(&event.code)
+            self.codes.binary_search(&event.code).is_ok()
         }
     }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use pmix_types::message::{Failure, QueryReply};
 use pmix_types::{
     DataArray, Directives, Info, KeyName, Memory, ProcId, ProcInfo, Query, Status, Value, keys,
@@ -39,6 +41,9 @@ pub(super) enum Outcome {
 
 impl Question {
     pub(super) fn new(mut query: Query, meant: Option<Meant>) -> Self {
+        // answered once, however often it is asked for
+        let mut seen = BTreeSet::new();
+        query.keys.retain(|key| seen.insert(key.clone()));
         let outcomes = query.keys.iter().map(|_| Outcome::Open).collect();
         let named = meant
             .map(|Meant { qualifiers, procs }| (std::mem::replace(&mut query.qualifiers, qualifiers), procs));

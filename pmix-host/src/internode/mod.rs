@@ -18,4 +18,4 @@ pub(crate) use self::message::{
 pub(crate) use self::operation::{Awaited, Kind, Operation, Participants, spelled};
 pub(crate) use self::order::{News, Order, ProcToLaunch, Told};
 pub(crate) use self::site::Site;
-pub(crate) use self::turns::{MAX_ACTS, Turns};
+pub(crate) use self::turns::{MAX_ACTS, MAX_QUERIES, Turns};

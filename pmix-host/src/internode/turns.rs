@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::user::is_trusted;
+
 /// Requests of a user on this node that other hosts work on; further ones wait.
 pub(super) const MAX_TURNS: usize = 4_096;
 /// The same for lines that its processes log. They have turns of their own: they could take up all others until the reader of
@@ -19,6 +21,8 @@ pub(super) const MAX_LOG_TURNS: usize = 2_048;
 /// Jobs of a user that this host starts at a time, and requests to control jobs that it carries out. The host itself does this work, and
 /// everybody else waits for it.
 pub(crate) const MAX_ACTS: usize = 4;
+/// Requests of a user with queries that it answers at a time: more, because other nodes may be asked.
+pub(crate) const MAX_QUERIES: usize = 16;
 
 /// The turns of all users.
 #[derive(Debug)]
@@ -31,6 +35,11 @@ pub(crate) struct Turns {
 impl Turns {
     pub(crate) fn new(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
+    }
+
+    /// The same as [`take`](Self::take), but not for root and the server's own user, who take no turns.
+    pub(crate) async fn take_unless_trusted(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+        if is_trusted(uid) { None } else { self.take(uid).await }
     }
 
     /// Waits until the user may have another request under way, until the turn is dropped. Cancel-safe.

@@ -77,6 +77,8 @@ pub(crate) struct Child {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// It does not end with the other.
     pub(crate) is_independent: bool,
+    /// The other goes on if it fails: its requester is told, or is a tool.
+    pub(crate) may_fail: bool,
 }
 
 impl Child {

@@ -106,6 +106,11 @@ impl Notices {
         self.start
     }
 
+    /// Whether the requester wants to hear if the job or a process of it fails.
+    pub(crate) fn of_failure(self) -> bool {
+        self.end || self.procs != Ends::None
+    }
+
     /// Whether the requester wants such an end of a process.
     pub(crate) fn of_proc(self, status: Status) -> bool {
         self.procs.has(status)

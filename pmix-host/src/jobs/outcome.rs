@@ -34,11 +34,18 @@ pub(super) struct Course {
     pub(super) timed_out: bool,
     /// How the first of the jobs to fail that its processes started has ended.
     pub(super) child_failure: Option<JobOutcome>,
+    /// It goes on after that.
+    pub(super) outlives_child: bool,
 }
 
 impl Course {
     pub(super) fn has_failed(&self) -> bool {
-        self.failing != Failing::No || self.child_failure.is_some()
+        self.failing != Failing::No || self.fails_with_child()
+    }
+
+    /// Whether the failure of a child is its own.
+    pub(super) fn fails_with_child(&self) -> bool {
+        self.child_failure.is_some() && !self.outlives_child
     }
 
     /// How a process that has failed came to its end, as far as that is known.

@@ -326,8 +326,9 @@ fn is_whole(facts: &JobFacts, held: &HeldBy, gone: &BTreeSet<String>) -> bool {
 /// A job as its parent knows it: the job of the parent, its own name, and the way to it.
 fn child_of(job: &Resumed) -> (Option<Nspace>, Nspace, impl Fn() -> Child + use<>) {
     let (control, is_independent) = (job.control.clone(), job.facts.is_independent);
+    let may_fail = job.facts.notices.of_failure();
     let parent = job.facts.parent.as_ref().map(|parent| parent.nspace.clone());
-    (parent, job.facts.nspace.clone(), move || Child { control: control.clone(), is_independent })
+    (parent, job.facts.nspace.clone(), move || Child { control: control.clone(), is_independent, may_fail })
 }
 
 #[cfg(test)]

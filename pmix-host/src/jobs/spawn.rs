@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::control::{Act, Child, Control, Reach};
 use super::daemons::{self, Parts};
 use super::error::StartError;
+use super::notices::Notices;
 use super::report::{JobReport, JobStart};
 use super::running::RunningJob;
 use super::start::Jobs;
@@ -96,6 +97,8 @@ impl Jobs {
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
+        let is_by_tool = cx.caller.nspace != parent.nspace;
+        let may_fail = is_by_tool || Notices::take(&mut directives.clone())?.of_failure();
         let mut start =
             JobStart::new(parent.nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
         start.directives = directives;
@@ -115,7 +118,7 @@ impl Jobs {
             job.terminate();
         }
         if let Some(owner) = &owner {
-            let child = Child { control: job.sender(), is_independent };
+            let child = Child { control: job.sender(), is_independent, may_fail };
             if let Err(mpsc::error::SendError(Control::Child { child, .. })) =
                 owner.control.send(Control::Child { nspace: nspace.clone(), child })
             {

@@ -68,6 +68,13 @@ impl Jobs {
         node: &str,
         abandoned: impl Future<Output = ()> + Send,
     ) -> Result<RunningJob, StartError> {
+        tokio::pin!(abandoned);
+        let owner = start.user.as_ref().map_or_else(own_uid, Account::uid);
+        // everybody else waits for what the host does, which begins with the plan
+        let _turn = tokio::select! {
+            turn = self.cluster.turns.take_unless_trusted(owner) => turn,
+            () = &mut abandoned => return Err(StartError::Abandoned),
+        };
         let exported = start.inherit();
         let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives, .. } =
             start;
@@ -80,7 +87,6 @@ impl Jobs {
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
         }
         let whose = user.as_ref();
-        let owner = whose.map_or_else(own_uid, Account::uid);
         let target = daemons::target(&mut apps, &mut directives)?;
         if let Some(target) = &target {
             let table = self.target_table(target, owner)?;
@@ -192,8 +198,6 @@ impl Jobs {
         let number = self.cluster.next_job();
         let programs: Vec<_> = apps.iter().map(|app| app.command.to_string_lossy().into_owned()).collect();
         let started = async {
-            // everybody else waits for what the host does
-            let _turn = if is_trusted(owner) { None } else { self.cluster.turns.take(owner).await };
             if let Some(store) = self.cluster.store() {
                 let facts = JobFacts {
                     nspace: nspace.clone(),

@@ -161,7 +161,7 @@ impl Controller {
     }
 
     async fn act(&self, caller: &User, targets: BTreeMap<Nspace, Ranks>, act: Act) -> HostResult<()> {
-        let _turn = if is_trusted(caller.uid) { None } else { self.turns.take(caller.uid).await };
+        let _turn = self.turns.take_unless_trusted(caller.uid).await;
         for (nspace, ranks) in targets {
             let (done, carried_out) = oneshot::channel();
             let control = Control::Act { ranks, act, done };

@@ -15,7 +15,7 @@ use super::why::Why;
 use crate::Launcher;
 use crate::allocations::{Allocations, Named};
 use crate::attributes::{QUERY, SPAWN};
-use crate::internode::Site;
+use crate::internode::{MAX_QUERIES, Site, Turns};
 use crate::jobs::{JobEntry, JobTable};
 use crate::user::{User, is_trusted, take_identity};
 
@@ -31,6 +31,8 @@ pub(crate) struct Queries {
     nodes: SessionNodes,
     why: Why,
     groups: Groups,
+    /// How many requests of each user are answered at a time.
+    pub(crate) turns: Turns,
 }
 
 impl Queries {
@@ -43,7 +45,7 @@ impl Queries {
         let nodes = SessionNodes::new(launcher, jobs.clone(), allocations.clone());
         let why = Why::new(jobs.clone(), site.clone());
         let groups = Groups::new(jobs.clone(), site);
-        Self { jobs, allocations, nodes, why, groups }
+        Self { jobs, allocations, nodes, why, groups, turns: Turns::new(MAX_QUERIES) }
     }
 
     /// Other users learn nothing about the jobs of a user. `node` is that of the requester.
@@ -52,6 +54,7 @@ impl Queries {
         (requester, node): (&User, &str),
         mut req: QueryRequest,
     ) -> HostResult<QueryResults> {
+        let _turn = self.turns.take_unless_trusted(requester.uid).await;
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         for query in &req.queries {

@@ -378,6 +378,44 @@ mod tests {
         frames.fold((0, 0), |(count, bytes), (frame, _)| (count + 1, bytes + frame.len()))
     }
 
+    /// The status of the next answer.
+    fn status(peer: &NativePeer, line: &Line<Bytes>, command: Command) -> Status {
+        let (frame, _) = line.try_next().expect("an answer");
+        let frame = Framing::default().decode(&mut BytesMut::from(frame)).unwrap().unwrap();
+        Answer::decode(&peer.ledger.context, command, &frame.payload).unwrap().status
+    }
+
+    #[test]
+    fn put_06_the_next_fence_says_that_a_commit_has_failed() {
+        let (mut peer, line) = peer();
+        let mut answered = |form, result, command| {
+            peer.ledger.expect(101, form, 1).unwrap();
+            peer.reply(RequestId(101), result);
+            status(&peer, &line, command)
+        };
+        let done = || Ok(Reply::Done);
+        let full = Status::ERR_OUT_OF_RESOURCE;
+        assert_eq!(answered(AnswerAs::Committed, Err(full.into()), Command::COMMIT), full);
+        // nothing else does, and only once
+        assert_eq!(answered(AnswerAs::Status, done(), Command::PUBLISH), Status::SUCCESS);
+        for expected in [full, Status::SUCCESS] {
+            assert_eq!(answered(AnswerAs::Fenced, done(), Command::FENCE), expected);
+        }
+    }
+
+    #[test]
+    fn evt_13_a_c_process_gets_its_own_events_that_were_kept_if_its_library_does_not_keep_them() {
+        for (version, comes) in [(Version::new(4, 2, 2), false), (Version::new(5, 0, 11), true)] {
+            let (mut peer, line) = peer();
+            let context = Context::new(Encoding::plain(Dialect::V41), version);
+            let ledger = Ledger::new(context, line.clone(), Weak::new());
+            peer.ledger = Arc::new(ledger);
+            let Push::Event { registrations, event, .. } = event_of(0) else { panic!("no event") };
+            peer.push(Push::Event { registrations, event, is_kept: true });
+            assert_eq!(line.try_next().is_some(), comes, "{version:?}");
+        }
+    }
+
     fn event_of(rank: u32) -> Push {
         Push::Event {
             registrations: vec![1],

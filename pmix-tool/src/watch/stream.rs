@@ -94,6 +94,8 @@ enum State {
     Waits(Instant, Pin<Box<Sleep>>),
     /// Since then.
     Asks(Instant, BoxFuture<'static, Result<Answer, Error>>),
+    /// This is told next, and nothing after it.
+    Fails(Error),
     Over,
 }
 
@@ -162,6 +164,14 @@ impl JobsWatch {
             let has_events = self.take_events(context);
             match &mut self.state {
                 State::Over => return Poll::Ready(None),
+                State::Fails(_) => {
+                    let failed = std::mem::replace(&mut self.state, State::Over);
+                    return Poll::Ready(if let State::Fails(error) = failed {
+                        Some(Err(error))
+                    } else {
+                        None
+                    });
+                }
                 // the next question says why there are no more events
                 State::Waits(soonest, until) if self.is_prompted || !has_events => {
                     if until.deadline() > *soonest {
@@ -193,19 +203,32 @@ impl JobsWatch {
                                 return Poll::Ready(Some(Ok(news)));
                             }
                         }
-                        Err(error) => {
-                            if error.is_timeout() {
-                                self.was_late = true;
-                                self.wait(took);
-                            } else {
-                                self.state = State::Over;
-                            }
+                        Err(error) if error.is_timeout() => {
+                            self.was_late = true;
+                            self.wait(took);
                             return Poll::Ready(Some(Err(error)));
+                        }
+                        Err(error) => {
+                            self.state = State::Fails(error);
+                            if let Some(last) = self.last_words() {
+                                return Poll::Ready(Some(Ok(JobsNews::Changed(last))));
+                            }
                         }
                     }
                 }
             }
         }
+    }
+
+    /// The ends of jobs of which events have told, and no answer will.
+    fn last_words(&mut self) -> Option<JobsChange> {
+        let known = self.known.as_mut()?;
+        let ends = std::mem::take(&mut self.ends).into_iter();
+        let gone = ends.filter(|(nspace, _)| known.get(nspace).is_some());
+        let gone = gone.map(|(nspace, end)| (nspace, Some(end))).collect();
+        let change = JobsChange { jobs: BTreeMap::new(), gone };
+        known.apply(&change);
+        (!change.is_empty()).then_some(change)
     }
 
     fn ask(&mut self) {

@@ -190,6 +190,25 @@ async fn it_ends_with_its_server_and_with_its_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_job_with_which_its_server_ends_is_told_before_the_error() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(root.path(), "srv", Host::default(), &["a", "b"]).await;
+    let tool = attach(root.path()).await;
+    let mut watch = tool.watch_jobs().period(NEVER).start().await.unwrap();
+    news(&mut watch).await;
+    tell(&server, Status::EVENT_JOB_END, "a").await;
+    tell(&server, Status::EVENT_JOB_END, "never").await;
+    server.stop().await;
+    let JobsNews::Changed(change) = news(&mut watch).await else { panic!("no change") };
+    assert!(change.jobs.is_empty() && change.gone.len() == 1, "{change:?}");
+    assert_eq!(change.gone[&name("a")].clone().unwrap().exit_code, 7);
+    assert!(watch.jobs().unwrap().get(&name("a")).is_none());
+    let error = within(watch.next()).await.unwrap().unwrap_err();
+    assert!(error.is_server_stopped(), "{error}");
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_refuses_queries_ends_it_with_its_reason() {
     let root = tempfile::tempdir().unwrap();
     let _server = start(root.path(), "srv", Host { refuses_queries: true, ..Host::default() }, &["a"]).await;

@@ -176,8 +176,8 @@ impl Wait {
     }
 
     fn is_same_collective(&self, other: &Self) -> bool {
-        let identity = |wait: &Self| (wait.operation.clone(), wait.about.clone());
-        self.is_collective() && identity(self) == identity(other) && self.expected == other.expected
+        let is_alike = self.operation == other.operation && self.about == other.about;
+        is_alike && self.is_collective() && self.expected == other.expected
     }
 
     fn join(&mut self, other: &Self) {

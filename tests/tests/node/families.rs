@@ -298,3 +298,49 @@ async fn spn_01_grp_11_a_spawn_takes_a_name_that_is_no_group() {
     let group = ProcId::wildcard(Nspace::new("parent.2").unwrap());
     within(async { parent.fence([group]).await }).await.unwrap();
 }
+
+#[tokio::test]
+async fn abt_01_a_job_that_goes_on_after_failures_outlives_a_rank_that_is_aborted() {
+    let mut rig = Rig::start().await;
+    let nspace = rig.parent.nspace().clone();
+    let (client, _) = rig.client(&nspace, 0).await;
+    within(async { client.abort(9, "you go").procs([proc(&nspace, 1)]).await }).await.unwrap();
+    assert_eq!(rig.launcher.until_asked(1).await, [Asked::Terminate(vec![proc(&nspace, 1)])]);
+    within(client.finalize()).await.unwrap();
+    for (rank, exit) in [(1, ProcExit::Signal(15)), (0, ProcExit::Code(0))] {
+        rig.end(&nspace, rank, exit).await;
+    }
+    let outcome = within(rig.parent.outcome()).await.unwrap();
+    assert_eq!((outcome.exit_code, outcome.first_failure), (9, Some((proc(&nspace, 1), ProcExit::Code(9)))));
+}
+
+#[tokio::test]
+async fn spn_05_con_18_a_failed_child_ends_its_parent_unless_that_is_told_of_it() {
+    for is_told in [true, false] {
+        let (mut rig, client, _, loner) = ending_family().await;
+        let spawn = client.spawn([App::new("child", 2)]);
+        let spawn = if is_told { spawn.notify_completion() } else { spawn };
+        let child = within(async { spawn.await }).await.unwrap();
+        for (rank, code) in [(0, 3), (1, 0)] {
+            rig.end(&child, rank, ProcExit::Code(code)).await;
+        }
+        if is_told {
+            rig.parent.terminate();
+        }
+        // those that are independent end with it only if their owner says so
+        let asked = rig.launcher.until_asked(if is_told { 3 } else { 2 }).await;
+        assert!(asked.contains(&both(rig.parent.nspace())), "{asked:?}");
+        if !is_told {
+            for rank in 0..2 {
+                rig.end(&loner, rank, ProcExit::Code(0)).await;
+            }
+        }
+        let outcome = within(rig.parent.outcome()).await.unwrap();
+        let expected = match is_told {
+            // it went on until it was ended
+            true => (128 + 15, Status::ERR_JOB_KILLED_BY_CMD),
+            false => (3, Status::ERR_JOB_NON_ZERO_TERM),
+        };
+        assert_eq!((outcome.exit_code, outcome.status), expected);
+    }
+}

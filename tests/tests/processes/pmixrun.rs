@@ -250,18 +250,6 @@ async fn abt_01_an_abort_of_one_rank_ends_the_job() {
 }
 
 #[tokio::test]
-async fn abt_01_a_continuous_job_goes_on_without_a_rank_that_is_aborted() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = rank_program();
-    let args = ["--continuous", "-n", "2", program.to_str().unwrap(), "abort", "9", "you go", "1"];
-    let (status, out, err) = pmixrun(&dir, &args).end().await;
-    assert_eq!(status.code(), Some(9), "{err}");
-    assert!(err.contains("rank 0 called abort for rank 1 with status 9: you go"), "{err}");
-    assert!(out.contains("finalized"), "rank 0 ends by itself: {out}");
-    nothing_is_left(&dir);
-}
-
-#[tokio::test]
 async fn abt_01_an_abort_with_status_0_is_no_success() {
     let dir = tempfile::tempdir().unwrap();
     let (status, _, err) = run_ranks(&dir, "4", &["abort", "0"]).end().await;

@@ -362,14 +362,22 @@ impl Supervisor {
                 self.children.insert(nspace, child);
             }
             Control::ChildEnded { nspace, outcome } => {
-                let concerns_us = self.children.remove(&nspace).is_none_or(|child| !child.is_independent);
+                let child = self.children.remove(&nspace);
+                let concerns_us = child.as_ref().is_none_or(|child| !child.is_independent);
                 // what ends on request is no failure, neither of the child nor of its parent
                 let has_failed = outcome.exit_code != 0 && outcome.status != Status::ERR_JOB_KILLED_BY_CMD;
                 if concerns_us && has_failed && !self.course.asked_to_end {
+                    let may_fail = self.is_of_tool() || child.is_some_and(|child| child.may_fail);
+                    self.course.outlives_child = may_fail && !self.course.fails_with_child();
                     self.course.child_failure.get_or_insert(outcome);
                 }
             }
         }
+    }
+
+    /// Whether a tool has started it.
+    fn is_of_tool(&self) -> bool {
+        self.job.parent.as_ref().is_some_and(|parent| !self.table.contains(&parent.nspace))
     }
 
     /// Its time is over, or that of its allocation.
@@ -448,7 +456,7 @@ impl Supervisor {
             return;
         }
         // after the failure of a child job it is one of its effects
-        if self.course.failing == Failing::No && self.course.child_failure.is_none() {
+        if self.course.failing == Failing::No && !self.course.fails_with_child() {
             self.course.failing = Failing::First(rank);
         }
         let event = self.table.lost_proc(self.proc(rank), self.course.status_of(rank));

@@ -103,7 +103,8 @@ async fn a_job_that_fails_ends_alone_and_its_code_is_that_of_whoever_has_submitt
     let stubborn = ["--grace", "100000", "sh", "-c", "trap '' INT TERM; echo; exec sleep 600"];
     let mut stubborn = Running::start(dvm.pmixrun(&stubborn));
     stubborn.line().await.unwrap();
-    assert_eq!(interrupt(stubborn).await, Some(130));
+    let (code, err) = interrupt(stubborn).await;
+    assert_eq!(code, Some(130), "{err}");
     assert!(other.is_running());
     stop(dvm).await;
     let (status, ..) = other.end().await;
@@ -337,7 +338,7 @@ async fn stubborn(dvm: &TestDvm) -> Running {
 }
 
 /// Ends it: its second SIGINT kills it. Its exit code.
-async fn interrupt(mut job: Running) -> Option<i32> {
+async fn interrupt(mut job: Running) -> (Option<i32>, String) {
     // signals that come at once are one
     until("it ends", || {
         let is_running = job.is_running();
@@ -347,7 +348,8 @@ async fn interrupt(mut job: Running) -> Option<i32> {
         !is_running
     })
     .await;
-    job.end().await.0.code()
+    let (status, _, err) = job.end().await;
+    (status.code(), err)
 }
 
 #[tokio::test]
