@@ -17,6 +17,7 @@ mod pmi1_refusals;
 mod programs;
 mod queries;
 mod reattach;
+mod reports;
 mod selection;
 mod stack;
 mod tools;
