@@ -49,15 +49,20 @@ impl HostModule for MiniRm {
         Ok(())
     }
 
-    async fn query(&self, _: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
-        let is_table = |query: &Query| query.keys == [keys::QUERY_PROC_TABLE.key_name()];
-        if !req.queries.iter().all(is_table) {
-            // the server answers what it can itself
-            return Err(Status::ERR_NOT_FOUND.into());
+    async fn query(&self, _: &UpcallContext, mut req: QueryRequest) -> HostResult<QueryResults> {
+        let mut results = Vec::new();
+        for query in &mut req.queries {
+            let job = query.qualifiers.take(&keys::NSPACE.text())?;
+            let is_own = |job: String| self.table().iter().any(|row| *row.proc.nspace == job);
+            if query.keys != [keys::QUERY_PROC_TABLE.key_name()] || !job.is_none_or(is_own) {
+                // the server answers what it can itself
+                return Err(Status::ERR_NOT_FOUND.into());
+            }
+            let table = DataArray::ProcInfo(self.table().clone());
+            results.push(query.results(vec![Info::new(keys::QUERY_PROC_TABLE, table)]));
         }
-        let answer = vec![Info::new(keys::QUERY_PROC_TABLE, DataArray::ProcInfo(self.table().clone()))];
-        let results = Info::new(keys::QUERY_RESULTS, DataArray::Info(answer));
-        Ok(QueryResults::complete(vec![results; req.queries.len()]))
+        req.deny_unread()?;
+        Ok(QueryResults::complete(results))
     }
 }
 

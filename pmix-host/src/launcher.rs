@@ -98,7 +98,8 @@ pub trait Launcher: Send + Sync + 'static {
     /// prepared for it. The host passes them to the server of each node before the first process starts there (SET-03). By
     /// default, returns an empty list.
     ///
-    /// # Errors Any error keeps the job from starting; its requester gets it.
+    /// # Errors
+    /// Any error keeps the job from starting; its requester gets it.
     async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
         let _ = (nspace, nodes);
         Ok(Vec::new())

@@ -1,5 +1,5 @@
 /// A `Debug` form for errors, which `main` and `unwrap` show. It begins with the message of `Display`, followed by the
-/// causes that the message does not mention, and the type.
+/// causes that the message does not mention.
 ///
 /// For the errors of this family of crates.
 #[doc(hidden)]
@@ -18,7 +18,7 @@ macro_rules! message_first {
                     }
                     cause = error.source();
                 }
-                write!(f, "{told} [{}]", stringify!($Type))
+                f.write_str(&told)
             }
         }
     )+};
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn debug_of_an_error_begins_with_its_message() {
         let failure = Failure::new(Status::ERR_NOT_FOUND, "no job nn");
-        assert_eq!(format!("{failure:?}"), "no job nn (ERR_NOT_FOUND) [Failure]");
+        assert_eq!(format!("{failure:?}"), "no job nn (ERR_NOT_FOUND)");
         let cause = Nspace::new("").unwrap_err();
         let outer = format!("{:?}", Outer(cause.clone()));
-        assert_eq!(outer, format!("the job cannot start: {cause} [Outer]"));
+        assert_eq!(outer, format!("the job cannot start: {cause}"));
     }
 }

@@ -5,7 +5,6 @@ use pmix_types::{
     DataArray, Directives, Info, KeyName, Memory, ProcId, ProcInfo, Query, Status, Value, keys,
 };
 
-use super::{MAX_FOUND, too_large};
 use crate::ids::ReplyTo;
 use crate::names::Meant;
 use crate::upcall::{Answer, QueryResults};
@@ -96,16 +95,9 @@ impl Question {
 
     /// Takes over what the host has found, if it belongs to this query. Tables can be large, so they are not copied.
     fn take(&mut self, infos: &mut [Info]) {
-        let mut copied = 0;
-        self.settle(|key, query| {
-            let Some(info) = infos.iter_mut().find(|info| info.key == *key) else { return Outcome::Open };
-            // a key that is asked for twice is answered twice
-            let is_once = query.keys.iter().filter(|other| *other == key).count() == 1;
-            if is_once {
-                return Outcome::Found(take_value(&mut info.value));
-            }
-            copied += info.value.memory();
-            if copied > MAX_FOUND { Outcome::Failed(too_large()) } else { Outcome::Found(info.value.clone()) }
+        self.settle(|key, _| match infos.iter_mut().find(|info| info.key == *key) {
+            Some(info) => Outcome::Found(take_value(&mut info.value)),
+            None => Outcome::Open,
         });
     }
 

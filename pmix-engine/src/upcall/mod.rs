@@ -466,6 +466,16 @@ pub struct QueryResults {
     pub results: Vec<Info>,
 }
 
+impl QueryRequest {
+    /// Refuses qualifiers that must be honoured and were not read with [`Directives::take`]: the host is the last level (GEN-05).
+    ///
+    /// # Errors
+    /// [`DirectiveError::Unsupported`](pmix_types::DirectiveError::Unsupported) for the first of them.
+    pub fn deny_unread(&self) -> Result<(), pmix_types::DirectiveError> {
+        self.queries.iter().try_for_each(|query| query.qualifiers.deny_unprocessed())
+    }
+}
+
 impl QueryResults {
     /// Everything was found.
     pub const fn complete(results: Vec<Info>) -> Self {

@@ -222,6 +222,10 @@ pub trait HostModule: Send + Sync + 'static {
     /// the keys that are missing from the results, or all keys after `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`. Any other failure
     /// fails the queries. Idempotent. The host is responsible for access control (QRY-10).
     ///
+    /// Read the qualifiers with [`Directives::take`](pmix_types::Directives::take), and refuse those that are required and were not
+    /// read with [`QueryRequest::deny_unread`] (GEN-05). If `NSPACE` names a job that the host does not know, or whose user the
+    /// requester may not see, answer `ERR_NOT_FOUND`: the server answers from what is registered, or with `ERR_INVALID_NAMESPACE`.
+    ///
     /// Resolve_peers and Resolve_nodes arrive as queries with the keys `QUERY_RESOLVE_PEERS` (qualifiers `HOSTNAME` and
     /// optionally `NSPACE`) and `QUERY_RESOLVE_NODE` (optionally `NSPACE`), one at a time. Answer with an array of processes
     /// or a comma-separated list, and also succeed if it is empty. Only `ERR_NOT_SUPPORTED` leaves the answer to the server

@@ -85,3 +85,17 @@ fn an_error_without_status_is_found() {
     assert!(has_status("\nimpl Bad {\n    pub fn status(&self) -> Status {}\n}\n", "Bad"));
     assert!(has_status("pmix_types::statuses! {\n    Bad, \"x\", |_this| Status::ERROR;\n}\n", "Bad"));
 }
+
+#[test]
+fn a_heading_of_a_doc_comment_stands_alone() {
+    const HEADINGS: [&str; 6] = ["Errors", "Panics", "Examples", "Cancel safety", "Safety", "Standard"];
+    let is_broken = |line: &str| {
+        let text =
+            line.trim_start().strip_prefix("/// # ").or_else(|| line.trim_start().strip_prefix("//! # "));
+        text.is_some_and(|text| HEADINGS.iter().any(|name| text.starts_with(&format!("{name} "))))
+    };
+    for (name, text) in crates() {
+        let broken: Vec<_> = text.lines().filter(|line| is_broken(line)).collect();
+        assert!(broken.is_empty(), "{name}: {broken:?}");
+    }
+}

@@ -86,6 +86,19 @@ fn a_resource_manager_on_launcher_alone_keeps_the_rules_over_both_wires() {
 }
 
 #[test]
+fn a_resource_manager_on_the_host_module_alone_keeps_the_rules_that_it_serves() {
+    let manager = example("mini_rm");
+    for wire in ["grpc", "native"] {
+        let skipped = skipped(wire, &[manager.to_str().unwrap(), "4"]);
+        assert!(skipped.iter().any(|name| name == "a_spawned_job_is_a_new_namespace"), "{skipped:?}");
+        assert!(
+            !skipped.iter().any(|name| name == "a_query_with_an_unknown_qualifier_is_refused"),
+            "{skipped:?}"
+        );
+    }
+}
+
+#[test]
 fn one_rank_is_enough_for_some() {
     let pmixrun = program("pmixrun");
     let skipped = skipped("grpc", &[pmixrun.to_str().unwrap(), "-n", "1"]);
