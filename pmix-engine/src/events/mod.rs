@@ -49,6 +49,8 @@ struct Registration {
     conn: ConnId,
     uid: u32,
     filter: EventFilter,
+    /// What the filter takes.
+    bytes: usize,
 }
 
 /// Refuses an event of a process that is too large.
@@ -83,7 +85,8 @@ impl Events {
         let number = self.next.next();
         held.registrations.insert(number);
         let codes = filter.codes().to_vec();
-        self.registrations.insert(number, Registration { conn: to.conn, uid: by.uid, filter });
+        let bytes = filter.memory();
+        self.registrations.insert(number, Registration { conn: to.conn, uid: by.uid, filter, bytes });
         // the reply comes before all events (EVT-15)
         cx.reply(to, Ok(Reply::Registered(number)));
         self.deliver_kept(number, cx);
@@ -122,7 +125,7 @@ impl Events {
         directives.deny_unprocessed()?;
         let numbers = held.into_iter().flat_map(|held| &held.registrations);
         let held = numbers.filter_map(|number| self.registrations.get(number));
-        let bytes = held.map(|registration| registration.filter.memory()).sum::<usize>() + filter.memory();
+        let bytes = held.map(|registration| registration.bytes).sum::<usize>() + filter.memory();
         if bytes > MAX_REGISTERED {
             let message = format!(
                 "all event registrations of the connection would take {bytes} bytes, the limit is {MAX_REGISTERED}"
