@@ -135,7 +135,7 @@ pub struct Config {
     pub gid: u32,
     /// Name of the node.
     pub hostname: String,
-    /// Where programs connect to it, as the C library writes it; `None` if they cannot.
+    /// Where programs connect to it: on the native wire, if it speaks that. `None` if it is not to be told.
     pub uri: Option<String>,
     /// What the host serves.
     pub capabilities: Capabilities,

@@ -1,5 +1,7 @@
 //! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
 
+use std::borrow::Cow;
+
 use pmix_types::message::{Disconnect, Failure, Get, GetReply, IofPush, Reply, ResolvePeers};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Event, Nspace, ProcId, Query, Status, keys};
@@ -32,7 +34,11 @@ impl Engine {
         if nspace.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "cannot register a namespace without a name"));
         }
-        if self.is_group(&nspace) {
+        let owner = registration.infos.iter().find(|info| info.is(&keys::USERID));
+        let owner = owner.and_then(|info| info.value.get().ok()).unwrap_or(self.cx.config.uid);
+        // its user may have a group of that name, too
+        let of_owner = self.cx.config.group_of_user(owner, &nspace).map(Cow::into_owned);
+        if self.is_group(&nspace) || of_owner.is_ok_and(|id| self.is_group(&id)) {
             let message = format!("register_nspace of {nspace}: a group has that id");
             return Err(Failure::new(Status::ERR_EXISTS, message));
         }

@@ -33,7 +33,6 @@ impl Aborts {
                 let how = (&other.by.nspace, &other.ranks, other.status, &other.message);
                 how == (&nspace, &named, status, &message)
             };
-            let named = named.clone();
             let ranks: RankSet = self.0.extract_if(.., is_alike).map(|abort| abort.by.rank).collect();
             let plural = if ranks.len() == 1 { "" } else { "s" };
             let after = if after { " after that" } else { "" };

@@ -278,12 +278,9 @@ impl<'a> Watch<'a> {
                 if let Some(said) = self.job.take_said() {
                     self.console.tell(pmix_types::escaped(&said));
                 }
-                let rest = match proc.nspace == *self.job.nspace() {
-                    true if self.plan.is_alone() => "",
-                    true => "; ending the job",
-                    // whether that ends its parent is for its spawn to say
-                    false => "; ending that job",
-                };
+                // what a failure in a spawned job ends is for its spawn to say
+                let is_own = proc.nspace == *self.job.nspace();
+                let rest = if is_own && !self.plan.is_alone() { "; ending the job" } else { "" };
                 let how = match exit {
                     // exit code 0 alone is not a failure
                     ProcExit::Code(0) => "ended with code 0 but without finalize".to_owned(),

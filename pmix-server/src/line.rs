@@ -28,8 +28,10 @@ const MAX_PUSHES: usize = 8 << 20;
 /// At this number of unread bytes a failure replaces large replies, since replies to pending requests may all come at the
 /// same time. A single message may be larger.
 const MAX_UNREAD: usize = 256 << 20;
-/// The same for all processes of a user together, for each that keeps more than a few unread.
+/// At this number of unread bytes of all processes of a user, no further requests are taken, and no large replies sent, where more than
+/// a few are unread.
 const FULL_OF_USER: usize = 256 << 20;
+/// The same for events and output.
 const MAX_PUSHES_OF_USER: usize = 64 << 20;
 /// Largest reply, in bytes, that is always sent, and what a process may always leave unread.
 const SMALL: usize = 64 << 10;
@@ -218,7 +220,9 @@ impl<M> Line<M> {
 
     /// The failure to send instead of a reply of `bytes` bytes, if there is no room for it.
     pub(crate) fn refuses(&self, bytes: usize) -> Option<Failure> {
-        if bytes <= SMALL || self.lock().unread < MAX_UNREAD {
+        let unread = self.lock().unread;
+        let has_room = unread < SMALL || (unread < MAX_UNREAD && self.of_user.get() < FULL_OF_USER);
+        if bytes <= SMALL || has_room {
             return None;
         }
         let message =
@@ -379,8 +383,10 @@ mod tests {
         assert_eq!((takes(&some), takes(&few)), ((false, true), (true, true)));
         let asked = fill(FULL_OF_USER - of_user.get());
         assert_eq!((takes(&some), takes(&few)), ((false, false), (true, true)));
+        assert!(some.refuses(SMALL + 1).is_some() && few.refuses(SMALL + 1).is_none());
         asked.sent(1);
         assert_eq!(takes(&some), (false, true));
+        assert!(some.refuses(SMALL + 1).is_none());
         drop(pushed);
         asked.abandon();
         assert_eq!(takes(&some), (true, true));

@@ -747,7 +747,8 @@
 //!   order of arrival, to those who register later; EVENT\_DO\_NOT\_CACHE prevents it \[Event\]. RFC0002:
 //!   ring of 512; job events are kept as long as the job, because a process may register again.
 //! - <a id="EVT-14"></a>**EVT-14**: A registration gets an event once, live or kept, whatever other
-//!   registrations of its process got \[Event; impl practice\].
+//!   registrations of its process got \[Event; impl practice\]. A C library runs all its handlers for an
+//!   event that comes.
 //! - <a id="EVT-15"></a>**EVT-15**: No event before the registration has completed, none after the
 //!   deregistration has \[Event\].
 //! - <a id="EVT-16"></a>**EVT-16**: Deregister of an unknown id: BAD\_PARAM \[Event\].

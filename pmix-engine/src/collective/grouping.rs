@@ -149,8 +149,15 @@ impl Rounds {
         if lower.sets.id_of(name).is_some() || cx.nspaces().any(is_taken) {
             return exists("which is a namespace: choose another id");
         }
-        if belongs_to(name, &cx.config.server.nspace) {
-            return exists("which begins with the namespace of the server and a dot: choose another id");
+        let own = cx.user_of(caller);
+        let is_anothers = |nspace: &Nspace| {
+            *nspace == cx.config.server.nspace
+                || own.is_some_and(|uid| !cx.config.trusts(uid) && !cx.may_see(caller, uid, nspace))
+        };
+        if cx.nspaces().any(|nspace| belongs_to(name, nspace) && is_anothers(nspace)) {
+            return exists(
+                "which begins with the namespace of the server, or of a job of another user: choose another id",
+            );
         }
         self.check_room_for_group(caller, lower.groups, cx)
     }

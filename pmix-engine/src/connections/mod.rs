@@ -23,6 +23,7 @@ impl Conn {
             stage,
             reattaches: false,
             registrations: BTreeSet::new(),
+            kept_given: 0,
             model: Vec::new(),
             tally: Tally::default(),
         }
@@ -60,6 +61,8 @@ pub(crate) struct Conn {
     reattaches: bool,
     /// Event registrations it owns.
     pub(crate) registrations: BTreeSet<u64>,
+    /// Bytes of events that were kept and that it has been given.
+    pub(crate) kept_given: usize,
     /// What it says of its programming model, until it is let in.
     model: Vec<Info>,
     pub(crate) tally: Tally,

@@ -31,6 +31,8 @@ const MAX_REGISTRATIONS: usize = 1024;
 const MAX_CODES: usize = 1024;
 /// What all registrations of one connection may take.
 const MAX_REGISTERED: usize = 4 << 20;
+/// Bytes of kept events that one connection is given: who registers again and again must not keep others waiting.
+const MAX_KEPT_GIVEN: usize = 256 << 20;
 /// Size limit for the event of a process, as each receiver gets its own copy.
 pub(super) const MAX_EVENT: usize = 1 << 20;
 
@@ -245,7 +247,11 @@ impl Events {
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
         let Some(Registration { conn, filter, .. }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
+        if held.kept_given > MAX_KEPT_GIVEN {
+            return;
+        }
         let receiver = held.proc.clone();
+        let mut bytes = 0;
         let is_for = |voice: &Voice| voice.is_for(held.listener(), &cx.config);
         let is_local = |proc: &ProcId| cx.is_here(proc);
         let hears = |event: &Event| is_for_server(event, held.listener());
@@ -253,6 +259,7 @@ impl Events {
         let pushes: Vec<_> = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
             .filter(|event| filter.accepts(event, &receiver, is_local))
             .inspect(|event| is_released |= event.code == Status::DEBUGGER_RELEASE)
+            .inspect(|event| bytes += event.memory())
             .map(|event| {
                 let event = cx.config.event_for_user(held.peer.uid, event);
                 let push = Push::Event { registrations: vec![number], event, is_kept: true };
@@ -264,6 +271,9 @@ impl Events {
             self.unreleased.release(*conn);
         }
         cx.out.extend(pushes);
+        if let Some(held) = cx.conns.get_mut(conn) {
+            held.kept_given += bytes;
+        }
     }
 }
 

@@ -198,9 +198,19 @@ fn grp_11_users_have_group_ids_of_their_own() {
         t.done(to);
     }
     // of an id that is a namespace, the user learns that
-    for id in ["alices", "bobs"] {
+    for id in ["alices", "bobs", "bobs.1"] {
         let to = t.ask(&alice, construct(id, [alice.proc.clone()]));
         t.fails(to, Status::ERR_EXISTS);
+    }
+    // which no job of the user gets while a group has it
+    make(&mut t, std::slice::from_ref(&alice), &construct("alices.1", [alice.proc.clone()]));
+    for (uid, is_taken) in [(ALICE, true), (BOB, false)] {
+        let infos = vec![Info::new(&keys::USERID, uid)];
+        let register = HostCall::RegisterNspace { nspace: nspace("alices.1"), local_procs: Some(0), infos };
+        assert_eq!(
+            t.called(register).err().map(|failure| failure.status == Status::ERR_EXISTS),
+            is_taken.then_some(true)
+        );
     }
     let to = t.ask(&alice, construct(&"x".repeat(251), [alice.proc.clone()]));
     t.fails(to, Status::ERR_BAD_PARAM);

@@ -196,6 +196,16 @@ fn evt_13_nested_information_and_long_keys_count_in_what_is_kept() {
 }
 
 #[test]
+fn evt_13_what_is_kept_is_given_to_one_connection_up_to_a_limit() {
+    let (mut t, peers) = world([]);
+    host_event(&mut t, &event(1).with_info(Info::new(&keys::EVENT_TEXT_MESSAGE, "x".repeat(15 << 20))));
+    let given = |t: &mut Harness, peer| (0..100).filter(|_| codes_kept_for(t, peer) == [1]).count();
+    assert_eq!(given(&mut t, &peers[0]), 18);
+    assert_eq!(codes_kept_for(&mut t, &peers[1]), [1]);
+    t.finish();
+}
+
+#[test]
 fn an_event_that_is_kept_does_not_keep_the_message_it_came_in() {
     let (mut t, _) = world([]);
     let message = bytes::Bytes::from(vec![0; 1000]);

@@ -86,7 +86,12 @@ impl Course {
         let first_failure = first_failure.map(|(rank, exit)| (ProcId::new(nspace.clone(), rank), exit));
         match &self.child_failure {
             // ended because of it
-            Some(child) if self.abort_status.is_none() && !self.timed_out && self.failing == Failing::No => {
+            Some(child)
+                if self.abort_status.is_none()
+                    && !self.timed_out
+                    && self.failing == Failing::No
+                    && !(self.outlives_child && self.asked_to_end) =>
+            {
                 JobOutcome { procs, ..child.clone() }
             }
             _ => JobOutcome { exit_code: own_code, status, first_failure, procs },

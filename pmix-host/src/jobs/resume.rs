@@ -264,6 +264,8 @@ impl Jobs {
             programs: facts.programs,
             owner: facts.owner,
             parent: facts.parent,
+            // only a job of a tool ends with its requester
+            is_of_tool: facts.ends_with.is_some(),
             notices: facts.notices,
             limit: facts.ends_at.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default()),
             on_failure: facts.on_failure,

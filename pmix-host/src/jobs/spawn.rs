@@ -97,7 +97,7 @@ impl Jobs {
         let user = self.runs_as(cx).await?;
         let (forwarded, stdin) = (forwarded(&directives)?, stdin_reader(&directives)?);
         let is_independent = directives.flag(&keys::SPAWN_CHILD_SEP)?;
-        let is_by_tool = cx.caller.nspace != parent.nspace;
+        let is_by_tool = !self.cluster.table.contains(&cx.caller.nspace);
         let may_fail = is_by_tool || Notices::take(&mut directives.clone())?.of_failure();
         let mut start =
             JobStart::new(parent.nspace.clone(), apps).parent(parent.clone()).forwarded(forwarded);
@@ -141,7 +141,7 @@ impl Jobs {
             match self.start_unless(start, node, cx.cancelled()).await {
                 // a group has that name (GRP-11)
                 Err(StartError::Server(failure))
-                    if failure.status == Status::ERR_EXISTS && taken < MAX_NAMES =>
+                    if failure.status == Status::ERR_EXISTS && taken + 1 < MAX_NAMES =>
                 {
                     taken += 1;
                 }

@@ -119,6 +119,7 @@ impl Jobs {
             None => self.cluster.launcher.nodes(),
         };
         let by_tool = parent.as_ref().filter(|parent| !self.cluster.table.contains(&parent.nspace));
+        let is_of_tool = by_tool.is_some();
         let is_of_daemons = target.is_some();
         // daemons that were spawned do not need each other
         let on_failure = if is_of_daemons && parent.is_some() { OnFailure::Continue } else { on_failure };
@@ -277,6 +278,7 @@ impl Jobs {
             programs,
             owner,
             parent,
+            is_of_tool,
             notices,
             limit,
             on_failure,

@@ -23,6 +23,8 @@ pub(super) struct Watched {
     pub(super) owner: u32,
     /// The process that requested it, if one did.
     pub(super) parent: Option<ProcId>,
+    /// Whether that is a tool.
+    pub(super) is_of_tool: bool,
     pub(super) notices: Notices,
     /// How long it may run.
     pub(super) limit: Option<Duration>,

@@ -159,17 +159,21 @@ fn write_rank(outer: &Writer, data: &RankData) -> Result<Bytes, CodecError> {
     Ok(writer.finish())
 }
 
-/// Pairs up to the end of the buffer, and those that are not valid.
+/// Pairs up to the end of the buffer, and the first of those that are not valid.
 pub(super) fn read_pairs(reader: &mut Reader<'_>) -> Result<(Vec<KeyVal>, Vec<Unread>), CodecError> {
     let (mut pairs, mut unread) = (Vec::new(), Vec::new());
     while !reader.is_empty() {
         match read_pair(reader)? {
             Ok(pair) => pairs.push(pair),
-            Err(error) => unread.push(error),
+            Err(error) if unread.len() < MAX_TOLD => unread.push(error),
+            Err(_) => {}
         }
     }
     Ok((pairs, unread))
 }
+
+/// Pairs that are not valid of which is told.
+const MAX_TOLD: usize = 16;
 
 /// A pair; what is wrong with it, if it is not valid.
 fn read_pair(reader: &mut Reader<'_>) -> Result<Result<KeyVal, Unread>, CodecError> {

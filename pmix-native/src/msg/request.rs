@@ -144,7 +144,7 @@ request_structs! {
         /// Keys with their values.
         pub pairs: Vec<KeyVal>,
         ..
-        /// What is not among the pairs, because it was not valid.
+        /// What is not among the pairs, because it was not valid: the first 16.
         pub unread: Vec<Unread>,
     }
 

@@ -193,6 +193,7 @@ fn put_06_what_is_not_valid_in_a_commit_is_passed_over_and_the_rest_is_kept() {
         vec![],
     );
     let named = ProcId::new("bomb".parse().unwrap(), pmix_types::Rank::from_raw(1));
+    let mut tried = std::collections::BTreeSet::new();
     for dialect in Dialect::ALL {
         for encoding in [Encoding::plain(dialect), Encoding::described(dialect)] {
             let context = context(encoding);
@@ -210,6 +211,7 @@ fn put_06_what_is_not_valid_in_a_commit_is_passed_over_and_the_rest_is_kept() {
                 let part = pmix_native::msg::CommitPart::new(Scope::LOCAL, pairs);
                 // not each dialect has each type
                 let Ok(bytes) = Request::Commit(vec![part]).encode(&context) else { continue };
+                tried.insert(key);
                 let mut bytes = bytes.to_vec();
                 let at = bytes.windows(good.len()).position(|window| window == good).unwrap();
                 bytes[at..at + bad.len()].copy_from_slice(bad);
@@ -224,6 +226,7 @@ fn put_06_what_is_not_valid_in_a_commit_is_passed_over_and_the_rest_is_kept() {
             }
         }
     }
+    assert_eq!(tried.len(), 6, "{tried:?}");
 }
 
 #[test]

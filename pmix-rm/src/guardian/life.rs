@@ -113,14 +113,23 @@ impl Watched {
         Self { file: file.into(), seen: Sign::default(), looks: 0 }
     }
 
-    /// Looks, which happens every [`LOOK`]. Returns the time for which the launcher was silent, if that is longer than it may be.
-    pub(super) fn look(&mut self) -> Option<Duration> {
+    /// Whether the launcher has given no sign since the last look.
+    pub(super) fn is_still_silent(&self) -> bool {
+        self.read().is_none_or(|sign| sign == self.seen)
+    }
+
+    fn read(&self) -> Option<Sign> {
         let mut bytes = [0; Sign::BYTES];
         if let Err(error) = self.file.read_exact_at(&mut bytes, 0) {
             tracing::warn!(%error, "cannot see whether the launcher lives");
             return None;
         }
-        let sign = Sign::from_bytes(bytes);
+        Some(Sign::from_bytes(bytes))
+    }
+
+    /// Looks, which happens every [`LOOK`]. Returns the time for which the launcher was silent, if that is longer than it may be.
+    pub(super) fn look(&mut self) -> Option<Duration> {
+        let sign = self.read()?;
         if sign != self.seen {
             (self.seen, self.looks) = (sign, 0);
             return None;

@@ -215,7 +215,7 @@ impl Watch {
             self.cgroups.child_ended(pid);
             self.ended.push_back(Report::Ended { pid: pid.as_raw_pid(), status: status.as_raw() });
         }
-        if self.is_silent {
+        if self.is_silent && self.life.as_ref().is_some_and(Watched::is_still_silent) {
             // the children of those that have ended are its own now
             self.kill();
         }

@@ -178,7 +178,7 @@ mod tests {
             tree_degree: 32,
             record: Some("/records".into()),
             interface: Some("eth0".into()),
-            native: Native::On,
+            native: Native::WithoutOpenMpi4,
             pmi1: true,
             multi_user: true,
             awaits_successor: true,

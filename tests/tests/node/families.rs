@@ -317,30 +317,31 @@ async fn abt_01_a_job_that_goes_on_after_failures_outlives_a_rank_that_is_aborte
 #[tokio::test]
 async fn spn_05_con_18_a_failed_child_ends_its_parent_unless_that_is_told_of_it() {
     for is_told in [true, false] {
-        let (mut rig, client, _, loner) = ending_family().await;
+        let (mut rig, client, other, loner) = ending_family().await;
+        let mut events = within(async { client.events(CODES).await }).await.unwrap();
         let spawn = client.spawn([App::new("child", 2)]);
         let spawn = if is_told { spawn.notify_completion() } else { spawn };
         let child = within(async { spawn.await }).await.unwrap();
         for (rank, code) in [(0, 3), (1, 0)] {
             rig.end(&child, rank, ProcExit::Code(code)).await;
         }
+        let parent = rig.parent.nspace().clone();
+        let mut over = vec![&loner];
         if is_told {
-            rig.parent.terminate();
+            hears(&mut events, &[Status::ERR_JOB_NON_ZERO_TERM, Status::EVENT_JOB_END]).await;
+            within(client.finalize()).await.unwrap();
+            over.extend([&other, &parent]);
+        } else {
+            let asked = rig.launcher.until_asked(2).await;
+            assert!(asked.contains(&both(&parent)), "{asked:?}");
         }
-        // those that are independent end with it only if their owner says so
-        let asked = rig.launcher.until_asked(if is_told { 3 } else { 2 }).await;
-        assert!(asked.contains(&both(rig.parent.nspace())), "{asked:?}");
-        if !is_told {
+        for nspace in over {
             for rank in 0..2 {
-                rig.end(&loner, rank, ProcExit::Code(0)).await;
+                rig.end(nspace, rank, ProcExit::Code(0)).await;
             }
         }
         let outcome = within(rig.parent.outcome()).await.unwrap();
-        let expected = match is_told {
-            // it went on until it was ended
-            true => (128 + 15, Status::ERR_JOB_KILLED_BY_CMD),
-            false => (3, Status::ERR_JOB_NON_ZERO_TERM),
-        };
-        assert_eq!((outcome.exit_code, outcome.status), expected);
+        assert_eq!((outcome.exit_code, outcome.status), (3, Status::ERR_JOB_NON_ZERO_TERM));
+        assert_eq!(is_told, !rig.launcher.asked().contains(&both(&parent)));
     }
 }

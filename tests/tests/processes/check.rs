@@ -88,14 +88,12 @@ fn a_resource_manager_on_launcher_alone_keeps_the_rules_over_both_wires() {
 #[test]
 fn a_resource_manager_on_the_host_module_alone_keeps_the_rules_that_it_serves() {
     let manager = example("mini_rm");
-    for wire in ["grpc", "native"] {
-        let skipped = skipped(wire, &[manager.to_str().unwrap(), "4"]);
-        assert!(skipped.iter().any(|name| name == "a_spawned_job_is_a_new_namespace"), "{skipped:?}");
-        assert!(
-            !skipped.iter().any(|name| name == "a_query_with_an_unknown_qualifier_is_refused"),
-            "{skipped:?}"
-        );
-    }
+    let skipped = skipped("grpc", &[manager.to_str().unwrap(), "4"]);
+    assert!(skipped.iter().any(|name| name == "a_spawned_job_is_a_new_namespace"), "{skipped:?}");
+    assert!(
+        !skipped.iter().any(|name| name == "a_query_with_an_unknown_qualifier_is_refused"),
+        "{skipped:?}"
+    );
 }
 
 #[test]

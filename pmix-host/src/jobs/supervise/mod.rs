@@ -313,10 +313,11 @@ impl Supervisor {
                 self.fail(rank).await;
                 self.tell(out);
             }
-            Control::Abort { by, ranks: Some(ranks), status, message, .. }
+            Control::Abort { by, ranks: Some(ranks), status, message, dead }
                 if self.job.on_failure == OnFailure::Continue =>
             {
-                let named: BTreeSet<_> = ranks.iter().collect();
+                let lives = |rank: &Rank| self.running.contains(rank) && !dead.contains(rank);
+                let named: BTreeSet<_> = ranks.iter().filter(lives).collect();
                 // an aborted process has not succeeded, whatever status the caller gave
                 let status_of = named.iter().map(|rank| (*rank, if status == 0 { 1 } else { status }));
                 self.course.aborted.extend(status_of);
@@ -367,17 +368,14 @@ impl Supervisor {
                 // what ends on request is no failure, neither of the child nor of its parent
                 let has_failed = outcome.exit_code != 0 && outcome.status != Status::ERR_JOB_KILLED_BY_CMD;
                 if concerns_us && has_failed && !self.course.asked_to_end {
-                    let may_fail = self.is_of_tool() || child.is_some_and(|child| child.may_fail);
-                    self.course.outlives_child = may_fail && !self.course.fails_with_child();
-                    self.course.child_failure.get_or_insert(outcome);
+                    let may_fail = self.job.is_of_tool || child.is_some_and(|child| child.may_fail);
+                    if !self.course.fails_with_child() && (self.course.child_failure.is_none() || !may_fail) {
+                        self.course.child_failure = Some(outcome);
+                        self.course.outlives_child = may_fail;
+                    }
                 }
             }
         }
-    }
-
-    /// Whether a tool has started it.
-    fn is_of_tool(&self) -> bool {
-        self.job.parent.as_ref().is_some_and(|parent| !self.table.contains(&parent.nspace))
     }
 
     /// Its time is over, or that of its allocation.
