@@ -328,7 +328,8 @@ async fn spn_05_con_18_a_failed_child_ends_its_parent_unless_that_is_told_of_it(
         let parent = rig.parent.nspace().clone();
         let mut over = vec![&loner];
         if is_told {
-            hears(&mut events, &[Status::ERR_JOB_NON_ZERO_TERM, Status::EVENT_JOB_END]).await;
+            let [proc, job] = [Status::ERR_PROC_TERM_WO_SYNC, Status::ERR_JOB_NON_ZERO_TERM];
+            hears(&mut events, &[proc, job, Status::EVENT_JOB_END]).await;
             within(client.finalize()).await.unwrap();
             over.extend([&other, &parent]);
         } else {
