@@ -92,7 +92,8 @@ impl Services {
         let records = Arc::<RecordFiles>::default();
         let collectives = Collectives::new(site.clone());
         let node = LocalNode::new(
-            (site.clone(), launcher.aliases()),
+            site.clone(),
+            launcher.aliases(),
             published.clone(),
             collectives.clone(),
             records.clone(),

@@ -125,8 +125,9 @@ impl Rounds {
     }
 
     /// An id must differ from the namespaces of jobs, tools, connected sets and this server, and from the ids of other groups
-    /// (GRP-11). Nor does it begin with the namespace of this server and a dot: hosts give such names to tools and connected sets, and
-    /// could not if a group had one. A host that names a job finds out and takes another name.
+    /// (GRP-11). Nor does it begin with a dot after the namespace of this server, whose host names tools and connected sets so, or after
+    /// that of a job of another user, whose children are named so. Where a child of a job of the same user would get the name of a group,
+    /// the host takes the next name.
     pub(super) fn check_new_group(
         &self,
         id: &Nspace,
@@ -144,15 +145,14 @@ impl Rounds {
         if lower.groups.is_reserved(id) {
             return exists("to which others are being invited");
         }
-        let name = cx.user_of(caller).map_or(id.as_str(), |uid| cx.config.group_for_user(uid, id));
+        let uid = cx.user_of(caller);
+        let name = uid.map_or(id.as_str(), |uid| cx.config.group_for_user(uid, id));
         let is_taken = |nspace: &Nspace| nspace == name || nspace == id;
         if lower.sets.id_of(name).is_some() || cx.nspaces().any(is_taken) {
             return exists("which is a namespace: choose another id");
         }
-        let own = cx.user_of(caller);
         let is_anothers = |nspace: &Nspace| {
-            *nspace == cx.config.server.nspace
-                || own.is_some_and(|uid| !cx.config.trusts(uid) && !cx.may_see(caller, uid, nspace))
+            *nspace == cx.config.server.nspace || uid.is_some_and(|uid| !cx.may_see(caller, uid, nspace))
         };
         if cx.nspaces().any(|nspace| belongs_to(name, nspace) && is_anothers(nspace)) {
             return exists(

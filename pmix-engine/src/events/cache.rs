@@ -35,10 +35,10 @@ impl Cache {
         self.kept.len()
     }
 
-    /// Keeps an event, unless its directives forbid that or it is for nobody.
+    /// Keeps an event, unless its directives forbid that or nobody may receive it.
     pub(super) fn keep(&mut self, event: &Event, voice: Voice, audience: Audience) {
         let is_unwanted = event.info.flag(&keys::EVENT_DO_NOT_CACHE).unwrap_or(false);
-        if is_unwanted || event.memory() > MAX_KEPT || audience.is_nobody() {
+        if is_unwanted || event.memory() > MAX_KEPT || audience.is_empty() {
             return;
         }
         let of_jobs = audience.is_of_jobs();
@@ -70,7 +70,7 @@ impl Cache {
             .map(|kept| &kept.event)
     }
 
-    /// A tool is gone: what named it is not for another one that takes its name.
+    /// Forgets a tool that is gone, so that a later one of its name receives none of its events.
     pub(super) fn forget_tool(&mut self, tool: &ProcId) {
         self.narrow(|procs| {
             let Some(named) = procs.get_mut(&tool.nspace) else { return false };
@@ -86,7 +86,8 @@ impl Cache {
         self.narrow(|procs| procs.remove(nspace).is_some());
     }
 
-    /// Changes the processes that may receive events, which returns whether it has; drops events that are for nobody now.
+    /// Takes processes out of the audiences of events. `change` returns whether it has changed an audience; an event that nobody may
+    /// receive any more is dropped.
     fn narrow(&mut self, mut change: impl FnMut(&mut Members) -> bool) {
         let bytes = &mut self.bytes;
         self.kept.retain_mut(|kept| {
@@ -95,7 +96,7 @@ impl Cache {
                 return true;
             }
             *bytes -= kept.bytes;
-            if kept.audience.is_nobody() {
+            if kept.audience.is_empty() {
                 return false;
             }
             *bytes += kept.measure();
@@ -142,7 +143,7 @@ impl Audience {
         matches!(self, Self::Named(_))
     }
 
-    fn is_nobody(&self) -> bool {
+    fn is_empty(&self) -> bool {
         matches!(self, Self::Named(procs) if procs.is_empty())
     }
 }

@@ -247,17 +247,22 @@ impl Events {
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
         let Some(Registration { conn, filter, .. }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
-        if held.kept_given > MAX_KEPT_GIVEN {
-            return;
-        }
         let receiver = held.proc.clone();
         let mut bytes = 0;
         let is_for = |voice: &Voice| voice.is_for(held.listener(), &cx.config);
         let is_local = |proc: &ProcId| cx.is_here(proc);
         let hears = |event: &Event| is_for_server(event, held.listener());
         let mut is_released = false;
-        let pushes: Vec<_> = (self.cache.kept_for(&receiver, is_for, hears, &cx.jobs))
-            .filter(|event| filter.accepts(event, &receiver, is_local))
+        let wanted = self.cache.kept_for(&receiver, is_for, hears, &cx.jobs);
+        let wanted = wanted.filter(|event| filter.accepts(event, &receiver, is_local));
+        if held.kept_given > MAX_KEPT_GIVEN {
+            let missed = wanted.count() as u64;
+            if missed > 0 {
+                cx.out.push(Command::Push { conn: *conn, push: Push::Lagged { missed } });
+            }
+            return;
+        }
+        let pushes: Vec<_> = wanted
             .inspect(|event| is_released |= event.code == Status::DEBUGGER_RELEASE)
             .inspect(|event| bytes += event.memory())
             .map(|event| {

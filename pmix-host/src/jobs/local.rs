@@ -30,7 +30,8 @@ pub(crate) struct LocalNode {
 
 impl LocalNode {
     pub(crate) fn new(
-        (site, mut aliases): (Arc<Site>, Vec<String>),
+        site: Arc<Site>,
+        mut aliases: Vec<String>,
         published: Arc<Publishing>,
         collectives: Collectives,
         records: Arc<RecordFiles>,

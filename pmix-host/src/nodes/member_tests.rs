@@ -76,7 +76,7 @@ async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
     let collectives = Collectives::new(site.clone());
     let node =
-        LocalNode::new((site.clone(), Vec::new()), published, collectives, Arc::<RecordFiles>::default());
+        LocalNode::new(site.clone(), Vec::new(), published, collectives, Arc::<RecordFiles>::default());
     let node = Arc::new(node);
     let launcher = Arc::<Noting>::default();
     let procs: Vec<_> =

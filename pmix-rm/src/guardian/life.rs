@@ -141,8 +141,8 @@ impl Watched {
 }
 
 impl Guardian {
-    /// Has the guardian end all processes once the launcher has given no sign of life for this long, a
-    /// second at least: it is stopped, or its runtime hangs. A task of the current runtime gives the signs from now on. Time in which
+    /// Has the guardian end all processes once the launcher has given no sign of life for this long, a second at least: it is stopped,
+    /// or its runtime hangs. A task of the current runtime gives the signs from now on. Time in which
     /// the guardian is stopped, too, does not count.
     ///
     /// # Panics

@@ -8,10 +8,11 @@
 //!
 //! Launcher, guardian and leaders communicate over socket pairs ([`wire`]). When the launcher ends in any way, each leader reads the
 //! end of its stream and kills its job; the guardian does too, kills all its descendants, and removes the directories that it
-//! protects. It also kills them while the launcher is silent for too long ([`life`]). If a leader is killed, the guardian becomes the
-//! parent of its processes, which continue to run unless they are stopped, and reports their ends. When the guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The
-//! new guardian finds processes without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit
-//! status if it is the next subreaper, as `pmixrun` is.
+//! protects. It also kills all jobs while the launcher is silent for too long ([`life`]), and then goes on. If a leader is killed, the
+//! guardian becomes the parent of its processes, which continue to run unless they are stopped, and reports their ends. When the
+//! guardian is killed, the launcher starts another one, and jobs with a leader notice nothing. The new guardian finds processes
+//! without a leader by their cgroup and a [`mark`] in their environment; the launcher learns their exit status if it is the next
+//! subreaper, as `pmixrun` is.
 
 mod cgroup;
 mod leader;

@@ -20,10 +20,10 @@ enum Command {
     Stop(StopArgs),
 }
 
-/// Ends a DVM with its jobs, and waits until it answers nobody any more
+/// Ends a DVM with its jobs, and waits until its server has stopped answering
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when the server answers nobody any more; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
+    after_help = "Exit code: 0 when the server has stopped answering; 1 if there is none, or if it cannot be ended; 2 for an invalid command line."
 )]
 struct StopArgs {
     /// Print one JSON object at the end: {"schema", "stopped": NAMESPACE}

@@ -51,9 +51,19 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
         let (status, out, err) =
             rig.process(&rig.alice, &format!("alice-and-{name}"), &["attack", name]).await.end().await;
         assert!(status.success(), "{out}{err}");
-        for attack in
-            ["abort", "kill", "pull", "push", "get", "job", "fence", "connect", "construct", "invite"]
-        {
+        for attack in [
+            "abort",
+            "abort-one",
+            "kill",
+            "pull",
+            "push",
+            "get",
+            "job",
+            "fence",
+            "connect",
+            "construct",
+            "invite",
+        ] {
             assert!(out.contains(&format!("\n{attack}: Status::ERR_NO_PERMISSIONS")), "{attack}: {out}");
         }
         // as of jobs that there are not

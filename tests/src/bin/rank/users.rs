@@ -22,9 +22,12 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     kill.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
     let mut abort = Abort::new(9, "an attack");
     abort.procs = vec![all.clone()];
+    let mut abort_one = Abort::new(9, "an attack");
+    abort_one.procs = vec![one.clone()];
     let key = |key: &str| key.try_into().ok();
     for (name, request) in [
         ("abort", Request::Abort(abort)),
+        ("abort-one", Request::Abort(abort_one)),
         ("kill", Request::JobControl(kill)),
         ("pull", Request::IofPull(IofPull::new(vec![all.clone()], IofChannels::STDOUT))),
         ("push", Request::IofPush(IofPush::new(vec![one.clone()], "an attack\n".into()))),

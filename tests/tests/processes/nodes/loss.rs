@@ -13,6 +13,15 @@ fn daemons(dir: &std::path::Path) -> Vec<i32> {
     processes_of(dir).into_iter().filter(|(_, line)| is_daemon(line)).map(|(pid, _)| pid).collect()
 }
 
+/// An agent that notes the process id of each daemon.
+const NOTED: &str = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
+
+/// The daemon that [`NOTED`] has started for b.
+fn daemon_of_b(dir: &std::path::Path) -> Pid {
+    let pid = std::fs::read_to_string(dir.join("agent.b")).unwrap();
+    Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
+}
+
 fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
@@ -20,15 +29,14 @@ fn kill(pid: i32) {
 #[test]
 fn a_daemon_that_is_killed_ends_the_job_which_names_its_node_and_nothing_is_left() {
     let dir = tempfile::tempdir().unwrap();
-    let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
-    let mut command = with_agent(dir.path(), "a,b,c", agent, &["--display", "map", "sleep", "600"]);
+    let mut command = with_agent(dir.path(), "a,b,c", NOTED, &["--display", "map", "sleep", "600"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // the map comes when all ranks have started; the rest of it must find a reader
     let (mut first, mut map) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
     map.read_line(&mut first).unwrap();
     assert!(first.starts_with("Map of job "), "{first}");
-    kill(std::fs::read_to_string(dir.path().join("agent.b")).unwrap().trim().parse().unwrap());
+    kill_process(daemon_of_b(dir.path()), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(137), "{err}");
@@ -95,13 +103,11 @@ fn sleepers(dir: &std::path::Path) -> usize {
 async fn the_ranks_of_a_daemon_that_is_stopped_end_and_its_silence_is_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--map-by", "node", "-n", "2", "--head-grace", "15", "--host-grace", "10", "--grace", "1"];
-    let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
     let args = [&args[..], &["sh", "-c", "sleep 600"]].concat();
-    let mut command = with_agent(dir.path(), "a,b", agent, &args);
+    let mut command = with_agent(dir.path(), "a,b", NOTED, &args);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     until("both ranks sleep", || (sleepers(dir.path()) == 2).then_some(()).ok_or(())).await;
-    let pid = std::fs::read_to_string(dir.path().join("agent.b")).unwrap();
-    let daemon = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let daemon = daemon_of_b(dir.path());
     kill_process(daemon, Signal::STOP).unwrap();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
@@ -128,12 +134,10 @@ async fn a_daemon_that_is_killed_after_its_silence_leaves_nothing() {
         "-c",
         "sleep 600; true",
     ];
-    let agent = "echo $$ >\"${0%/*}/agent.$host\"; exec \"$@\"";
-    let mut command = with_agent(dir.path(), "a,b", agent, &args);
+    let mut command = with_agent(dir.path(), "a,b", NOTED, &args);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("both ranks sleep", || (sleepers(dir.path()) == 2).then_some(()).ok_or(())).await;
-    let pid = std::fs::read_to_string(dir.path().join("agent.b")).unwrap();
-    let daemon = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let daemon = daemon_of_b(dir.path());
     kill_process(daemon, Signal::STOP).unwrap();
     until("the rank of b has ended", || (sleepers(dir.path()) == 1).then_some(()).ok_or(())).await;
     kill_process(daemon, Signal::KILL).unwrap();
