@@ -282,7 +282,7 @@ impl Dvm {
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "cannot wait for the guardian");
         }
-        orphans::end(|_, _| ());
+        orphans::end_after_guardians();
         stats
     }
 }

@@ -1,7 +1,7 @@
 //! Processes that ranks left behind outside their process group, such as daemons.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use procfs::process::Process;
 use rustix::io::Errno;
@@ -10,16 +10,34 @@ use rustix::process::{
     waitpid,
 };
 
-use crate::tree;
+use crate::{GUARDIAN_COMMAND, tree};
 
 /// Time for killed processes to end.
 const LIMIT: Duration = Duration::from_secs(2);
+/// Time for guardians to end what daemons have left that were killed, and to remove their directories.
+const GUARDIANS: Duration = Duration::from_secs(5);
 
 /// Makes this process the parent of orphans among its descendants, so that [`end`] finds them.
 pub(crate) fn adopt() {
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         tracing::debug!(%error, "cannot become a subreaper");
     }
+}
+
+/// The same as [`end`] for a process that daemons may descend from: the guardian of one that was killed becomes a child of this process,
+/// and has its time to end first.
+pub(crate) fn end_after_guardians() {
+    let until = Instant::now() + GUARDIANS;
+    while children().into_iter().any(is_guardian) && Instant::now() < until {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    end(|_, _| ());
+}
+
+/// Whether a process runs as a guardian. Whatever else calls itself so gains a moment.
+fn is_guardian(pid: Pid) -> bool {
+    let words = Process::new(pid.as_raw_pid()).and_then(|process| process.cmdline());
+    words.is_ok_and(|words| words.len() == 2 && words[1] == GUARDIAN_COMMAND)
 }
 
 /// Kills all descendants of this process, waits for their end, and calls `tell` for each. Nothing else may wait for children.

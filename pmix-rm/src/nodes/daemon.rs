@@ -79,7 +79,7 @@ pub(crate) fn run(node_from: Option<&str>, file: Option<&Path>) -> ExitCode {
         }
     };
     let served = runtime.block_on(serve(&line, &named));
-    orphans::end(|_, _| ());
+    orphans::end_after_guardians();
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
