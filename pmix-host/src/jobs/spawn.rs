@@ -139,12 +139,8 @@ impl Jobs {
                 .map_err(|error| HostError::new(Status::ERR_BAD_PARAM, error.to_string()))?;
             let start = JobStart { nspace: nspace.clone(), ..start.clone() };
             match self.start_unless(start, node, cx.cancelled()).await {
-                // a group has that name (GRP-11)
-                Err(StartError::Server(failure))
-                    if failure.status == Status::ERR_EXISTS && taken + 1 < MAX_NAMES =>
-                {
-                    taken += 1;
-                }
+                // on one of the nodes a group has that name (GRP-11)
+                Err(error) if error.status() == Status::ERR_EXISTS && taken + 1 < MAX_NAMES => taken += 1,
                 started => return started.map_err(|error| refusal(&nspace, error)),
             }
         }

@@ -137,6 +137,31 @@ static int group_id(void) {
     return PMIx_Group_construct(id, both, 2, &number, 1, &results, &count);
 }
 
+/* A child gets a name that no group has, on whichever node that is. */
+static int child_name(void) {
+    char id[300], expected[300];
+    pmix_info_t *results = NULL, by_node;
+    size_t count;
+    int bad = 0;
+    snprintf(id, sizeof id, "%s.1", me.nspace);
+    snprintf(expected, sizeof expected, "%s.2", me.nspace);
+    if (me.rank == 1) bad = PMIx_Group_construct(id, &me, 1, NULL, 0, &results, &count);
+    fence(0);
+    if (me.rank == 0) {
+        char *words[] = {"true", NULL};
+        pmix_nspace_t child;
+        pmix_app_t app;
+        PMIX_APP_CONSTRUCT(&app);
+        app.cmd = strdup("true");
+        app.argv = words;
+        app.maxprocs = 2;
+        PMIX_INFO_LOAD(&by_node, PMIX_MAPBY, "node", PMIX_STRING);
+        bad = PMIx_Spawn(&by_node, 1, &app, 1, child);
+        bad |= strcmp(child, expected) != 0;
+    }
+    return bad;
+}
+
 static int child_fails(void) {
     if (me.rank == 0) {
         char *words[] = {"sh", "-c", "exit 3", NULL};
@@ -169,6 +194,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "late-handler-alone")) bad = late_handler(0);
     if (!strcmp(what, "aliases")) bad = aliases(atoi(argv[2]));
     if (!strcmp(what, "group-id")) bad = group_id();
+    if (!strcmp(what, "child-name")) bad = child_name();
     if (!strcmp(what, "child-fails")) bad = child_fails();
     if (bad) fprintf(stderr, "rank %u: %s fails: %d\n", me.rank, what, bad);
     fence(0);

@@ -60,6 +60,11 @@ fn grp_11_a_group_may_be_called_after_its_job() {
 }
 
 #[test]
+fn spn_01_grp_11_a_child_gets_a_name_that_no_group_of_any_node_has() {
+    succeeds(&["child-name"]);
+}
+
+#[test]
 fn spn_05_con_18_a_parent_that_is_told_of_its_child_outlives_its_failure() {
     each(2, &["child-fails"], |code, said, _| {
         assert_eq!((code, said.matches("alive").count()), (Some(3), 2), "{said}");
