@@ -7,7 +7,7 @@ mod manager;
 use std::fmt;
 
 use pmix_types::message::{Abort, Log, Publish, Reply, Request, Spawn};
-use pmix_types::{App, DataRange, Event, Nspace, ProcId, Procs, Scope, Status, Value, ValueType, keys};
+use pmix_types::{App, DataRange, Event, Info, Nspace, ProcId, Procs, Scope, Status, Value, ValueType, keys};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -162,6 +162,42 @@ impl Client {
     #[doc(alias = "PMIx_Put")]
     pub fn put(&self, scope: Scope, key: impl AnyKey, value: impl Into<Value>) -> Result<(), Error> {
         ops::put(&self.core, scope, key, value.into())
+    }
+
+    /// Puts a value that only a get with equal [qualifiers](crate::GetBuilder::qualifier) returns. A process can put several
+    /// under one key, beside one without qualifiers.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and `ERR_BAD_PARAM` without qualifiers and if the key and its qualifiers, as text, are longer than
+    /// a key may be.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::{Info, Scope, keys};
+    ///
+    /// let client = pmix_client::Client::singleton().await?;
+    /// let of = |group: u64| Info::new(&keys::GROUP_CONTEXT_ID, group);
+    /// client.put_qualified(Scope::GLOBAL, "id", 107, [of(7)])?;
+    /// client.put_qualified(Scope::GLOBAL, "id", 108, [of(8)])?;
+    /// assert_eq!(client.get::<i32>(None, "id").qualifier(of(8)).await?, 108);
+    /// assert!(client.get::<i32>(None, "id").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Standard
+    /// None; `PMIX_QUALIFIED_VALUE` of OpenPMIx 4.2.
+    #[doc(alias = "PMIX_QUALIFIED_VALUE")]
+    pub fn put_qualified(
+        &self,
+        scope: Scope,
+        key: impl AnyKey,
+        value: impl Into<Value>,
+        qualifiers: impl IntoIterator<Item = Info>,
+    ) -> Result<(), Error> {
+        ops::put_qualified(&self.core, scope, key, value.into(), qualifiers)
     }
 
     /// Stores a value under any process id, for this process only: it is never sent anywhere (PUT-09).

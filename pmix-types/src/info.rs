@@ -72,6 +72,12 @@ impl Info {
         self.flags.contains(InfoFlags::REQUIRED)
     }
 
+    /// Whether it qualifies what it comes with.
+    #[doc(alias = "PMIx_Info_is_qualifier")]
+    pub const fn is_qualifier(&self) -> bool {
+        self.flags.contains(InfoFlags::QUALIFIER)
+    }
+
     /// Whether it must still be carried out (GEN-05).
     pub const fn is_unprocessed(&self) -> bool {
         self.is_required() && !self.flags.contains(InfoFlags::REQUIRED_PROCESSED)

@@ -36,6 +36,9 @@ enum Text {
     Shared(Arc<str>),
 }
 
+/// How the names begin that [`KeyName::claimed`] makes.
+const CLAIM: char = '!';
+
 /// Text that is not a valid key.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -95,6 +98,22 @@ impl KeyName {
     #[doc(alias = "PMIx_Check_reserved_key")]
     pub fn is_reserved(&self) -> bool {
         self.as_str().starts_with("pmix")
+    }
+
+    /// The name under which a value of this reserved key is stored that a process itself has put, as the C library lets it. `None`
+    /// if the key is about something else than a process, or too long for another name.
+    #[must_use]
+    pub fn claimed(&self) -> Option<Self> {
+        let is_of_process = matches!(Realm::default_for(self), Realm::Proc | Realm::None);
+        let name = (self.is_reserved() && is_of_process).then(|| Self::new(format!("{CLAIM}{self}")));
+        name?.ok()
+    }
+
+    /// The reserved key, if this is the name of a value that a process itself has put under one.
+    #[must_use]
+    pub fn claim(&self) -> Option<Self> {
+        let key = Self::new(self.as_str().strip_prefix(CLAIM)?).ok()?;
+        (key.claimed().as_ref() == Some(self)).then_some(key)
     }
 
     /// The entry of this name in the Standard's table; `None` for other names.

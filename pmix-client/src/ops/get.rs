@@ -1,14 +1,13 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use pmix_types::{Directives, KeyName, ProcId, Scope, ValueType, keys};
+use pmix_types::{Directives, Info, InfoFlags, KeyName, KeyOf, ProcId, Scope, ValueType, keys};
 
 use super::builder::{Directed, Draft, builder};
 use super::find::{find, nothing, with_limit};
 use crate::core::Core;
 use crate::error::{Error, directive};
 use crate::store::{Lookup, Resolution};
-use pmix_types::KeyOf;
 
 /// The target of a get: a process or, with rank `WILDCARD`, a job; made from `None`, the caller (GET-01).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,6 +148,13 @@ impl<T: ValueType> GetBuilder<T> {
     #[doc(alias = "PMIX_DATA_SCOPE")]
     pub fn scope(self, scope: Scope) -> Self {
         self.directive(keys::DATA_SCOPE, scope)
+    }
+
+    /// Gets the value that was [put with](crate::Client::put_qualified) exactly the qualifiers that this method adds.
+    #[doc(alias = "PMIX_INFO_QUALIFIER")]
+    pub fn qualifier(mut self, qualifier: Info) -> Self {
+        self.draft.request.directives.push(qualifier.with_flags(InfoFlags::QUALIFIER));
+        self
     }
 
     /// Takes the value from the session with this id, whatever the target (GET-41); `None` means the caller's session.

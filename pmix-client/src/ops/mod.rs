@@ -72,7 +72,7 @@ pub use pmix_types::message::Logged;
 pub use publish::PublishBuilder;
 pub use pull_output::{OutputBuilder, OutputStream};
 pub use push_stdin::InputSink;
-pub(crate) use put::{put, store_internal};
+pub(crate) use put::{put, put_qualified, store_internal};
 pub(crate) use query::query;
 pub use query::{QueryResult, QueryResults, query_before_init};
 pub(crate) use resolve::{resolve_nodes, resolve_peers};

@@ -1,5 +1,5 @@
 use pmix_types::message::PutEntry;
-use pmix_types::{Info, Scope};
+use pmix_types::{Info, KeyVal, Scope};
 
 /// What one process has put, sorted by key: one allocation a process, most often the one that decoding made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,9 +39,8 @@ impl Entries {
         }
     }
 
-    /// The entries as infos, of one scope or all.
-    pub(super) fn infos(&self, scope: Option<Scope>) -> impl Iterator<Item = Info> + '_ {
-        infos(&self.0, scope)
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, PutEntry> {
+        self.0.iter()
     }
 
     fn position(&self, key: &str) -> Result<usize, usize> {
@@ -49,10 +48,10 @@ impl Entries {
     }
 }
 
-/// Entries as infos, of one scope or all.
-pub(super) fn infos(entries: &[PutEntry], scope: Option<Scope>) -> impl Iterator<Item = Info> + '_ {
-    let wanted = entries.iter().filter(move |entry| is_in(entry, scope));
-    wanted.map(|entry| Info::dynamic(entry.key.clone(), entry.value.clone()))
+/// An entry as a get of all that its process has put returns it.
+pub(super) fn info(entry: &PutEntry) -> Info {
+    let KeyVal { key, value } = entry.to_pair();
+    Info::dynamic(key, value)
 }
 
 /// Whether an entry was put under this scope; `None` as scope accepts any.
@@ -79,7 +78,7 @@ mod tests {
         entries.merge(vec![entry("b", 1), entry("a", 1), entry("b", 2)]);
         entries.merge(vec![entry("a", 3), entry("c", 3)]);
         entries.insert(entry("c", 4));
-        let all: Vec<_> = entries.infos(None).map(|info| (info.key.to_string(), info.value)).collect();
+        let all: Vec<_> = entries.iter().map(|entry| (entry.key.to_string(), entry.value.clone())).collect();
         let want = [("a", 3), ("b", 2), ("c", 4)].map(|(key, value)| (key.to_owned(), Value::from(value)));
         assert_eq!(all, want);
         assert!(entries.get("a", Some(Scope::LOCAL)).is_none());
@@ -108,7 +107,7 @@ mod tests {
                 let found = entries.get(key, None).map(|entry| entry.value.clone());
                 prop_assert_eq!(found, model.get(key).map(|value| Value::from(*value)));
             }
-            prop_assert_eq!(entries.infos(None).count(), model.len());
+            prop_assert_eq!(entries.iter().count(), model.len());
         }
     }
 }

@@ -1,7 +1,7 @@
 use pmix_types::message::{Get, Modex};
-use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, Scope, Value, keys};
+use pmix_types::{DirectiveError, Directives, Info, KeyName, ProcId, QualifiedValue, Scope, Value, keys};
 
-use super::entries::{infos, is_in};
+use super::entries::{info, is_in};
 
 /// A Get, its directives read.
 #[derive(Clone, Debug)]
@@ -10,6 +10,9 @@ pub(crate) struct Lookup {
     pub(super) proc: Option<ProcId>,
     /// Which key; `None` for all that the process has put.
     pub(super) key: Option<KeyName>,
+    /// Under which name such a value is stored; `None` if it can be under none.
+    pub(super) name: Option<KeyName>,
+    pub(super) is_qualified: bool,
     /// As they go to the server.
     pub(super) directives: Directives,
     pub(super) optional: bool,
@@ -31,6 +34,9 @@ impl Lookup {
         }
         let directives = without_memory_notions(directives)?;
         let mut known = directives.clone();
+        let qualifiers = known.take_each(Info::is_qualifier);
+        let name = key.as_ref().and_then(|key| QualifiedValue::name_of(key, &qualifiers).ok());
+        let is_qualified = !qualifiers.is_empty();
         let optional = known.take_flag(&keys::OPTIONAL)?;
         let refresh = known.take_flag(&keys::GET_REFRESH_CACHE)?;
         if optional && refresh {
@@ -47,26 +53,31 @@ impl Lookup {
         known.take(&keys::HOSTNAME)?;
         known.take(&keys::TIMEOUT)?;
         let beyond = known.deny_unprocessed().err();
-        Ok(Self { proc, key, directives, optional, refresh, session_info, scope, beyond })
+        Ok(Self { proc, key, name, is_qualified, directives, optional, refresh, session_info, scope, beyond })
     }
 
     /// What an answer to it has brought, whoever it is that the question has named.
     pub(crate) fn all_of(&self, modex: &Modex) -> Vec<Info> {
-        modex.procs.iter().flat_map(|data| infos(&data.entries, self.scope)).collect()
+        let entries = modex.procs.iter().flat_map(|data| &data.entries);
+        entries.filter(|entry| is_in(entry, self.scope)).map(info).collect()
     }
 
     /// The value of its key in what an answer to it has brought.
     pub(crate) fn value_in(&self, modex: &Modex) -> Option<Value> {
-        let key = self.key.as_ref()?;
+        let name = self.name.as_ref()?;
         let mut entries = modex.procs.iter().flat_map(|data| &data.entries);
-        entries.find(|entry| entry.key == *key && is_in(entry, self.scope)).map(|entry| entry.value.clone())
+        entries
+            .find(|entry| entry.key == *name && is_in(entry, self.scope))
+            .map(|entry| entry.plain().clone())
     }
 
     /// Without directives, as most are.
-    const fn plain(proc: Option<ProcId>, key: Option<KeyName>) -> Self {
+    fn plain(proc: Option<ProcId>, key: Option<KeyName>) -> Self {
         Self {
             proc,
+            name: key.clone(),
             key,
+            is_qualified: false,
             directives: Directives::new(),
             optional: false,
             refresh: false,

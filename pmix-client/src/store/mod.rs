@@ -16,7 +16,7 @@ use pmix_types::{DirectiveError, Info, KeyName, Nspace, ProcId, Rank, Scope, Val
 
 use crate::wire;
 
-use entries::Entries;
+use entries::{Entries, info, is_in};
 pub(crate) use lookup::Lookup;
 
 /// What [`Store::find`] returns for a get.
@@ -347,12 +347,18 @@ impl Store {
             return Ok(Resolution::Value(value));
         }
         // a realm directive asks for a value of the host, not for what a process has filed
-        let stored = if is_about_host_data(lookup) { None } else { self.put_value(proc, key, lookup.scope) };
+        let name = lookup.name.as_ref().filter(|_| !is_about_host_data(lookup));
+        let stored = name.and_then(|name| self.put_value(proc, name, lookup.scope));
         if let Some(value) = stored {
             return Ok(Resolution::Value(value.clone()));
         }
         if lookup.scope == Some(Scope::INTERNAL) {
             return Ok(Resolution::Nothing);
+        }
+        if lookup.is_qualified {
+            // nothing that the host says has qualifiers
+            let asked = || Resolution::Remote(lookup.request(proc.clone()));
+            return Ok(if lookup.optional { Resolution::Nothing } else { asked() });
         }
         let nspace = if lookup.session_info { &self.me.nspace } else { &proc.nspace };
         let job = self.jobs.get(nspace);
@@ -363,6 +369,11 @@ impl Store {
             job.filter(|_| lookup.scope.is_none() && !changes).and_then(|job| job.lookup(key, &target))
         {
             return Ok(Resolution::Value(value));
+        }
+        // a process in C may have said of itself what the host has not
+        let claimed = key.claimed().filter(|_| !is_about_host_data(lookup));
+        if let Some(value) = claimed.and_then(|name| self.put_value(proc, &name, lookup.scope)) {
+            return Ok(Resolution::Value(value.clone()));
         }
         // job data is there from the start (GET-30), but for sessions that it says nothing of (GET-41)
         let complete = !changes
@@ -391,18 +402,20 @@ impl Store {
         }
         let own = is_me.then_some(&self.own);
         // the same order as for a single key: the first to name a key has its value
-        let mut all: Vec<Info> = Vec::new();
-        for info in [filed, own, peer].into_iter().flatten().flat_map(|entries| entries.infos(lookup.scope)) {
-            if all.iter().all(|earlier| earlier.key != info.key) {
-                all.push(info);
+        let mut all: Vec<&PutEntry> = Vec::new();
+        for entry in [filed, own, peer].into_iter().flatten().flat_map(Entries::iter) {
+            if is_in(entry, lookup.scope) && all.iter().all(|earlier| earlier.key != entry.key) {
+                all.push(entry);
             }
         }
-        Resolution::All(all)
+        Resolution::All(all.into_iter().map(info).collect())
     }
 
     /// Who the caller is (GET-46).
     fn identity(&self, key: &str, lookup: &Lookup) -> Option<Value> {
-        if *key == *keys::PROCID.name() {
+        if lookup.is_qualified {
+            None
+        } else if *key == *keys::PROCID.name() {
             Some(self.me.clone().into())
         } else if *key == *keys::NSPACE.name() && lookup.proc.is_none() {
             Some(self.me.nspace.as_str().into())
@@ -419,7 +432,7 @@ impl Store {
         let any = || self.peers.get(&proc.nspace)?.values().find_map(|entries| entries.get(key, scope));
         let found = filed().or_else(own).or_else(peer);
         // nobody knows who has put it (GET-21)
-        found.or_else(|| if proc.rank == Rank::UNDEF { any() } else { None }).map(|entry| &entry.value)
+        found.or_else(|| if proc.rank == Rank::UNDEF { any() } else { None }).map(PutEntry::plain)
     }
 
     /// Whether the caller's own puts are meant.

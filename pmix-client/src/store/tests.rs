@@ -1,6 +1,6 @@
 use pmix_types::job::JobSpec;
 use pmix_types::message::ProcData;
-use pmix_types::{DataArray, Directives, Info, Status};
+use pmix_types::{DataArray, Directives, Info, InfoFlags, QualifiedValue, Status};
 
 use super::*;
 
@@ -144,6 +144,37 @@ fn put_10_store_internal_takes_reserved_keys() {
 }
 
 #[test]
+fn put_02_get_01_values_with_qualifiers_and_of_programs_in_c_are_found() {
+    let mut store = store();
+    let of = |group: u64| Info::new(&keys::GROUP_CONTEXT_ID, group).with_flags(InfoFlags::QUALIFIER);
+    let put = |value: u32, group| {
+        let value = QualifiedValue::new("k".parse().unwrap(), value, [of(group)]);
+        PutEntry::new(Scope::GLOBAL, value.name().unwrap(), value)
+    };
+    let claim = PutEntry::new(Scope::GLOBAL, "!pmix.mine".parse().unwrap(), 7u32);
+    store.keep(Modex::new(vec![ProcData::new(proc("a", 3), vec![put(1, 1), put(2, 2), claim])]));
+    let with = |groups: &[u64]| {
+        let mut directives = Directives::new();
+        groups.iter().for_each(|group| directives.push(of(*group)));
+        ask(proc("a", 3), "k", directives)
+    };
+    assert_eq!(store.find(&with(&[1])), Ok(value(1u32)));
+    assert_eq!(store.find(&with(&[2])), Ok(value(2u32)));
+    for missing in [&[][..], &[3], &[1, 2]] {
+        let asked = with(missing);
+        let mut request = Get::new(proc("a", 3), Some("k".parse().unwrap()));
+        request.directives = asked.directives.clone();
+        assert_eq!(store.find(&asked), Ok(Resolution::Remote(request)));
+        assert_eq!(store.find(&asked.local()), Ok(Resolution::Nothing));
+    }
+    assert_eq!(find(&store, proc("a", 3), "pmix.mine"), value(7u32));
+    let all = Lookup::new(proc("a", 3).into(), None, optional()).unwrap();
+    let Ok(Resolution::All(all)) = store.find(&all) else { panic!("all that it has put") };
+    let keys: Vec<_> = all.iter().map(|info| info.key.as_str()).collect();
+    assert_eq!(keys, ["pmix.mine", "pmix.qual.val", "pmix.qual.val"]);
+}
+
+#[test]
 fn get_01_no_process_means_the_caller_and_wildcard_the_job() {
     let store = store();
     assert_eq!(find(&store, None, keys::LOCAL_RANK.name()), value(1u16));
@@ -233,7 +264,7 @@ fn gen_05_a_required_directive_unknown_here_goes_to_the_server() {
     let mut store = store();
     store.put(entry(Scope::GLOBAL, "k", 1));
     let mut demand = Directives::new();
-    demand.push(Info::dynamic("new".parse().unwrap(), 1).with_flags(pmix_types::InfoFlags::REQUIRED));
+    demand.push(Info::dynamic("new".parse().unwrap(), 1).with_flags(InfoFlags::REQUIRED));
     assert!(
         matches!(find_with(&store, None, "k", demand.clone()), Resolution::Remote(get) if get.directives == demand)
     );

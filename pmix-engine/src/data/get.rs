@@ -9,7 +9,10 @@ use bytes::Bytes;
 use pmix_types::job::{Requester, Target, target_of};
 use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Info, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Supported, keys};
+use pmix_types::{
+    Directives, Info, KeyName, KeyNameError, Nspace, Pid, ProcId, QualifiedValue, Rank, Scope, Status,
+    Supported, Value, keys,
+};
 
 use super::{Data, no_modex};
 use crate::context::{Context, Owner};
@@ -277,7 +280,11 @@ pub(super) struct PendingGets {
 impl PendingGet {
     fn new(asked: Asked, get: Get) -> Result<Self, Failure> {
         let Asked { at, by, to, .. } = asked;
-        let Get { proc: mut target, key, mut directives, .. } = get;
+        let Get { proc: mut target, mut key, mut directives, .. } = get;
+        let qualifiers = directives.take_each(Info::is_qualifier);
+        if let Some(key) = &mut key {
+            *key = QualifiedValue::name_of(key, &qualifiers).map_err(|error| too_long(&error))?;
+        }
         if target.nspace.is_empty() {
             target.nspace = by.proc.nspace.clone();
         }
@@ -455,6 +462,9 @@ fn job_level(get: &PendingGet, job: &Job, psets: &Psets, cx: &Context) -> Result
         if let (None, Target::Session(Some(id))) = (&reply.value, realm) {
             reply.value = cx.of_session(asker, get.uid, id, key);
         }
+        if reply.value.is_none() && target.rank.is_valid() && !get.names_realm() {
+            reply.value = claimed_by(target.rank, key, get, job);
+        }
         if *key == *keys::PSET_NAMES.name() {
             reply.value = psets.names_with(reply.value.as_ref(), target);
         }
@@ -465,9 +475,18 @@ fn job_level(get: &PendingGet, job: &Job, psets: &Psets, cx: &Context) -> Result
     Ok(reply)
 }
 
+/// The value of a reserved key that a process has put of itself.
+fn claimed_by(rank: Rank, key: &KeyName, get: &PendingGet, job: &Job) -> Option<Value> {
+    job.put.get(rank)?.find(&key.claimed()?, job.viewer_of(rank), get.scope).cloned()
+}
+
 /// All that a process has put and a viewer may see.
 fn modex_of(proc: &ProcId, put: &PutData, viewer: Viewer) -> Modex {
     Modex::new(vec![ProcData::new(proc.clone(), put.visible(viewer))])
+}
+
+fn too_long(error: &KeyNameError) -> Failure {
+    Failure::new(Status::ERR_BAD_PARAM, format!("get: with its qualifiers, {error}"))
 }
 
 /// The requester names key and process itself when it reports the failure.

@@ -7,10 +7,10 @@ mod held;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pmix_types::job::JobData;
+use pmix_types::job::{JobData, Target};
 use pmix_types::message::{Failure, PutEntry, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Memory, Nspace, ProcId, RankSet, Scope, Status};
+use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, QualifiedValue, RankSet, Scope, Status};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
@@ -215,7 +215,7 @@ fn no_modex(answer: &Answer) -> Failure {
 }
 
 /// Files all entries or none.
-fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), Failure> {
+fn commit(by: &Caller, mut entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), Failure> {
     let proc = &by.proc;
     for entry in &entries {
         if entry.key.is_reserved() {
@@ -223,11 +223,23 @@ fn commit(by: &Caller, entries: Vec<PutEntry>, cx: &mut Context) -> Result<(), F
                 format!("commit: key {} is reserved, choose one that does not start with pmix", entry.key);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
+        if entry.is_qualified()
+            && QualifiedValue::read(&entry.value).and_then(|value| value.name().ok()).as_ref()
+                != Some(&entry.key)
+        {
+            let message = format!("commit: {} is not the name of its value", entry.key);
+            return Err(Failure::new(Status::ERR_BAD_PARAM, message));
+        }
         if ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope) {
             let message =
                 format!("commit: key {} has scope {}, which is not supported", entry.key, entry.scope);
             return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
         }
+    }
+    if let Some(job) = cx.jobs.get(&proc.nspace) {
+        // a process may say of itself what the host does not
+        let is_known = |key: &KeyName| job.data.lookup(key, &Target::Proc(proc.rank)).is_some();
+        entries.retain(|entry| !entry.key.claim().is_some_and(|key| is_known(&key)));
     }
     let limit = cx.config.put_limit;
     let added = PutData::bytes_of(&entries);

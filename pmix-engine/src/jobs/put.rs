@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use pmix_types::message::{Changes, PutEntry};
-use pmix_types::{DataType, KeyName, Memory, Rank, Scope, Value};
+use pmix_types::{DataType, KeyName, Memory, QualifiedValue, Rank, Scope, Value};
 
 use crate::ids::Counter;
 
@@ -283,7 +283,8 @@ impl PutData {
     pub(crate) fn find(&self, key: &str, viewer: Viewer, only: Option<Scope>) -> Option<&Value> {
         let held = self.entries.get(key)?;
         let visible = |scope: Scope| viewer.sees(scope) && only.is_none_or(|only| only == scope);
-        held.iter().rev().find(|held| visible(held.scope)).map(|held| &held.value)
+        let found = held.iter().rev().find(|held| visible(held.scope))?;
+        Some(QualifiedValue::plain(key, &found.value))
     }
 
     /// Whether a key is there, but only in scopes that leave the viewer out (GET-06).

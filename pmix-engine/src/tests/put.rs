@@ -1,7 +1,7 @@
 //! Commit: what is filed, and what is refused.
 
-use pmix_types::message::PutEntry;
-use pmix_types::{DataArray, Scope, Status, Value, keys};
+use pmix_types::message::{Get, PutEntry, Request};
+use pmix_types::{DataArray, Info, InfoFlags, QualifiedValue, Scope, Status, Value, keys};
 
 use super::harness::*;
 
@@ -17,6 +17,59 @@ fn put_02_a_reserved_key_is_refused_and_nothing_is_filed() {
     let to = t.ask(&peers[1], get(proc("job", 0), "mine").with(&keys::IMMEDIATE, true));
     t.fails(to, Status::ERR_NOT_FOUND);
     assert_eq!(t.engine.stats().commits, 0);
+    t.finish();
+}
+
+#[test]
+fn put_02_a_process_says_of_itself_only_what_the_host_does_not() {
+    let (mut t, peers) = Harness::local(2);
+    t.commits(
+        &peers[0],
+        [entry(Scope::GLOBAL, "!pmix.cpuset", 1u32), entry(Scope::GLOBAL, "!pmix.lrank", 70u16)],
+    );
+    let to = t.ask(&peers[1], get(proc("job", 0), "pmix.cpuset"));
+    assert_eq!(t.got(to).value, Some(Value::Uint32(1)));
+    let to = t.ask(&peers[1], get(proc("job", 0), "pmix.lrank"));
+    assert_eq!(t.got(to).value, Some(Value::Uint16(0)));
+    let to = t.ask(&peers[1], get(proc("job", 1), "pmix.cpuset"));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let to = t.ask(&peers[1], get(proc("job", 0), "pmix.cpuset").with(&keys::NODE_INFO, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    let all = t.ask(&peers[1], get_all(proc("job", 0)));
+    let kept: Vec<_> = t.got(all).modex.procs[0].entries.iter().map(|entry| entry.key.to_string()).collect();
+    assert_eq!(kept, ["!pmix.cpuset"], "what the host says is not kept a second time");
+    t.finish();
+}
+
+#[test]
+fn put_04_get_01_values_with_qualifiers_are_kept_and_got_apart() {
+    let (mut t, peers) = Harness::local(2);
+    let of = |group: u32| Info::new(&keys::GROUP_ID, group.to_string()).with_flags(InfoFlags::QUALIFIER);
+    let put = |value: u32, group| {
+        let value = QualifiedValue::new(key("k"), value, [of(group)]);
+        PutEntry::new(Scope::GLOBAL, value.name().unwrap(), value)
+    };
+    let wanted = |qualifiers: &[Info]| {
+        let mut get = Get::new(proc("job", 0), Some(key("k")));
+        qualifiers.iter().for_each(|info| get.directives.push(info.clone()));
+        Request::Get(get)
+    };
+    t.commits(&peers[0], [put(1, 1), put(2, 2), entry(Scope::GLOBAL, "k", 3u32)]);
+    t.commits(&peers[0], [put(4, 1)]);
+    for (qualifiers, expected) in [(vec![of(1)], 4u32), (vec![of(2)], 2), (vec![], 3)] {
+        let to = t.ask(&peers[1], wanted(&qualifiers));
+        assert_eq!(t.got(to).value, Some(Value::Uint32(expected)));
+    }
+    let to = t.ask(&peers[1], wanted(&[of(1), of(2)]).with(&keys::IMMEDIATE, true));
+    t.fails(to, Status::ERR_NOT_FOUND);
+    // a name that is not that of its value
+    let mut wrong = put(5, 3);
+    wrong.value = 5u32.into();
+    let to = t.ask(&peers[0], commit([wrong]));
+    t.fails(to, Status::ERR_BAD_PARAM);
+    let long = Info::new(&keys::GROUP_ID, "x".repeat(600)).with_flags(InfoFlags::QUALIFIER);
+    let to = t.ask(&peers[1], wanted(&[long]));
+    t.fails(to, Status::ERR_BAD_PARAM);
     t.finish();
 }
 

@@ -5,8 +5,8 @@ use pmix_types::message::{
     QueryReply, Reply, Request, SpawnReply,
 };
 use pmix_types::{
-    DataArray, Directives, EventFilter, Info, KeyName, KeyVal, Nspace, Pdata, ProcId, Query, Rank, Scope,
-    Status, Value, keys,
+    DataArray, Directives, EventFilter, Info, KeyName, KeyVal, Nspace, Pdata, ProcId, QualifiedValue, Query,
+    Rank, Scope, Status, Value, keys,
 };
 
 use super::expand::expanded;
@@ -84,10 +84,12 @@ pub(super) struct Constructed {
 pub(super) fn get(jobs: &mut Jobs, wanted: &Wanted, found: Vec<ProcData>) -> Result<Reply, Failure> {
     let mut reply = GetReply::default();
     let mut modex = Vec::new();
+    let qualifiers: Vec<_> = wanted.directives.iter().filter(|info| info.is_qualifier()).cloned().collect();
+    let plain = wanted.key.as_ref().filter(|_| qualifiers.is_empty());
     for mut data in found {
         // another name of the same process, or a process that nobody has named
         let is_asked = data.proc.rank == wanted.proc.rank || wanted.proc.rank == Rank::UNDEF;
-        if let (Some(key), true, None) = (&wanted.key, is_asked, &reply.value) {
+        if let (Some(key), true, None) = (plain, is_asked, &reply.value) {
             reply.value = value_in(&data.entries, key);
         }
         if data.proc.rank.is_wildcard() {
@@ -102,7 +104,16 @@ pub(super) fn get(jobs: &mut Jobs, wanted: &Wanted, found: Vec<ProcData>) -> Res
         }
         modex.push(held(data, wanted));
     }
-    if let (Some(key), None) = (&wanted.key, &reply.value) {
+    if let (Some(key), None) = (&wanted.key, plain) {
+        let name = QualifiedValue::name_of(key, &qualifiers).ok();
+        let mut entries = modex.iter().flat_map(|held: &Held| &held.entries);
+        reply.value =
+            entries.find(|entry| Some(&entry.key) == name.as_ref()).map(|entry| entry.plain().clone());
+        if reply.value.is_none() {
+            return Err(Status::ERR_NOT_FOUND.into());
+        }
+    }
+    if let (Some(key), None) = (plain, &reply.value) {
         if key.is_reserved() {
             reply.value = jobs.lookup(&wanted.proc, key, &wanted.directives)?;
         }
@@ -121,7 +132,9 @@ fn take_reserved(entries: &mut Vec<Entry>) -> Vec<KeyVal> {
     let mut put = Vec::new();
     for entry in std::mem::take(entries) {
         match entry {
-            Entry::Pair(pair) if pair.key.is_reserved() => reserved.push(pair),
+            Entry::Pair(pair) if pair.key.is_reserved() && pair.key != *keys::QUALIFIED_VALUE.name() => {
+                reserved.push(pair);
+            }
             entry => put.push(entry),
         }
     }
@@ -138,7 +151,9 @@ fn held(data: ProcData, wanted: &Wanted) -> Held {
     // the wire does not say under which scope something was put
     let scope = wanted.directives.get(&keys::DATA_SCOPE).ok().flatten().unwrap_or(Scope::UNDEF);
     let entry = |entry| match entry {
-        Entry::Pair(KeyVal { key, value }) => Some(PutEntry::new(scope, key, expanded(value))),
+        Entry::Pair(KeyVal { key, value }) => {
+            PutEntry::from_pair(scope, KeyVal { key, value: expanded(value) }).ok()
+        }
         Entry::Rank(_) => None,
     };
     Held::new(data.proc, data.entries.into_iter().filter_map(entry).collect())

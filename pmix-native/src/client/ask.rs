@@ -1,7 +1,7 @@
 //! Requests in the form of the native wire.
 
 use pmix_types::message::{Failure, PutEntry, Request};
-use pmix_types::{Directives, FabricOperation, KeyVal, Nspace, ProcId, Query, Scope, Status, keys};
+use pmix_types::{Directives, FabricOperation, Nspace, ProcId, Query, Scope, Status, keys};
 
 use super::groups::Groups;
 use super::limit::check_limit;
@@ -191,8 +191,7 @@ fn group(id: Nspace, procs: Vec<ProcId>, directives: Directives) -> Group {
 pub(super) fn parts<'a>(entries: impl Iterator<Item = &'a PutEntry> + Clone) -> Vec<CommitPart> {
     let of = |scope: Scope| {
         let pairs = entries.clone().filter(|entry| entry.scope == scope || entry.scope == Scope::GLOBAL);
-        let pairs = pairs.map(|entry| KeyVal { key: entry.key.clone(), value: entry.value.clone() });
-        CommitPart::new(scope, pairs.collect())
+        CommitPart::new(scope, pairs.map(PutEntry::to_pair).collect())
     };
     [Scope::LOCAL, Scope::REMOTE].map(of).into_iter().filter(|part| !part.pairs.is_empty()).collect()
 }

@@ -75,7 +75,7 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             request.procs = abort.procs;
             Task::Ask(Request::Abort(request), AnswerAs::Aborted)
         }
-        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(parts)), AnswerAs::Committed),
+        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(caller, parts)), AnswerAs::Committed),
         Ask::Fence(fence) => {
             let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
             enter.directives = fence.info;
@@ -252,22 +252,28 @@ fn plain(value: Value) -> Value {
 }
 
 /// Combines the two parts of a commit: values for local and for remote processes. A value in both parts was put for all
-/// processes and is stored once. Reserved keys are dropped, as the C library drops them.
-fn entries(parts: Vec<CommitPart>) -> Vec<PutEntry> {
+/// processes and is stored once. Reserved keys that are not about a process are left out, as the C library leaves them out.
+fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
     let mut local = BTreeMap::new();
     let mut entries = Vec::new();
     for part in parts {
-        for KeyVal { key, value } in part.pairs.into_iter().filter(|pair| !pair.key.is_reserved()) {
-            let value = plain(value);
-            match part.scope {
+        for KeyVal { key, value } in part.pairs {
+            let entry = match PutEntry::from_pair(part.scope, KeyVal { key, value: plain(value) }) {
+                Ok(entry) => entry,
+                Err(failure) => {
+                    tracing::debug!(%caller, problem = %failure.message, "a value of a commit is left out");
+                    continue;
+                }
+            };
+            match entry.scope {
                 Scope::LOCAL => {
-                    local.insert(key, value);
+                    local.insert(entry.key, entry.value);
                 }
-                Scope::REMOTE if local.get(&key) == Some(&value) => {
-                    local.remove(&key);
-                    entries.push(PutEntry::new(Scope::GLOBAL, key, value));
+                Scope::REMOTE if local.get(&entry.key) == Some(&entry.value) => {
+                    local.remove(&entry.key);
+                    entries.push(PutEntry::new(Scope::GLOBAL, entry.key, entry.value));
                 }
-                scope => entries.push(PutEntry::new(scope, key, value)),
+                _ => entries.push(entry),
             }
         }
     }
@@ -346,7 +352,7 @@ fn one_by_key(results: Vec<Info>) -> Vec<Info> {
 }
 
 fn pair(entry: &PutEntry) -> Entry {
-    Entry::Pair(KeyVal { key: entry.key.clone(), value: entry.value.clone() })
+    Entry::Pair(entry.to_pair())
 }
 
 /// The data found for one process; for a job only its job-level values, since the process can store nothing else there.

@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::job::JobData;
-use crate::{KeyName, Nspace, ProcId, RankSet, Scope, Status, Value, ValueType};
+use crate::{
+    KeyName, KeyVal, Nspace, ProcId, QualifiedValue, RankSet, Scope, Status, Value, ValueType, keys,
+};
 
 /// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,9 +13,9 @@ use crate::{KeyName, Nspace, ProcId, RankSet, Scope, Status, Value, ValueType};
 pub struct PutEntry {
     /// Who may see it.
     pub scope: Scope,
-    /// The key.
+    /// The key, or the [name](QualifiedValue::name) of a value with qualifiers.
     pub key: KeyName,
-    /// The value.
+    /// The value; of one with qualifiers, all of it.
     pub value: Value,
 }
 
@@ -31,6 +33,55 @@ impl PutEntry {
     /// ```
     pub fn new(scope: Scope, key: KeyName, value: impl Into<Value>) -> Self {
         Self { scope, key, value: value.into() }
+    }
+
+    /// A pair as programs in C put it. The key [`QUALIFIED_VALUE`](keys::QUALIFIED_VALUE) stands for a key and its qualifiers.
+    /// The C library lets programs put reserved keys: those of the process itself are stored under
+    /// [another name](KeyName::claimed), behind what the host says.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a reserved key that is not about a process, for a qualified value that is none, and if the key and
+    /// its qualifiers, as text, are longer than a key may be.
+    pub fn from_pair(scope: Scope, pair: KeyVal) -> Result<Self, Failure> {
+        let refused = |why: String| Failure::new(Status::ERR_BAD_PARAM, why);
+        let KeyVal { mut key, mut value } = pair;
+        if key == *keys::QUALIFIED_VALUE.name() {
+            let qualified = QualifiedValue::read(&value);
+            let qualified = qualified.ok_or_else(|| refused(format!("{key} is not an array of infos")))?;
+            key = qualified.name().map_err(|error| refused(error.to_string()))?;
+            if qualified.qualifiers.is_empty() {
+                value = qualified.value;
+            }
+        }
+        if key.is_reserved() {
+            key = key
+                .claimed()
+                .ok_or_else(|| refused(format!("{key} is a reserved key, and not about a process")))?;
+        }
+        Ok(Self::new(scope, key, value))
+    }
+
+    /// The pair as programs in C put it, see [`from_pair`](Self::from_pair).
+    #[must_use]
+    pub fn to_pair(&self) -> KeyVal {
+        let key = match self.key.claim() {
+            Some(reserved) => reserved,
+            None if self.is_qualified() => keys::QUALIFIED_VALUE.key_name(),
+            None => self.key.clone(),
+        };
+        KeyVal { key, value: self.value.clone() }
+    }
+
+    /// Whether the value has qualifiers.
+    #[must_use]
+    pub fn is_qualified(&self) -> bool {
+        QualifiedValue::is_name(&self.key)
+    }
+
+    /// What a get returns: of a value with qualifiers, the value alone.
+    #[must_use]
+    pub fn plain(&self) -> &Value {
+        QualifiedValue::plain(&self.key, &self.value)
     }
 }
 

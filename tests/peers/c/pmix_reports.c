@@ -137,6 +137,53 @@ static int group_id(void) {
     return PMIx_Group_construct(id, both, 2, &number, 1, &results, &count);
 }
 
+static int got(const pmix_proc_t *of, const char *key, const char *group, size_t expected) {
+    pmix_info_t info;
+    pmix_value_t *value = NULL;
+    int status;
+    if (group) {
+        PMIX_INFO_LOAD(&info, "of.group", group, PMIX_STRING);
+        info.flags |= PMIX_INFO_QUALIFIER;
+    } else {
+        int seconds = 5;
+        PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
+    }
+    status = PMIx_Get(of, key, &info, 1, &value);
+    if (status == PMIX_SUCCESS && value->type == PMIX_SIZE && value->data.size == expected) return 0;
+    fprintf(stderr, "rank %u: %s of %s: status %d\n", me.rank, key, group ? group : "none", status);
+    return 1;
+}
+
+/* Several values under one key, each with a qualifier; and a reserved key that the process alone can give. */
+static int qualified(int collects) {
+    pmix_proc_t other = rank(1 - me.rank);
+    pmix_value_t value;
+    size_t number = 100 * me.rank;
+    int bad = 0;
+    const char *groups[] = {"one", "two"};
+    for (int i = 0; i < 2; i++, number++) {
+        pmix_data_array_t *array;
+        PMIX_DATA_ARRAY_CREATE(array, 2, PMIX_INFO);
+        pmix_info_t *infos = array->array;
+        PMIX_INFO_LOAD(&infos[0], "id", &number, PMIX_SIZE);
+        PMIX_INFO_LOAD(&infos[1], "of.group", groups[i], PMIX_STRING);
+        infos[1].flags |= PMIX_INFO_QUALIFIER;
+        value.type = PMIX_DATA_ARRAY;
+        value.data.darray = array;
+        bad |= PMIx_Put(PMIX_GLOBAL, PMIX_QUALIFIED_VALUE, &value);
+    }
+    value.type = PMIX_SIZE;
+    value.data.size = number;
+    bad |= PMIx_Put(PMIX_GLOBAL, "id", &value);
+    bad |= PMIx_Put(PMIX_GLOBAL, "pmix.own.id", &value);
+    bad |= PMIx_Commit() | fence(collects);
+    bad |= got(&other, "id", NULL, 100 * other.rank + 2);
+    bad |= got(&other, "id", "one", 100 * other.rank);
+    bad |= got(&other, "id", "two", 100 * other.rank + 1);
+    bad |= got(&other, "pmix.own.id", NULL, 100 * other.rank + 2);
+    return bad;
+}
+
 /* A child gets a name that no group has, on whichever node that is. */
 static int child_name(void) {
     char id[300], expected[300];
@@ -195,6 +242,8 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "aliases")) bad = aliases(atoi(argv[2]));
     if (!strcmp(what, "group-id")) bad = group_id();
     if (!strcmp(what, "child-name")) bad = child_name();
+    if (!strcmp(what, "qualified")) bad = qualified(1);
+    if (!strcmp(what, "qualified-direct")) bad = qualified(0);
     if (!strcmp(what, "child-fails")) bad = child_fails();
     if (bad) fprintf(stderr, "rank %u: %s fails: %d\n", me.rank, what, bad);
     fence(0);

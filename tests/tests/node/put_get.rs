@@ -110,6 +110,35 @@ async fn put_02_put_03_the_server_refuses_what_no_client_would_commit() {
 }
 
 #[tokio::test]
+async fn put_01_get_01_values_with_qualifiers_are_got_with_them_alone() {
+    let node = TestNode::start(2).await;
+    let (a, b) = (node.client(0).await, node.client(1).await);
+    for group in [1u64, 2] {
+        let of = Info::new(&keys::GROUP_CONTEXT_ID, group);
+        a.put_qualified(Scope::GLOBAL, "id", group * 10, [of]).unwrap();
+    }
+    a.put(Scope::GLOBAL, "id", 5u64).unwrap();
+    within(a.commit()).await.unwrap();
+    let group = |id: u64| Info::new(&keys::GROUP_CONTEXT_ID, id);
+    let of = |id: u64| b.get::<u64>(a.proc_id(), "id").qualifier(group(id));
+    assert_eq!(within(of(1)).await.unwrap(), 10);
+    assert_eq!(within(of(2)).await.unwrap(), 20);
+    assert_eq!(within(b.get::<u64>(a.proc_id(), "id")).await.unwrap(), 5);
+    let error = within(of(3).immediate()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NOT_FOUND, "{error}");
+    let both = within(of(1).qualifier(group(2)).immediate()).await.unwrap_err();
+    assert_eq!(both.status(), Status::ERR_NOT_FOUND, "{both}");
+    let error = a.put_qualified(Scope::GLOBAL, "id", 1, []).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+    let long = Info::dynamic("of".parse().unwrap(), "x".repeat(600));
+    let error = a.put_qualified(Scope::GLOBAL, "id", 1, [long]).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+    let reserved =
+        a.put_qualified(Scope::GLOBAL, &keys::JOB_SIZE, 1, [Info::new(&keys::GROUP_CONTEXT_ID, 1u64)]);
+    assert_eq!(reserved.unwrap_err().status(), Status::ERR_BAD_PARAM);
+}
+
+#[tokio::test]
 async fn put_08_get_06_remote_data_is_not_for_the_own_node() {
     let node = TestNode::start(2).await;
     let (a, b) = (node.client(0).await, node.client(1).await);

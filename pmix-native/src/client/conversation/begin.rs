@@ -189,7 +189,12 @@ impl Conversation {
         let changes = wanted.key.as_ref().is_some_and(|key| *key == *keys::PSET_NAMES.name());
         // what is not known here is for the server to carry out or refuse (GEN-05)
         let known = [Supported::GET.attributes, &[keys::OPTIONAL.name()]].concat();
-        let is_ours = is_reserved && !refreshes && !changes && wanted.directives.deny_beyond(&known).is_ok();
+        let is_qualified = wanted.directives.iter().any(Info::is_qualifier);
+        let is_ours = is_reserved
+            && !is_qualified
+            && !refreshes
+            && !changes
+            && wanted.directives.deny_beyond(&known).is_ok();
         if let Some(key) = wanted.key.as_ref().filter(|_| is_ours)
             && let Some(value) = self.jobs.lookup(&wanted.proc, key, &wanted.directives)?
         {
