@@ -163,14 +163,16 @@ fn qry_02_the_results_of_a_query_are_framed_for_libraries_that_know_the_frame() 
 #[test]
 fn put_02_put_03_put_08_what_a_c_process_has_put_is_filed_once_under_its_scope() {
     let local =
-        [pair_of("all", 1u32), pair_of("near", 2u32), pair_of("pmix.mine", 3u32), pair_of("both", 4u32)];
-    let remote = [pair_of("all", 1u32), pair_of("far", 5u32), pair_of("both", 6u32)];
+        [pair_of("all", 1u32), pair_of("near", 2u32), pair_of("pmix.hname", 3u32), pair_of("both", 4u32)];
+    let remote =
+        [pair_of("all", 1u32), pair_of("far", 5u32), pair_of("pmix.mine", 7u32), pair_of("both", 6u32)];
     let parts =
         vec![CommitPart::new(Scope::LOCAL, local.into()), CommitPart::new(Scope::REMOTE, remote.into())];
     let Request::Commit(mut entries) = asked(Ask::Commit(parts)) else { panic!("a commit") };
     entries.sort_by(|a, b| (&a.key, a.scope.to_raw()).cmp(&(&b.key, b.scope.to_raw())));
     let entry = |scope, name, value: u32| PutEntry::new(scope, key(name), value);
     let expected = [
+        entry(Scope::REMOTE, "!pmix.mine", 7),
         entry(Scope::GLOBAL, "all", 1),
         entry(Scope::LOCAL, "both", 4),
         entry(Scope::REMOTE, "both", 6),
