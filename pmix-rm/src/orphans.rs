@@ -24,8 +24,8 @@ pub(crate) fn adopt() {
     }
 }
 
-/// The same as [`end`] for a process that daemons may descend from: the guardian of one that was killed becomes a child of this process,
-/// and has its time to end first.
+/// Gives guardians among the children of this process time to end, then does what [`end`] does. The guardian of a daemon that was
+/// killed on this host becomes a child of the head, and has its directories to remove.
 pub(crate) fn end_after_guardians() {
     let until = Instant::now() + GUARDIANS;
     while children().into_iter().any(is_guardian) && Instant::now() < until {

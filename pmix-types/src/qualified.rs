@@ -1,4 +1,4 @@
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use crate::{DataArray, Info, InfoFlags, KeyName, KeyNameError, Value};
 
@@ -45,8 +45,7 @@ impl QualifiedValue {
     #[must_use]
     pub fn read(array: &Value) -> Option<Self> {
         let (first, others) = array.as_infos()?.split_first()?;
-        let qualifiers = others.iter().filter(|info| info.is_qualifier());
-        Some(Self::new(first.key.clone(), first.value.clone(), qualifiers.cloned()))
+        Some(Self::new(first.key.clone(), first.value.clone(), qualifiers(others).cloned()))
     }
 
     /// The name under which it is stored beside other keys of its process.
@@ -61,18 +60,33 @@ impl QualifiedValue {
     ///
     /// # Errors
     /// [`KeyNameError::TooLong`] if the key and its qualifiers, as text, are longer than a key may be.
-    pub fn name_of(key: &KeyName, qualifiers: &[Info]) -> Result<KeyName, KeyNameError> {
-        if qualifiers.is_empty() {
+    pub fn name_of<'a>(
+        key: &KeyName,
+        qualifiers: impl IntoIterator<Item = &'a Info>,
+    ) -> Result<KeyName, KeyNameError> {
+        let mut texts = Vec::new();
+        let mut len = PREFIX.len();
+        for info in qualifiers {
+            let mut text = Bounded(String::new());
+            let written = write!(text, ";{:?}={:?}", info.key.as_str(), info.value);
+            len += text.0.len();
+            if written.is_err() || len > KeyName::MAX_LEN {
+                return Err(KeyNameError::TooLong(len));
+            }
+            texts.push(text.0);
+        }
+        if texts.is_empty() {
             return Ok(key.clone());
         }
-        let mut texts: Vec<_> =
-            qualifiers.iter().map(|info| format!("{:?}={:?}", info.key.as_str(), info.value)).collect();
         texts.sort_unstable();
-        let mut name = format!("{PREFIX}{:?}", key.as_str());
-        for text in texts {
-            let _ = write!(name, ";{text}");
-        }
-        KeyName::new(name)
+        KeyName::new(format!("{PREFIX}{:?}{}", key.as_str(), texts.concat()))
+    }
+
+    /// The name under which an array is stored that [`read`](Self::read) can read, without a copy of its value; `None` for any
+    /// other value.
+    pub(crate) fn name_in(array: &Value) -> Option<Result<KeyName, KeyNameError>> {
+        let (first, others) = array.as_infos()?.split_first()?;
+        Some(Self::name_of(&first.key, qualifiers(others)))
     }
 
     /// Whether [`Self::name`] has made this name.
@@ -81,12 +95,31 @@ impl QualifiedValue {
         name.starts_with(PREFIX)
     }
 
-    /// What a get of a stored name returns: of a value with qualifiers, the value alone.
+    /// Takes the value out of an array that is stored under a name that [`Self::name`] has made, and returns other values as they
+    /// are.
     #[must_use]
     pub fn plain<'a>(name: &str, stored: &'a Value) -> &'a Value {
         let first = || stored.as_infos()?.first();
         let qualified = if Self::is_name(name) { first() } else { None };
         qualified.map_or(stored, |info| &info.value)
+    }
+}
+
+/// Those of these infos that are marked as qualifiers.
+fn qualifiers(infos: &[Info]) -> impl Iterator<Item = &Info> {
+    infos.iter().filter(|info| info.is_qualifier())
+}
+
+/// Text that ends with an error where it is longer than a key may be, whatever is written.
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > KeyName::MAX_LEN {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
     }
 }
 
@@ -135,8 +168,11 @@ mod tests {
         }
         assert_eq!(name("k", &[]), key("k"));
         assert!(QualifiedValue::is_name(&both) && !both.is_reserved());
-        let long = QualifiedValue::name_of(&key("k"), &[qualifier("a", "x".repeat(500))]);
-        assert!(matches!(long, Err(KeyNameError::TooLong(_))), "{long:?}");
+        let many: Vec<_> = (0..100).map(|number| qualifier("a", number)).collect();
+        for long in [vec![qualifier("a", "x".repeat(500))], many, vec![qualifier("a", vec![0u8; 1 << 20])]] {
+            let long = QualifiedValue::name_of(&key("k"), &long);
+            assert!(matches!(long, Err(KeyNameError::TooLong(len)) if len < 2000), "{long:?}");
+        }
     }
 
     #[test]
@@ -164,6 +200,8 @@ mod tests {
             pair(keys::JOB_SIZE.key_name(), 7u32.into()),
             pair(keys::QUALIFIED_VALUE.key_name(), 7u32.into()),
             pair(keys::QUALIFIED_VALUE.key_name(), DataArray::Info(Vec::new()).into()),
+            // a value that is not stored under such a name
+            pair(key("?pmix.qual.val:x"), 7u32.into()),
         ] {
             let failure = read(wrong.clone()).unwrap_err();
             assert!(failure.message.contains(wrong.key.as_str()), "{failure}");

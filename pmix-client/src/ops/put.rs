@@ -40,6 +40,10 @@ fn checked(core: &Core, scope: Scope, key: impl AnyKey) -> Result<KeyName, Error
         let problem = "keys that start with \"pmix\" are for hosts and libraries";
         return Err(Error::bad_param(PUT, problem).about(None, Some(&key)));
     }
+    if QualifiedValue::is_name(&key) || key.claim().is_some() {
+        let problem = "such keys are names under which libraries store values";
+        return Err(Error::bad_param(PUT, problem).about(None, Some(&key)));
+    }
     if ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL, Scope::INTERNAL].contains(&scope) {
         let problem = format!("no values can be put in scope {scope}");
         let failure = Failure::new(Status::ERR_NOT_SUPPORTED, problem);

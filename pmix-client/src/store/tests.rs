@@ -144,7 +144,7 @@ fn put_10_store_internal_takes_reserved_keys() {
 }
 
 #[test]
-fn put_02_get_01_values_with_qualifiers_and_of_programs_in_c_are_found() {
+fn put_02_values_with_qualifiers_and_reserved_keys_of_c_programs_are_found() {
     let mut store = store();
     let of = |group: u64| Info::new(&keys::GROUP_CONTEXT_ID, group).with_flags(InfoFlags::QUALIFIER);
     let put = |value: u32, group| {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pmix_types::job::{JobData, Target};
 use pmix_types::message::{Failure, PutEntry, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, QualifiedValue, RankSet, Scope, Status};
+use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, RankSet, Scope, Status};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
@@ -223,11 +223,8 @@ fn commit(by: &Caller, mut entries: Vec<PutEntry>, cx: &mut Context) -> Result<(
                 format!("commit: key {} is reserved, choose one that does not start with pmix", entry.key);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
-        if entry.is_qualified()
-            && QualifiedValue::read(&entry.value).and_then(|value| value.name().ok()).as_ref()
-                != Some(&entry.key)
-        {
-            let message = format!("commit: {} is not the name of its value", entry.key);
+        if !entry.is_named_rightly() {
+            let message = format!("commit: key {} does not match the qualifiers of its value", entry.key);
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         if ![Scope::LOCAL, Scope::REMOTE, Scope::GLOBAL].contains(&entry.scope) {
@@ -237,7 +234,7 @@ fn commit(by: &Caller, mut entries: Vec<PutEntry>, cx: &mut Context) -> Result<(
         }
     }
     if let Some(job) = cx.jobs.get(&proc.nspace) {
-        // a process may say of itself what the host does not
+        // a process may fill in what the host does not say of it
         let is_known = |key: &KeyName| job.data.lookup(key, &Target::Proc(proc.rank)).is_some();
         entries.retain(|entry| !entry.key.claim().is_some_and(|key| is_known(&key)));
     }

@@ -70,7 +70,7 @@ impl Cache {
             .map(|kept| &kept.event)
     }
 
-    /// Forgets a tool that is gone, so that a later one of its name receives none of its events.
+    /// Forgets a tool that has left, so that a later tool of that name does not receive its events.
     pub(super) fn forget_tool(&mut self, tool: &ProcId) {
         self.narrow(|procs| {
             let Some(named) = procs.get_mut(&tool.nspace) else { return false };
@@ -86,8 +86,8 @@ impl Cache {
         self.narrow(|procs| procs.remove(nspace).is_some());
     }
 
-    /// Takes processes out of the audiences of events. `change` returns whether it has changed an audience; an event that nobody may
-    /// receive any more is dropped.
+    /// Applies a change to the audience of each event, and drops events whose audience becomes empty. `change` returns whether it
+    /// changed anything.
     fn narrow(&mut self, mut change: impl FnMut(&mut Members) -> bool) {
         let bytes = &mut self.bytes;
         self.kept.retain_mut(|kept| {

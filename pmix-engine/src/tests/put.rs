@@ -21,7 +21,7 @@ fn put_02_a_reserved_key_is_refused_and_nothing_is_filed() {
 }
 
 #[test]
-fn put_02_a_process_says_of_itself_only_what_the_host_does_not() {
+fn put_02_reserved_keys_of_c_programs_come_second_to_the_host() {
     let (mut t, peers) = Harness::local(2);
     t.commits(
         &peers[0],
@@ -42,7 +42,7 @@ fn put_02_a_process_says_of_itself_only_what_the_host_does_not() {
 }
 
 #[test]
-fn put_04_get_01_values_with_qualifiers_are_kept_and_got_apart() {
+fn put_04_a_value_replaces_only_the_one_with_equal_qualifiers() {
     let (mut t, peers) = Harness::local(2);
     let of = |group: u32| Info::new(&keys::GROUP_ID, group.to_string()).with_flags(InfoFlags::QUALIFIER);
     let put = |value: u32, group| {

@@ -84,8 +84,8 @@ pub(super) struct Constructed {
 pub(super) fn get(jobs: &mut Jobs, wanted: &Wanted, found: Vec<ProcData>) -> Result<Reply, Failure> {
     let mut reply = GetReply::default();
     let mut modex = Vec::new();
-    let qualifiers: Vec<_> = wanted.directives.iter().filter(|info| info.is_qualifier()).cloned().collect();
-    let plain = wanted.key.as_ref().filter(|_| qualifiers.is_empty());
+    let qualifiers = || wanted.directives.iter().filter(|info| info.is_qualifier());
+    let plain = wanted.key.as_ref().filter(|_| qualifiers().next().is_none());
     for mut data in found {
         // another name of the same process, or a process that nobody has named
         let is_asked = data.proc.rank == wanted.proc.rank || wanted.proc.rank == Rank::UNDEF;
@@ -105,7 +105,7 @@ pub(super) fn get(jobs: &mut Jobs, wanted: &Wanted, found: Vec<ProcData>) -> Res
         modex.push(held(data, wanted));
     }
     if let (Some(key), None) = (&wanted.key, plain) {
-        let name = QualifiedValue::name_of(key, &qualifiers).ok();
+        let name = QualifiedValue::name_of(key, qualifiers()).ok();
         let mut entries = modex.iter().flat_map(|held: &Held| &held.entries);
         reply.value =
             entries.find(|entry| Some(&entry.key) == name.as_ref()).map(|entry| entry.plain().clone());

@@ -40,18 +40,23 @@ impl PutEntry {
     /// [another name](KeyName::claimed), behind what the host says.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a reserved key that is not about a process, for a qualified value that is none, and if the key and
-    /// its qualifiers, as text, are longer than a key may be.
+    /// `ERR_BAD_PARAM` for a reserved key that is not about a process, for a `QUALIFIED_VALUE` that is not an array of infos or has
+    /// no elements, and if the key and its qualifiers, as text, are longer than a key may be.
     pub fn from_pair(scope: Scope, pair: KeyVal) -> Result<Self, Failure> {
         let refused = |why: String| Failure::new(Status::ERR_BAD_PARAM, why);
         let KeyVal { mut key, mut value } = pair;
         if key == *keys::QUALIFIED_VALUE.name() {
-            let qualified = QualifiedValue::read(&value);
-            let qualified = qualified.ok_or_else(|| refused(format!("{key} is not an array of infos")))?;
-            key = qualified.name().map_err(|error| refused(error.to_string()))?;
-            if qualified.qualifiers.is_empty() {
-                value = qualified.value;
+            let name = QualifiedValue::name_in(&value);
+            let name = name.ok_or_else(|| refused(format!("{key} is not an array of infos")))?;
+            key = name.map_err(|error| refused(format!("{key}: with its qualifiers, {error}")))?;
+            if !QualifiedValue::is_name(&key) {
+                value = value
+                    .as_infos()
+                    .and_then(|infos| infos.first())
+                    .map_or(Value::Undef, |info| info.value.clone());
             }
+        } else if QualifiedValue::is_name(&key) {
+            return Err(refused(format!("{key} is a name for values with qualifiers")));
         }
         if key.is_reserved() {
             key = key
@@ -78,7 +83,14 @@ impl PutEntry {
         QualifiedValue::is_name(&self.key)
     }
 
-    /// What a get returns: of a value with qualifiers, the value alone.
+    /// Whether the key fits the value: only a value with qualifiers is stored under the name of one.
+    #[must_use]
+    pub fn is_named_rightly(&self) -> bool {
+        let name = || QualifiedValue::name_in(&self.value)?.ok();
+        !self.is_qualified() || name().as_ref() == Some(&self.key)
+    }
+
+    /// The value that a get returns: without the qualifiers, if it has some.
     #[must_use]
     pub fn plain(&self) -> &Value {
         QualifiedValue::plain(&self.key, &self.value)

@@ -50,6 +50,7 @@ static int odd_values(void) {
         char *nothing = calloc(1, 65536);
         bad |= put("good", PMIX_STRING, "v", 0) | put("", PMIX_STRING, "x", 0);
         bad |= put("packed", PMIX_COMPRESSED_STRING, "not compressed", 14);
+        bad |= put("?pmix.qual.val:x", PMIX_STRING, "x", 0);
         bad |= put("attribute", PMIX_REGATTR, nothing, 0);
         bad |= PMIx_Commit();
     }

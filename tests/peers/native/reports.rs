@@ -36,13 +36,13 @@ fn put_06_what_is_not_valid_in_a_commit_of_a_c_program_is_left_out_alone() {
 }
 
 #[test]
-fn put_02_get_01_values_with_qualifiers_and_reserved_keys_of_c_programs_are_got() {
+fn put_02_values_with_qualifiers_and_reserved_keys_of_c_programs_are_found() {
     for case in ["qualified", "qualified-direct"] {
         each(2, &[case], |code, said, _| {
             if said.starts_with("Libpmix5") {
                 assert_eq!(code, Some(0), "{said}");
             } else {
-                // libpmix 4.2.2 writes qualifiers so that no server can read them, nor reads reserved keys of others
+                // libpmix 4.2.2 writes qualifiers that no server can read, and finds no reserved keys of other ranks
                 assert!(said.contains("id of one: status -46") && !said.contains(" id of none"), "{said}");
             }
         });

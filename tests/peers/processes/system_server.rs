@@ -102,6 +102,28 @@ async fn tol_05a_a_system_server_of_another_user_is_trusted_only_if_that_user_is
     drop(system);
 }
 
+#[tokio::test]
+async fn tol_02_a_file_of_another_user_in_its_place_keeps_out_only_ordinary_users() {
+    let (Some(user), Some(third)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let place = Place::new();
+    fs::write(place.file(), "x").unwrap();
+    std::os::unix::fs::chown(place.file(), Some(user.uid), None).unwrap();
+    let launcher = third.copy_of(&program("pmixrun"));
+    let starts = async |options: &[&str]| {
+        let mut command = place.placed(third.command(&launcher));
+        command.args(options).args(["sh", "-c", "echo started"]);
+        Running::start(command).end().await
+    };
+    let (status, out, err) = starts(&["--system-server"]).await;
+    assert!(!status.success() && !out.contains("started"), "{out}{err}");
+    assert!(err.contains("pmix.sys.") && err.contains("have its owner remove it"), "{err}");
+    let (status, out, err) = starts(&[]).await;
+    assert!(status.success() && out.contains("started"), "{out}{err}");
+    let root = place.runs(place.pmixrun(), &["--system-server"]).await;
+    root.signal(Signal::INT);
+    root.end().await;
+}
+
 /// The same for a server of a session, which the default search never leads to.
 #[tokio::test]
 async fn tol_05a_tol_06c_root_finds_the_session_server_of_another_user_by_its_process_id_only() {

@@ -110,7 +110,7 @@ async fn put_02_put_03_the_server_refuses_what_no_client_would_commit() {
 }
 
 #[tokio::test]
-async fn put_01_get_01_values_with_qualifiers_are_got_with_them_alone() {
+async fn put_01_values_with_qualifiers_are_found_with_them_alone() {
     let node = TestNode::start(2).await;
     let (a, b) = (node.client(0).await, node.client(1).await);
     for group in [1u64, 2] {
@@ -133,6 +133,10 @@ async fn put_01_get_01_values_with_qualifiers_are_got_with_them_alone() {
     let long = Info::dynamic("of".parse().unwrap(), "x".repeat(600));
     let error = a.put_qualified(Scope::GLOBAL, "id", 1, [long]).unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+    for stored in ["?pmix.qual.val:x", "!pmix.cpuset"] {
+        let error = a.put(Scope::GLOBAL, stored, 1).unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM, "{error}");
+    }
     let reserved =
         a.put_qualified(Scope::GLOBAL, &keys::JOB_SIZE, 1, [Info::new(&keys::GROUP_CONTEXT_ID, 1u64)]);
     assert_eq!(reserved.unwrap_err().status(), Status::ERR_BAD_PARAM);
