@@ -35,6 +35,23 @@ Open MPI 5.0.11, at our server and at the reference (`prterun` of Open MPI 5.0.1
 | --- | --- | --- | --- |
 ";
 
+const RESERVED_KEYS: &str = "
+## Reserved keys that C programs put
+
+Only hosts and libraries may give values of keys that begin with `pmix`, but the C library reports success before the server sees the
+commit, and Open MPI 4 puts two. Therefore such a commit does not fail; the server does this with each key:
+
+| Reserved key | Kept | Example |
+| --- | --- | --- |
+| about a process, or in no realm, and the host gives no value | yes, as data of the process | `pmix.cpuset` of a rank that is not bound |
+| about a process, or in no realm, and the host gives a value | no | `pmix.cpuset` of a bound rank, `pmix.lrank` |
+| about a node, an application, a job or a session | no | `pmix.hname` |
+| `pmix.qual.val` (`PMIX_QUALIFIED_VALUE`) | as a value with qualifiers | |
+
+The log names the keys that are left out, at level debug. Neither we nor `prterun` can read the qualifiers that libpmix 4.2.2 writes;
+those of 5.0.11 are right. `Client::put` and commits over gRPC fail with `ERR_BAD_PARAM` for reserved keys.
+";
+
 /// Answers by function.
 type Answers = BTreeMap<String, String>;
 
@@ -199,7 +216,7 @@ fn document(table: &Table) -> String {
         let reason = reason.cloned().unwrap_or_default();
         let _ = writeln!(text, "| `{function}` | {} | {} | {reason} |", cell(&rows[0]), cell(&rows[1]));
     }
-    text
+    text + RESERVED_KEYS
 }
 
 /// The answers of this version, with those functions that it does not have.
