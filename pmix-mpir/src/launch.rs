@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use pmix_tool::signals::{Received, Signals};
+use pmix_program::signals::{Received, Signals};
 use pmix_tool::types::keys::env::LAUNCHER_RNDZ_FILE;
 use pmix_tool::{Nspace, ProcId, Status, Tool};
 use rustix::process::{

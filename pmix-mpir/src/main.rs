@@ -10,8 +10,8 @@ mod ranks;
 use std::ffi::OsString;
 
 use clap::Parser;
+use pmix_program::log::to_stderr;
 use pmix_tool::Nspace;
-use pmix_tool::log::to_stderr;
 use pmix_tool::types::{escaped, without_os_codes};
 
 /// Runs a launcher for a debugger that knows only MPIR, and shows the debugger its ranks

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pmix_tool::signals::{Received, Signals};
+use pmix_program::signals::{Received, Signals};
 use rustix::process::Signal;
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use std::io;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pmix_host::Records;
-use pmix_tool::signals::{Received, Signals};
+use pmix_program::signals::{Received, Signals};
 use rustix::process::Signal;
 
 use crate::claim::{Claim, Doubt};

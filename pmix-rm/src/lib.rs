@@ -101,7 +101,7 @@ use std::process::ExitCode;
 
 pub use guardian::{Guardian, JobSession, run as run_guardian};
 pub use launcher::LocalLauncher;
-use pmix_tool::log::to_stderr;
+use pmix_program::log::to_stderr;
 
 use crate::cli::{MAN, Pmixd, Setup, Talk, pmixd_command, pmixrun_command};
 use crate::traces::Log;
@@ -123,7 +123,7 @@ fn pmixrun_with(args: Vec<OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
-    pmix_tool::man::complete(pmixrun_command);
+    pmix_program::man::complete(pmixrun_command);
     if args.len() == 2 && args[1] == MAN {
         return print_man(pmixrun_command());
     }
@@ -192,7 +192,7 @@ fn pmixd_with(args: Vec<OsString>) -> ExitCode {
         to_stderr("warn");
         return run_guardian();
     }
-    pmix_tool::man::complete(pmixd_command);
+    pmix_program::man::complete(pmixd_command);
     if args == [MAN] {
         return print_man(pmixd_command());
     }

@@ -1,8 +1,10 @@
 //! Assembles whole lines from pieces of output.
 
+use std::time::SystemTime;
+
 use bytes::{Bytes, BytesMut};
+use humantime::format_rfc3339_micros;
 use pmix_host::OutputChannel;
-use pmix_tool::log::timestamp;
 use pmix_types::Rank;
 
 /// Longest line that is held back until it is complete, in bytes; longer ones are written in pieces.
@@ -36,7 +38,7 @@ impl Prefix {
 
     fn text(&self) -> String {
         match self.has_time {
-            true => format!("{} {}", timestamp(), self.tag),
+            true => format!("{} {}", format_rfc3339_micros(SystemTime::now()), self.tag),
             false => self.tag.clone(),
         }
     }

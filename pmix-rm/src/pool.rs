@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use pmix_host::{NodeRequest, NodesWanted, StandardHost};
-use pmix_tool::this_host::ThisHost;
+use pmix_topology::ThisHost;
 
 use crate::console::Console;
 use crate::dvm::Dvm;

@@ -3,8 +3,8 @@
 use std::io;
 
 use pmix_host::{JobStart, OnFailure, StartError};
+use pmix_program::signals::Signals;
 use pmix_server::ServerStats;
-use pmix_tool::signals::Signals;
 use pmix_types::{Nspace, ProcInfo, Rank, keys};
 use tokio::time::Instant;
 

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::{Bytes, BytesMut};
 use pmix_host::StandardHost;
+use pmix_program::terminal::wait_for_input;
 use pmix_tool::InputSink;
-use pmix_tool::terminal::wait_for_input;
 use pmix_types::{ProcId, Status};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;

@@ -99,7 +99,7 @@ fn drawn() -> Result<TraceContext, getrandom::Error> {
 
 #[cfg(not(feature = "otel"))]
 mod off {
-    use pmix_tool::log::to_stderr;
+    use pmix_program::log::to_stderr;
 
     use super::{NotTraced, Traces};
 
@@ -129,7 +129,7 @@ mod off {
 #[cfg(feature = "otel")]
 mod on {
     use pmix_client::otel::{Destination, Exporter, export};
-    use pmix_tool::log::{to_stderr, to_stderr_and};
+    use pmix_program::log::{to_stderr, to_stderr_and};
 
     use super::{NotTraced, Traces};
 

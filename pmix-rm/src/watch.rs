@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcBinding, ProcExit, StandardHost};
-use pmix_tool::signals::Received;
+use pmix_program::signals::Received;
 use pmix_types::ProcId;
 use rustix::process::Signal;
 use tokio::time::Instant;

@@ -50,9 +50,7 @@
 //! - [`Tool::pull_output`] streams the output of processes; [`OutputWriter`] writes it in an [`OutputFormat`].
 //! - [`Error`] names the failure and the remedy; [`Error::status`] returns the Standard's status. Errors of
 //!   [`client`] and [`types`] convert into it.
-//! - The command `pmix` of this package does the same from a shell: `pmix ps`, `pmix why`, `pmix nodes`, `pmix query`, `pmix attrs`,
-//!   `pmix output`, `pmix servers`, `pmix info`, `pmix psets`, `pmix get`, `pmix events`; `pmix publish`, `pmix lookup` and `pmix unpublish` exchange data with processes; `pmix ctrl` controls jobs, `pmix submit` runs jobs in a server, `pmix stack` shows which functions the ranks of a job are in, and `pmix doctor`
-//!   checks the node.
+//! - The program `pmix`, of the crate `pmix-cli`, does all this from a shell.
 //!
 //! # Servers of OpenPMIx
 //! Servers of OpenPMIx 5.0 and later, such as those of Open MPI 5's `mpirun` and of `prte`, are found and attached to like others
@@ -73,21 +71,10 @@ mod discovery;
 mod error;
 mod foreign;
 mod iof;
-pub mod log;
-#[doc(hidden)]
-pub mod loopback;
-#[doc(hidden)]
-pub mod man;
 mod query;
 mod record;
 mod servers;
-#[doc(hidden)]
-pub mod signals;
 pub mod submit;
-#[doc(hidden)]
-pub mod terminal;
-#[doc(hidden)]
-pub mod this_host;
 mod tool;
 pub mod watch;
 pub mod why;

@@ -18,9 +18,13 @@ mod distances;
 mod locality;
 mod processors;
 mod read;
+#[cfg(feature = "host-names")]
+mod this_host;
 mod topology;
 
 pub use distances::DeviceFilter;
 pub use locality::{LocalityError, relative_locality};
 pub use processors::{ProcessorError, Processors};
+#[cfg(feature = "host-names")]
+pub use this_host::ThisHost;
 pub use topology::{Level, Topology};

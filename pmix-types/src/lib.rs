@@ -77,5 +77,5 @@ pub use rank_set::{ParseRankSetError, RankSet};
 pub use records::*;
 pub use session_node::SessionNode;
 pub use status::{EventCode, Status, StatusKind};
-pub use text::{Escaped, escaped, escaped_json, without_os_codes};
+pub use text::{Escaped, escaped, escaped_json, short_duration, without_os_codes};
 pub use value::{Pid, Time, Timeval, Value, ValueError, ValueType};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 /// Text that is safe to print: control characters are escaped, the rest is unchanged.
 ///
@@ -133,6 +134,19 @@ fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<char>)> {
     })
 }
 
+/// Formats a time in its two largest units: `0.3 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`.
+#[must_use]
+pub fn short_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{:.1} s", (time.as_secs_f64() * 10.0).floor() / 10.0),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +187,12 @@ mod tests {
     fn json_stays_the_same_document() {
         let json = "{\n  \"a\": \"\u{7f}\u{85}\\u001b\u{202e}ü\"\n}";
         assert_eq!(escaped_json(json), "{\n  \"a\": \"\\u007f\\u0085\\u001b\\u202eü\"\n}");
+    }
+
+    #[test]
+    fn a_duration_is_short_in_its_two_largest_units() {
+        let short = |millis| short_duration(Duration::from_millis(millis));
+        assert_eq!([0, 399, 1_999, 59_999].map(short), ["0.0 s", "0.3 s", "1 s", "59 s"]);
+        assert_eq!([60_000, 3_600_000, 90_000_000].map(short), ["1 min 0 s", "1 h 0 min", "1 d 1 h"]);
     }
 }

@@ -120,6 +120,10 @@ mod readme {
     mod server {}
     #[doc = include_str!("../../pmix-tool/README.md")]
     mod tool {}
+    #[doc = include_str!("../../pmix-cli/README.md")]
+    mod cli {}
+    #[doc = include_str!("../../pmix-program/README.md")]
+    mod program {}
     #[doc = include_str!("../../pmix-rm/README.md")]
     mod rm {}
 }

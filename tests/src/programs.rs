@@ -58,7 +58,7 @@ pub async fn stop(pid: i32) {
 
 /// The packages whose programs tests start. This one is among them because the others are to have the features that it asks
 /// for, as they have when they are tested together.
-const PACKAGES: [&str; 5] = ["pmix-tests", "pmix-rm", "pmix-tool", "pmix-mpir", "pmix-examples"];
+const PACKAGES: [&str; 5] = ["pmix-tests", "pmix-rm", "pmix-cli", "pmix-mpir", "pmix-examples"];
 
 /// How variables begin by which cargo describes the package under test.
 const CARGO_TELLS: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];

@@ -28,6 +28,6 @@ pub(crate) fn pmixd_command() -> Command {
 /// Prints a manual page.
 pub(crate) fn print(command: Command) -> io::Result<()> {
     let mut page = Vec::new();
-    pmix_tool::man::write(&command, &mut page)?;
+    pmix_program::man::write(&command, &mut page)?;
     io::stdout().lock().write_all(&page)
 }

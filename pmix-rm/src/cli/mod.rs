@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches};
-use pmix_tool::submit::variable;
+use pmix_program::variable;
 use pmix_types::{App, Directives};
 
 pub(crate) use debug::{CommandLine, DebugArgs};

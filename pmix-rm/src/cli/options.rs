@@ -9,9 +9,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum, ValueHint};
 use pmix_host::{BadPolicy, BindingPolicy};
+use pmix_program::seconds;
 use pmix_server::{NativeWire, Pmi1Wire};
-use pmix_tool::submit::seconds;
-use pmix_tool::this_host::ThisHost;
+use pmix_topology::ThisHost;
 use pmix_types::{Directives, Info, Rank, keys};
 
 use super::debug::DebugArgs;

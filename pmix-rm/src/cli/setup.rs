@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use pmix_host::BindingPolicy;
 use pmix_server::{NativeWire, Pmi1Wire};
-use pmix_tool::this_host::ThisHost;
+use pmix_topology::ThisHost;
 use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving, Times};

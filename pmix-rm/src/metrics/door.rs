@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener as Bound;
 use std::path::{Path, PathBuf};
 
+use pmix_program::loopback::Users;
 use pmix_proto::files::Directory;
-use pmix_tool::loopback::Users;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -8,7 +8,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use pmix_tool::loopback::{NOT_THIS_HOST, Visitors, names_this_host};
+use pmix_program::loopback::{NOT_THIS_HOST, Visitors, names_this_host};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, StandardHost};
+use pmix_program::log::to_stderr;
+use pmix_program::signals::Signals;
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Resumed, Summons, Welcome, frame::Content};
 use pmix_server::Server;
-use pmix_tool::log::to_stderr;
-use pmix_tool::signals::Signals;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use pmix_host::{Machine, Member};
-use pmix_tool::this_host::ThisHost;
+use pmix_topology::ThisHost;
 
 /// A longer file is no file of hosts.
 const MAX_HOSTFILE: usize = 16 << 20;

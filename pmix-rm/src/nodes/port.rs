@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nix::ifaddrs::getifaddrs;
+use pmix_program::loopback::Visitors;
 use pmix_proto::nodes::nodes_server::{Nodes, NodesServer};
-use pmix_tool::loopback::Visitors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

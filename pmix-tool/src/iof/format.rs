@@ -1,8 +1,8 @@
 use std::path::PathBuf;
+use std::time::SystemTime;
 
+use humantime::format_rfc3339_micros;
 use pmix_types::{DirectiveError, Directives, ProcId, keys};
-
-use crate::log::timestamp;
 
 /// Format of output (IOF-11). By default, whole lines are written unchanged.
 ///
@@ -108,7 +108,7 @@ impl OutputFormat {
     /// Prefix and suffix of a line.
     pub(super) fn frame(&self, source: &ProcId, channel: &str) -> (String, &'static str) {
         let ProcId { nspace, rank } = source;
-        let time = self.timestamp.then(timestamp);
+        let time = self.timestamp.then(|| format_rfc3339_micros(SystemTime::now()));
         if self.xml {
             let nspace = escape(nspace.as_str());
             let time = time.map(|time| format!(" timestamp=\"{time}\"")).unwrap_or_default();

@@ -37,7 +37,7 @@ use pmix_types::{DataRange, Nspace, Status};
 
 pub use jobs::{JobChange, JobProcs, Jobs, JobsChange};
 pub use pmix_types::usage::ProcUsage;
-pub use stream::{JobsNews, JobsWatch, pause};
+pub use stream::{JobsNews, JobsWatch};
 pub use usage::{Rate, Usage};
 
 use crate::error::Error;

@@ -28,9 +28,7 @@ const SPARE: u32 = 9;
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// How long to wait after an answer that took this long, if the server is to be asked once in a period.
-#[doc(hidden)]
-#[must_use]
-pub fn pause(took: Duration, period: Duration) -> Duration {
+fn pause(took: Duration, period: Duration) -> Duration {
     took.saturating_mul(SPARE).min(LONGEST).max(period)
 }
 

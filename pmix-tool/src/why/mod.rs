@@ -14,7 +14,6 @@ use pmix_types::why::{ProcSet, Wait};
 use pmix_types::{Nspace, ProcId};
 
 pub use cases::Case;
-pub use phrase::in_words;
 pub use process::{CpuUse, Doing, Link, Process};
 
 /// What waits at a server, and the processes of the jobs concerned, at one moment: see [`Tool::why`](crate::Tool::why).

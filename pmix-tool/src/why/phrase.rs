@@ -1,10 +1,9 @@
 //! What waits, in English.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use pmix_types::why::{ProcSet, Wait};
-use pmix_types::{Nspace, ProcId, RankSet, escaped};
+use pmix_types::{Nspace, ProcId, RankSet, escaped, short_duration};
 
 use super::Why;
 use super::cases::{Case, Kind, Waiting};
@@ -68,7 +67,7 @@ impl<'a> Scene<'a> {
             }
         }
         if let Some(left) = wait.left {
-            text += &format!("; it times out in {}", in_words(left));
+            text += &format!("; it times out in {}", short_duration(left));
         }
         format!("{}.", escaped(&text))
     }
@@ -105,7 +104,7 @@ impl<'a> Scene<'a> {
     /// `a fence of 64 processes has waited 41 s`.
     fn what(&self, case: &Case, home: Option<&Nspace>) -> String {
         let wait = &case.wait;
-        let time = in_words(wait.waited);
+        let time = short_duration(wait.waited);
         let about = wait.about.as_deref().map(|about| middle(about, TEXT));
         let quoted = about.as_deref().map(|about| format!("\"{about}\"")).unwrap_or_default();
         let who = named(&wait.arrived, home);
@@ -388,17 +387,4 @@ fn middle(text: &str, room: usize) -> String {
     let side = room.saturating_sub(3) / 2;
     let end: String = text.chars().skip(length - side).collect();
     text.chars().take(side).chain("...".chars()).chain(end.chars()).collect()
-}
-
-/// A time in the two units that matter: `0.3 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`.
-#[must_use]
-pub fn in_words(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 => format!("{:.1} s", (time.as_secs_f64() * 10.0).floor() / 10.0),
-        1..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::process::CpuUse;
-use super::{Link, Process, Why, in_words};
+use super::{Link, Process, Why};
 
 /// `job:0-3,7`, several apart by blanks.
 fn set(text: &str) -> ProcSet {
@@ -357,13 +357,6 @@ fn server_and_host_together_know_who_has_called_init() {
     assert_eq!(links(&host), [Connected, NotYet, Left, Unknown, Unknown, Unknown]);
     host[4].state = ProcState::CONNECTED;
     assert_eq!(links(&host), [Connected, NotYet, Left, NotYet, Connected, NotYet]);
-}
-
-#[test]
-fn times_are_told_in_the_units_that_matter() {
-    let told = |millis| in_words(Duration::from_millis(millis));
-    assert_eq!([0, 399, 1_999, 59_999].map(told), ["0.0 s", "0.3 s", "1 s", "59 s"]);
-    assert_eq!([60_000, 3_600_000, 90_000_000].map(told), ["1 min 0 s", "1 h 0 min", "1 d 1 h"]);
 }
 
 #[test]

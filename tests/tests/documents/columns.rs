@@ -20,7 +20,7 @@ fn listed() -> Vec<(String, String)> {
 
 #[test]
 fn each_column_of_a_table_and_its_field_are_in_the_glossary() {
-    let all = sources(&root().join("pmix-tool/src/cli"));
+    let all = sources(&root().join("pmix-cli/src"));
 
     let lists = all.split("titles: &[").skip(1).chain(all.split("const PROC_HEADER: [&str; 7] = [").skip(1));
     let titles: BTreeSet<_> = lists
@@ -39,7 +39,7 @@ fn each_column_of_a_table_and_its_field_are_in_the_glossary() {
 
 #[test]
 fn no_report_has_another_word_for_a_node_or_a_namespace() {
-    let all = sources(&root().join("pmix-tool/src/cli")) + &sources(&root().join("pmix-rm/src"));
+    let all = sources(&root().join("pmix-cli/src")) + &sources(&root().join("pmix-rm/src"));
     for word in ["{\"hostname\"", ", \"hostname\",", "\"host\",", "\"job\":", "\"namespace\""] {
         let found = all.lines().find(|line| line.trim_start().starts_with("///") && line.contains(word));
         assert_eq!(found, None);

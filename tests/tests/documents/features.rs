@@ -1,4 +1,4 @@
-//! Crates have the same features whichever members are tested or built, so that cargo builds each of them once.
+//! Crates have the same features whichever members are tested or built, so that cargo builds each of them once; small crates stay small.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn each_crate_is_built_once_for_all_tests() {
     let default = crates("normal,build,dev", &[]);
     assert!(default.len() > 100, "{default:?}");
     let names: BTreeSet<_> = default.iter().map(|(name, _)| name).collect();
-    let programs = ["pmix-tests", "pmix-rm", "pmix-tool", "pmix-mpir", "pmix-examples"];
+    let programs = ["pmix-tests", "pmix-rm", "pmix-cli", "pmix-mpir", "pmix-examples"];
     for (what, some) in [
         ("tests", crates("normal,build,dev", &["pmix-tests"])),
         ("tests with peers", crates("normal,build,dev", &["pmix-peers"])),
@@ -31,4 +31,15 @@ fn each_crate_is_built_once_for_all_tests() {
         let differ: Vec<_> = some.difference(&default).filter(|(name, _)| names.contains(name)).collect();
         assert!(differ.is_empty(), "{what} alone: tests/Cargo.toml lacks a feature: {differ:#?}");
     }
+}
+
+#[test]
+fn the_tool_library_needs_at_most_five_crates_more_than_the_client() {
+    let client = crates("normal", &["pmix-client"]);
+    let of_client: BTreeSet<_> = client.iter().map(|(name, _)| name).collect();
+    let tool = crates("normal", &["pmix-tool"]);
+    let of_tool: BTreeSet<_> = tool.iter().map(|(name, _)| name).collect();
+    let more: Vec<_> = of_tool.difference(&of_client).filter(|name| !name.starts_with("pmix-tool ")).collect();
+    assert!(of_client.len() > 50 && of_tool.is_superset(&of_client), "{of_client:?}");
+    assert!(more.len() <= 5, "{more:?}");
 }
