@@ -100,6 +100,10 @@ pub use wires::{TestedWire, tested_wire, uri_of};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {
+    #[doc = include_str!("../../docs/write-a-client.md")]
+    mod write_a_client {}
+    #[doc = include_str!("../../docs/embed.md")]
+    mod embed {}
     #[doc = include_str!("../../pmix-types/README.md")]
     mod types {}
     #[doc = include_str!("../../pmix-topology/README.md")]

@@ -1,5 +1,5 @@
 //! The options of `pmixrun` for clap, named as in Open MPI and `prterun` where these have them. A test compares them with the
-//! table in `docs/pmixrun.md`.
+//! tables in `docs/pmixrun.md` and `docs/pmixrun-hosts.md`.
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;

@@ -299,11 +299,13 @@ fn applications_may_come_from_a_file() {
     assert!(error.contains(&format!("{name}, line 2: invalid value 'x' for '-np <N>'")), "{error}");
 }
 
-/// `docs/pmixrun.md` names in its last column each option that there is, by each of its names, and no other one.
+/// The tables of `docs/pmixrun.md` and `docs/pmixrun-hosts.md` name in their last column each option, by each of its names, and
+/// no other one.
 #[test]
 fn the_table_of_options_is_that_of_the_command() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pmixrun.md");
-    let text = std::fs::read_to_string(path).unwrap();
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+    let read = |page: &str| std::fs::read_to_string(format!("{docs}/{page}.md")).unwrap();
+    let text = ["pmixrun", "pmixrun-hosts"].map(read).concat();
     let cells = text.lines().filter(|line| line.starts_with("| ")).filter_map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split(" | ").collect();
         (cells.len() == 5).then(|| cells[4].to_owned())

@@ -386,9 +386,10 @@ async fn servers_are_listed_also_the_dead_which_disturb_nobody() {
 fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
     let (home, pmix) = (tempfile::tempdir().unwrap(), program("pmix"));
     program("pmixrun");
-    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/pmix.md");
-    let documents = fs::read_to_string(documents).unwrap();
-    let section = |title: &str| documents.split(&format!("\n## {title}\n")).nth(1).unwrap();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).unwrap();
+    let (page, json) = (read("pmix.md"), read("pmix-json.md"));
+    let section = |title: &str| page.split(&format!("\n## {title}\n")).nth(1).unwrap();
     // of a user who has neither yet
     let lines =
         section("Manual pages and completions").split("```").nth(1).unwrap().strip_prefix("sh\n").unwrap();
@@ -403,8 +404,7 @@ fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
     }
 
     let (pages, codes) = (share.join("man/man1"), section("Exit codes"));
-    let rows = section("JSON").split("\n## ").next().unwrap().lines().filter_map(|row| row.split('|').nth(1));
-    let reports: String = rows.collect();
+    let reports: String = json.lines().filter_map(|row| row.split('|').nth(1)).collect();
     let help_of = |words: &[&str]| {
         let mut command = Command::new(&pmix);
         command.args(words).arg("--help");
@@ -422,7 +422,7 @@ fn each_command_has_a_manual_page_and_its_exit_codes_are_documented() {
         let help = help_of(&[name]);
         if help.contains("--json") {
             assert!(help.contains("{\"schema\""), "the help of {name} has no fields of its report");
-            assert!(reports.contains(&format!("`{name}`")), "docs/pmix.md has no fields of {name}");
+            assert!(reports.contains(&format!("`{name}`")), "docs/pmix-json.md has no fields of {name}");
         }
     }
     let text = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
