@@ -1,4 +1,4 @@
-//! The table of limits in `ARCHITECTURE.md` against the sources: what it names is there, and no limit is missing.
+//! The table of limits in `docs/limits.md` against the sources: what it names is there, and no limit is missing.
 
 use crate::{names, root, sources};
 
@@ -8,10 +8,8 @@ const OF_NOTHING_HELD: [&str; 3] = ["MAX_NAMED", "MAX_DEPTH", "MAX_FILE"];
 
 /// The cells of each row.
 fn rows() -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = text.split_once("\n## Limits\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let text = std::fs::read_to_string(root().join("docs/limits.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
     rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
@@ -49,5 +47,5 @@ fn each_limit_of_the_server_is_in_the_table() {
     let limits = named.filter(|(_, rest)| rest.trim_start().starts_with("usize"));
     let mut missing: Vec<_> = limits.map(|(name, _)| format!("MAX_{name}")).collect();
     missing.retain(|name| !listed.contains(&name.as_str()) && !OF_NOTHING_HELD.contains(&name.as_str()));
-    assert!(missing.is_empty(), "not in the table of ARCHITECTURE.md: {missing:?}");
+    assert!(missing.is_empty(), "not in the table of docs/limits.md: {missing:?}");
 }
