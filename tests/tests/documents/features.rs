@@ -39,7 +39,8 @@ fn the_tool_library_needs_at_most_five_crates_more_than_the_client() {
     let of_client: BTreeSet<_> = client.iter().map(|(name, _)| name).collect();
     let tool = crates("normal", &["pmix-tool"]);
     let of_tool: BTreeSet<_> = tool.iter().map(|(name, _)| name).collect();
-    let more: Vec<_> = of_tool.difference(&of_client).filter(|name| !name.starts_with("pmix-tool ")).collect();
+    let more: Vec<_> =
+        of_tool.difference(&of_client).filter(|name| !name.starts_with("pmix-tool ")).collect();
     assert!(of_client.len() > 50 && of_tool.is_superset(&of_client), "{of_client:?}");
     assert!(more.len() <= 5, "{more:?}");
 }
