@@ -12,7 +12,7 @@ use std::error::Error;
 
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::job::JobSpec;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pmix_client::{Nspace, ProcId, Rank};
 use pmix_host::StandardHost;
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::job::JobSpec;
 use serde::{Deserialize, Serialize};

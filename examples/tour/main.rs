@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use pmix_client::{Nspace, ProcId, Status};
 use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, RunningJob, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::{App, DataRange, Event, ProcInfo};
 use pmix_tool::Tool;

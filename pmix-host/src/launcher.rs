@@ -23,7 +23,7 @@ use crate::user::lock;
 /// Where and how processes run: what a resource manager provides.
 ///
 /// [`StandardHost`](super::StandardHost) does the rest, and shows the smallest launcher. The example `launcher_rm` of the sources
-/// is a complete one in 120 lines, `pmix_rm::LocalLauncher` the one of `pmixrun`.
+/// is a complete one in 120 lines, `pmix_launch::LocalLauncher` the one of `pmixrun`.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
     /// Names of the nodes on which it can start processes, the server's own included; never empty. Each of them needs a

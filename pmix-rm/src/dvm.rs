@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pmix_host::{
     DurableRecord, DurableStore, EndedJob, JobStore, KeptJob, Member, MemoryExchange, Records, StandardHost,
 };
+use pmix_launch::{GUARDIAN_COMMAND, Guardian, LocalLauncher, end_orphans};
 use pmix_server::{Server, ServerStats};
 use pmix_types::Rank;
 
@@ -18,7 +19,7 @@ use crate::console::Console;
 use crate::ending::{Interrupts, NotRun};
 use crate::metrics::{Door, Metrics, Source};
 use crate::nodes::{Agent, HEAD_NODE, HostList, How, KeptNode, KeptSession, Session};
-use crate::{GUARDIAN_COMMAND, Guardian, LocalLauncher, debugger, orphans, stdin};
+use crate::{debugger, stdin};
 
 /// What is to outlast the jobs.
 #[derive(Debug)]
@@ -282,7 +283,7 @@ impl Dvm {
         if let Err(error) = self.guardian.finish() {
             tracing::warn!(%error, "cannot wait for the guardian");
         }
-        orphans::end_after_guardians();
+        end_orphans();
         stats
     }
 }

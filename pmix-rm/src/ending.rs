@@ -3,12 +3,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pmix_launch::Guardian;
 use pmix_program::signals::{Received, Signals};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::Guardian;
 use crate::exit_code::{NOT_STARTED, TIMED_OUT};
+
+/// What is logged of processes that have been killed and do not end in time.
+pub(crate) const NOT_ENDED: &str =
+    "processes of jobs have been killed and do not end, as where a file system does not answer: leaving them";
 
 /// The reason for ending a run early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::io;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pmix_host::Records;
+use pmix_launch::UNKILLABLE;
 use pmix_program::signals::{Received, Signals};
 use rustix::process::Signal;
 
@@ -12,9 +13,8 @@ use crate::claim::{Claim, Doubt};
 use crate::cli::HeadPlan;
 use crate::console::Console;
 use crate::dvm::{Dvm, Keeping};
-use crate::ending::Interrupts;
+use crate::ending::{Interrupts, NOT_ENDED};
 use crate::exit_code::NOT_STARTED;
-use crate::launcher::{NOT_ENDED, UNKILLABLE};
 use crate::multi_user::serve_all;
 use crate::nodes::Event;
 use crate::pool::{Change, Pool};

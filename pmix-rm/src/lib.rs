@@ -1,6 +1,6 @@
-//! A resource manager for one or several nodes: [`LocalLauncher`] starts processes on the local node for a
-//! [`StandardHost`](pmix_host::StandardHost), and the command `pmixrun` runs jobs with it. The command
-//! `pmix-check` checks whether a resource manager, this one or another, follows the rules of the Standard.
+//! The programs of a resource manager for one or several nodes, built on `pmix-host` and `pmix-launch`: `pmixrun` runs jobs, `pmixd` is the
+//! daemon of a node or the head of a DVM, and `pmix-check` checks whether a resource manager, this one or another, follows the rules of the
+//! Standard.
 //!
 //! ```text
 //! pmixrun -n 4 ./app args
@@ -38,7 +38,7 @@
 //!   variable. `--native without-open-mpi-4` omits the variable, `--native off` serves none of these programs.
 //! - *Programs of MPICH* and its relatives are served through PMI-1, by a socket that each rank inherits. `--pmi1 off` does not
 //!   serve them.
-//! - *Nothing is left behind*: ranks descend from a [`Guardian`], which ends them and all their descendants, including
+//! - *Nothing is left behind*: ranks descend from a [`Guardian`](pmix_launch::Guardian), which ends them and all their descendants, including
 //!   daemons, and removes the session directory, both at a regular end and if `pmixrun` itself is killed. A guardian that is
 //!   killed is replaced, and the job continues. Where cgroup v2 is delegated, each job has its own cgroup. One kind of
 //!   process survives a killed `pmixrun`: without cgroups, a daemon that has left its process group and cleared its
@@ -52,10 +52,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod aborts;
-mod binding;
 mod causes;
 mod check;
-mod child;
 mod claim;
 mod cli;
 mod console;
@@ -66,32 +64,23 @@ mod ending;
 mod etcd;
 mod exit_code;
 mod files;
-mod guardian;
 mod head;
 mod http2;
 mod in_dvm;
-mod input;
 mod job;
-mod launcher;
-mod limit;
 mod map;
 mod metrics;
 mod multi_user;
 mod nodes;
-mod orphans;
 mod output;
 mod pool;
-mod program;
-mod recipe;
 mod records;
 mod report;
 mod report_file;
 mod run;
 mod starter;
 mod stdin;
-mod supervise;
 mod traces;
-mod tree;
 mod watch;
 
 use std::ffi::OsString;
@@ -99,15 +88,11 @@ use std::future::Future;
 use std::io;
 use std::process::ExitCode;
 
-pub use guardian::{Guardian, JobSession, run as run_guardian};
-pub use launcher::LocalLauncher;
+use pmix_launch::{GUARDIAN_COMMAND, Guardian, adopt_orphans, run_guardian};
 use pmix_program::log::to_stderr;
 
 use crate::cli::{MAN, Pmixd, Setup, Talk, pmixd_command, pmixrun_command};
 use crate::traces::Log;
-
-/// The first argument of `pmixrun` as a guardian.
-const GUARDIAN_COMMAND: &str = "__guardian";
 
 /// Runs the command `pmixrun` with these arguments, starting with the name of the command, and returns its exit code.
 ///
@@ -135,7 +120,7 @@ fn pmixrun_with(args: Vec<OsString>) -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
-    Guardian::is_coming();
+    Guardian::warm_up();
     let code = match start_log("pmixrun", &plan.talk, &mut plan.setup) {
         Ok(_sends_at_its_end) => take_over(run::run(plan)),
         Err(problem) => {
@@ -164,7 +149,7 @@ fn print_man(command: clap::Command) -> ExitCode {
 
 /// Runs a command to its end, which looks after all processes of this one, and returns its exit code.
 fn take_over(command: impl Future<Output = io::Result<i32>>) -> i32 {
-    orphans::adopt();
+    adopt_orphans();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -199,7 +184,7 @@ fn pmixd_with(args: Vec<OsString>) -> ExitCode {
     match cli::pmixd(args) {
         Ok(Pmixd::Daemon { node_from, join }) => nodes::run_daemon(node_from.as_deref(), join.as_deref()),
         Ok(Pmixd::Head(mut plan)) => {
-            Guardian::is_coming();
+            Guardian::warm_up();
             let code = match start_log("pmixd", &plan.talk, &mut plan.setup) {
                 Ok(_sends_at_its_end) => take_over(head::run(*plan)),
                 Err(problem) => {

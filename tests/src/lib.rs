@@ -124,6 +124,8 @@ mod readme {
     mod server {}
     #[doc = include_str!("../../pmix-tool/README.md")]
     mod tool {}
+    #[doc = include_str!("../../pmix-launch/README.md")]
+    mod launch {}
     #[doc = include_str!("../../pmix-cli/README.md")]
     mod cli {}
     #[doc = include_str!("../../pmix-program/README.md")]

@@ -6,7 +6,7 @@ use std::path::Path;
 use pmix_client::types::{App, Directives, Event, Info, Status, keys};
 use pmix_client::{Client, Error, EventStream, Nspace, ProcId, Rank};
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_test_wait::within;
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use std::process::Command;
 use pmix_client::Rank;
 use pmix_client::types::App;
 use pmix_host::{JobStart, MemoryExchange, RunningJob, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_test_wait::within;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmix_conformance::{Check, Conformance, checks};
 use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::host::Upcall;
 use pmix_server::types::{App, Nspace};

@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use futures::poll;
 use pmix_conformance::Conformance;
 use pmix_host::{Exchange, ExchangeError, Responder, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::async_trait;
 use pmix_test_wait::{LIMIT, within};
 use tokio::io::AsyncWriteExt;

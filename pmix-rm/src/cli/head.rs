@@ -10,7 +10,7 @@ use super::etcd::{EtcdArgs, EtcdPlace};
 use super::options::{NodeArgs, Serving, Times};
 use super::setup::Setup;
 use super::{Talk, read_as};
-use crate::JobSession;
+use pmix_launch::JobSession;
 
 /// What `pmixd` is to be.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use rustix::system::uname;
 
 use super::options::{NodeArgs, Serving, Times};
 use super::spelling::Typed;
-use crate::JobSession;
 use crate::metrics::MetricsPlace;
 use crate::nodes::{Allocation, By, HostList};
 use crate::traces::{NotTraced, Traces};
+use pmix_launch::JobSession;
 
 /// Nodes, their daemons, and what their servers serve.
 #[derive(Clone, Debug)]

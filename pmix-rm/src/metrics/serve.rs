@@ -104,7 +104,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
-    use crate::LocalLauncher;
+    use pmix_launch::LocalLauncher;
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_nothing_or_reads_nothing_is_disconnected() {

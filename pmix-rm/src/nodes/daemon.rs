@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_host::{Machine, StandardHost};
+use pmix_launch::{GUARDIAN_COMMAND, Guardian, JobSession, LocalLauncher, adopt_orphans, end_orphans};
 use pmix_program::log::to_stderr;
 use pmix_program::signals::Signals;
 use pmix_proto::nodes::{Enrolment, Frame, Hello, Leave, Ready, Resumed, Summons, Welcome, frame::Content};
@@ -35,7 +36,6 @@ use crate::causes::with_causes;
 use crate::ending::until;
 use crate::multi_user::serve_all;
 use crate::traces::Log;
-use crate::{GUARDIAN_COMMAND, Guardian, JobSession, LocalLauncher, orphans};
 
 /// What is logged.
 const LOGGED: &str = "warn";
@@ -70,7 +70,7 @@ pub(crate) fn run(node_from: Option<&str>, file: Option<&Path>) -> ExitCode {
         // nor could its ranks write there
         line.traces = None;
     }
-    orphans::adopt();
+    adopt_orphans();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -79,7 +79,7 @@ pub(crate) fn run(node_from: Option<&str>, file: Option<&Path>) -> ExitCode {
         }
     };
     let served = runtime.block_on(serve(&line, &named));
-    orphans::end_after_guardians();
+    end_orphans();
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
 use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
-use pmix_rm::{Guardian, JobSession, LocalLauncher};
+use pmix_launch::{Guardian, JobSession, LocalLauncher};
 use pmix_test_wait::default_signals;
 use pmix_types::{App, Nspace, Rank};
 use procfs::process::{Process, Stat};

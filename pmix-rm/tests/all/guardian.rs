@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use pmix_host::{LaunchJob, LaunchProc, Launcher, ProcExit};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_test_wait::{block_until, is_stopped, until};
 use pmix_types::{App, Nspace, ProcId, Rank};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};

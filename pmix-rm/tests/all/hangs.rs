@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit};
-use pmix_rm::{Guardian, JobSession, LocalLauncher};
+use pmix_launch::{Guardian, JobSession, LocalLauncher};
 use pmix_server::Server;
 use pmix_test_wait::{is_stopped, until, until_async, within};
 use pmix_types::{App, Nspace, ProcId, Rank};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pmix_host::{LaunchReport, Launcher, OutputChannel, ProcExit};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_test_wait::until;
 use pmix_types::{Nspace, ProcId, Rank};
 use rustix::process::{Signal, kill_process};

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_tests::{Peer, Running, TestNode, beside, rank_program};
 

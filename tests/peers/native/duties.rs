@@ -10,7 +10,7 @@ use pmix_host::{
     BindRequest, Bound, JobReport, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange,
     RunningJob, StandardHost,
 };
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_server::host::HostResult;
 use pmix_tests::{Peer, TestNode, within};

@@ -3,7 +3,7 @@
 use pmix_client::types::{App, DataRange, Query, Status};
 use pmix_client::{ProcId, Rank, keys};
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_tests::{Peer, TestNode, rank_program, within};
 use rustix::process::{Pid, Signal, kill_process};

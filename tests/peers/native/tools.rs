@@ -6,7 +6,7 @@ use std::process::Command;
 use pmix_client::types::App;
 use pmix_client::{Rank, keys};
 use pmix_host::{JobStart, MemoryExchange, RunningJob, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::{NativeWire, Server};
 use pmix_tests::{ECHO, Peer, Running, TestNode, beside, echoing_node, on_path, plain_environment, within};
 

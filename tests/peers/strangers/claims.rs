@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use pmix_host::{MemoryExchange, StandardHost};
+use pmix_launch::LocalLauncher;
 use pmix_native::conn::ServerUri;
-use pmix_rm::LocalLauncher;
 use pmix_server::NativeWire;
 use pmix_tests::{
     Logs, OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run,

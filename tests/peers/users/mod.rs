@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::{Guardian, JobSession, LocalLauncher};
+use pmix_launch::{Guardian, JobSession, LocalLauncher};
 use pmix_server::types::job::JobSpec;
 use pmix_tests::{OtherUser, Running, TestNode, nspace, proc, rank_program};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use pmix_client::types::{App, Event, Info, ProcState, Status, keys};
 use pmix_client::{ProcId, Rank};
 use pmix_host::{Account, JobReport, JobStart, LaunchReport, MemoryExchange, RunningJob, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_tests::{
     Munged, OtherUser, Running, TestLauncher, TestNode, executable, nspace, proc, rank_program, run, within,
 };

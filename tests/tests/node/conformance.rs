@@ -7,7 +7,7 @@ use pmix_conformance::wrong::{Fault, Faulty};
 use pmix_conformance::{Check, Conformance, Outcome, Report, Verdict, checks};
 use pmix_engine::for_each_upcall;
 use pmix_host::{MemoryExchange, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_test_wait::LIMIT;

@@ -6,7 +6,7 @@ use std::process::Command;
 use pmix_client::types::{App, Directives, Info, IofChannels, keys};
 use pmix_client::{Client, InputSink, OutputChunk, OutputError, OutputStream, ProcId, Rank, Status};
 use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, OutputChannel, RunningJob, StandardHost};
-use pmix_rm::LocalLauncher;
+use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_test_wait::within;
 use pmix_tests::{EndsProcesses, Running, TestNode, pmix, pmixrun, program};

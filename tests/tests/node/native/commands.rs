@@ -8,6 +8,7 @@ use pmix_client::types::{
 };
 use pmix_client::{Nspace, ProcId, Rank};
 use pmix_host::{MemoryExchange, StandardHost};
+use pmix_launch::LocalLauncher;
 use pmix_native::conn::{Peer as Who, Role, ToolIdentity};
 use pmix_native::msg::{
     Abort, Allocate, Body, Collective, Command, CommitPart, Context, DeviceDistances, Get, Group,
@@ -15,7 +16,6 @@ use pmix_native::msg::{
     Request, ResolvePeers, SessionControl, Spawn, ValidateCredential,
 };
 use pmix_native::{Dialect, Encoding};
-use pmix_rm::LocalLauncher;
 use pmix_server::topology::{DeviceFilter, Topology};
 use pmix_server::{HostModule, NativeWire, ServerBuilder, Upcall};
 use pmix_tests::{NativeSession, TestNode, Willing, native_user};

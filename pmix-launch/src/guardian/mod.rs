@@ -145,8 +145,11 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// The same without waiting. It can be told of directories, and asked for processes, before it is [`ready`](Self::ready).
-    pub(crate) fn begin(mut command: Command, session: JobSession) -> io::Result<Self> {
+    /// Starts a guardian and does not wait. Directories and processes can be given to it before it is [`ready`](Self::ready).
+    ///
+    /// # Errors
+    /// The command could not be started.
+    pub fn begin(mut command: Command, session: JobSession) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
         let life = Life::new()?;
@@ -170,24 +173,20 @@ impl Guardian {
             orphans: HashMap::new(),
             early: HashMap::new(),
         };
-        let shared =
-            Shared { state: Mutex::new(state), settled: Condvar::new(), notify: Notify::new(), life };
-        let shared = Arc::new(shared);
+        let (state, notify) = (Mutex::new(state), Notify::new());
+        let shared = Arc::new(Shared { state, settled: Condvar::new(), notify, life });
         let guardian = Self { mark, shared: Arc::clone(&shared) };
         let watch = move || shared.watch(starting, &mut command, session);
         thread::Builder::new().name("guardian".into()).spawn(watch)?;
         Ok(guardian)
     }
 
-    /// Waits until it is ready.
-    pub(crate) fn ready(&self) -> io::Result<()> {
+    /// Waits until it is ready, ten seconds at most.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn ready(&self) -> io::Result<()> {
         self.shared.settle_blocking().failure.take().map_or(Ok(()), Err)
-    }
-
-    /// Has the kernel make ready for a guardian that will soon be started, which takes a while.
-    pub(crate) fn is_coming() {
-        // without the thread the guardian takes its time
-        let _ = thread::Builder::new().name("cgroup".into()).spawn(cgroup::stay);
     }
 
     /// Makes it remove the directory of a server if the launcher ends without [`finish`](Self::finish).

@@ -58,8 +58,8 @@ impl Program {
     ) -> Result<Self, Refusal> {
         let env = match (user, of_head) {
             (Some(user), _) => environment(app, user.environment())?,
-            (None, Some(of_head)) => environment(app, of_both(of_head, inherited()))?,
-            (None, None) => environment(app, inherited())?,
+            (None, Some(of_head)) => environment(app, of_both(of_head, base_environment()))?,
+            (None, None) => environment(app, base_environment())?,
         };
         let cwd = match (cwd.or(app.cwd.as_deref()), user) {
             (Some(dir), None) => Some(directory(dir)?),
@@ -203,8 +203,9 @@ fn of_both(
     of_head.chain(own.filter(|(name, _)| is_of_host(name)))
 }
 
-/// The launcher's environment without the variables that identify processes.
-pub(crate) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+/// Returns the environment of this process without the variables that identify processes to PMIx, MPI and resource managers: what
+/// processes of a job inherit.
+pub fn base_environment() -> impl Iterator<Item = (OsString, OsString)> {
     without_foreign(std::env::vars_os().collect())
 }
 
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_other_resource_managers_are_not_inherited() {
+    fn variables_of_other_resource_managers_are_not_base_environment() {
         // cargo's own variables stand for the ordinary ones
         let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None, None, None).unwrap().env;
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();

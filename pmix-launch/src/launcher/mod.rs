@@ -74,7 +74,7 @@ const AHEAD: usize = 4;
 ///
 /// # Examples
 /// ```
-/// use pmix_rm::LocalLauncher;
+/// use pmix_launch::LocalLauncher;
 /// use pmix_host::{LaunchJob, LaunchProc, LaunchReport, Launcher, ProcExit};
 /// use pmix_types::{App, Nspace, Rank};
 ///
@@ -109,9 +109,9 @@ pub struct LocalLauncher {
 }
 
 /// How long processes that are killed may take to end. Those that wait for a file system which does not answer never do.
-pub(crate) const UNKILLABLE: Duration = Duration::from_secs(30);
+pub const UNKILLABLE: Duration = Duration::from_secs(30);
 /// What is logged of them.
-pub(crate) const NOT_ENDED: &str =
+const NOT_ENDED: &str =
     "processes of jobs have been killed and do not end, as where a file system does not answer: leaving them";
 
 /// How often to look whether the leader of another user's job reports the ends of its processes.
@@ -278,7 +278,7 @@ impl LocalLauncher {
     }
 
     /// Ends all processes: by a request, and after the grace period by force. Returns when they have ended.
-    pub(crate) async fn end_all(&self) {
+    pub async fn end_all(&self) {
         let (procs, mut ended): (Vec<_>, Vec<_>) =
             self.running().iter().map(|(proc, process)| (proc.clone(), process.ended.clone())).unzip();
         if let Err(error) = self.terminate(&procs).await {
@@ -489,7 +489,7 @@ impl Launcher for LocalLauncher {
     }
 
     fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
-        Some(program::inherited().collect())
+        Some(program::base_environment().collect())
     }
 
     fn takes_stdin(&self) -> bool {

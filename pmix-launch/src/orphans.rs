@@ -10,23 +10,26 @@ use rustix::process::{
     waitpid,
 };
 
-use crate::{GUARDIAN_COMMAND, tree};
+use crate::tree;
+
+/// The first argument of a program that is to call [`run_guardian`](crate::run_guardian).
+pub const GUARDIAN_COMMAND: &str = "__guardian";
 
 /// Time for killed processes to end.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Time for guardians to end what daemons have left that were killed, and to remove their directories.
 const GUARDIANS: Duration = Duration::from_secs(5);
 
-/// Makes this process the parent of orphans among its descendants, so that [`end`] finds them.
-pub(crate) fn adopt() {
+/// Makes this process the parent of orphans among its descendants, so that [`end_orphans`] finds them.
+pub fn adopt_orphans() {
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         tracing::debug!(%error, "cannot become a subreaper");
     }
 }
 
-/// Gives guardians among the children of this process time to end, then does what [`end`] does. The guardian of a daemon that was
-/// killed on this host becomes a child of the head, and has its directories to remove.
-pub(crate) fn end_after_guardians() {
+/// Kills all descendants of this process and waits for their end, up to a few seconds. Guardians among them, such as those of launchers
+/// that were killed, have time to clean up before. Nothing else may wait for children of this process.
+pub fn end_orphans() {
     let until = Instant::now() + GUARDIANS;
     while children().into_iter().any(is_guardian) && Instant::now() < until {
         std::thread::park_timeout(Duration::from_millis(10));

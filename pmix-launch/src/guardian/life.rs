@@ -160,7 +160,7 @@ impl Guardian {
 
     /// Announces that the launcher is about to stop itself, which [`end_if_silent`](Self::end_if_silent) does not count, or that it
     /// goes on.
-    pub(crate) fn pause(&self, is_paused: bool) {
+    pub fn pause(&self, is_paused: bool) {
         self.shared.life.pause(is_paused);
     }
 }

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
+
+use super::Guardian;
 
 /// The file of a cgroup that kills its processes.
 const KILL: &str = "cgroup.kill";
@@ -77,7 +80,7 @@ impl Cgroups {
             while fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
                 && start.elapsed() < LIMIT
             {
-                std::thread::park_timeout(Duration::from_millis(1));
+                thread::park_timeout(Duration::from_millis(1));
             }
         }
     }
@@ -161,4 +164,12 @@ fn home() -> Option<PathBuf> {
         procs.is_ok_and(|procs| procs.lines().any(|pid| pid == own))
     };
     homes.find(is_ours)
+}
+
+impl Guardian {
+    /// Has the kernel make ready for a guardian that will soon be started, which takes a while.
+    pub fn warm_up() {
+        // without the thread the guardian takes its time
+        let _ = thread::Builder::new().name("cgroup".into()).spawn(stay);
+    }
 }
