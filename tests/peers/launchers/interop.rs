@@ -327,7 +327,8 @@ fn whole(table: &Table) -> String {
 /// The operations that are not ok at each server, those that go alike in one row, with numbers of reasons.
 fn summary(table: &Table) -> String {
     let mut text = SUMMARY.to_owned();
-    let (mut good, mut others): (Vec<String>, Vec<(Vec<String>, [&Row; 5])>) = (Vec::new(), Vec::new());
+    let mut good = Vec::new();
+    let mut others: Vec<(Vec<String>, [&Row; 5])> = Vec::new();
     for name in operations() {
         let rows = rows(table, &name);
         if rows.iter().all(|row| row.answer == OK) {

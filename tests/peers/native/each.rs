@@ -243,8 +243,8 @@ fn page(table: &Table) -> Page {
             absent.push(function);
         } else {
             as_reference += 1;
-            let answers = rows.iter().map(|row| &*row.here).filter(|answer| *answer != ABSENT);
-            let other = answers.last().filter(|answer| !SUCCESSFUL.contains(answer));
+            let mut answers = rows.iter().map(|row| &*row.here);
+            let other = answers.find(|answer| *answer != ABSENT && !SUCCESSFUL.contains(answer));
             unsuccessful.extend(other.map(|answer| format!("`{function}` ({answer})")));
         }
     }
