@@ -33,6 +33,7 @@ mod munge;
 mod names;
 mod native;
 mod node;
+pub mod page;
 mod patience;
 mod pbs;
 mod peers;

@@ -44,6 +44,9 @@ const NEVER: &str = "never";
 /// How often `prte` may crash.
 const ATTEMPTS: u32 = 3;
 
+/// Failures of servers for one reason that the summary names.
+const FREQUENT: usize = 4;
+
 /// What excuses a check that does not pass.
 const THE_SERVER: &str = "server";
 /// The job of this test is not one that the check could run in.
@@ -179,37 +182,59 @@ fn write(server: &str, report: &Report) {
         let _ = writeln!(text, "{check}\t{server}\t{verdict}\t{excuse}\t{reason}");
     }
     fs::write(root().join(FILE), text).unwrap();
-    interop::write_document();
+    interop::write_page();
 }
 
-/// What the document says about the checks.
-pub(crate) fn section() -> String {
+/// How many checks pass or fail at each server, and the failures that are the server's own, by their reason.
+pub(crate) fn summary() -> String {
+    const HEADER: &str = "
+## Conformance programs
+
+`pmix-check --wire native` in a job of four ranks on one node. Each check runs a small program under the launcher and compares the result \
+with the Standard. `spec/checks.tsv` has an entry for each check that does not pass: the operation above that the server does not have, a \
+setting that this job does not have, or a reason of the server's own, where the same requests of the same client pass at our server. \
+`cargo test -p pmix-peers launchers::checks::` fails if a check fails without an entry, or passes with one.
+
+";
     let held = table();
-    let mut text = "
-## The conformance programs at servers of others
-
-`pmix-check --wire native` in a job of four ranks on one node. Each check runs a small program under the launcher and compares what
-happens with the texts. `cargo test -p pmix-peers launchers::checks::` runs them again: a check that fails without an entry in
-`spec/checks.tsv` fails the test, and so does one that passes although it has one. A failure is excused by an operation that this server
-does not have, see above, or it is the server's own: the same requests of the same client pass at our server.
-
-"
-    .to_owned();
-    let count = |server: &str, verdict: &str| {
-        held.iter().filter(|((_, at), row)| at == server && row.verdict == verdict).count()
+    let mut text = HEADER.to_owned();
+    let count = |server: &str, is: &dyn Fn(&Row) -> bool| {
+        held.iter().filter(|((_, at), row)| at == server && is(row)).count()
     };
-    let _ = writeln!(text, "| | {} |", SERVERS.join(" | "));
+    let _ = writeln!(text, "| | {} |", interop::SHORT.join(" | "));
     let _ = writeln!(text, "| --- |{}", " --- |".repeat(SERVERS.len()));
     let mut line = |name: &str, of: &dyn Fn(&str) -> usize| {
-        let cells: Vec<_> = SERVERS.iter().map(|server| of(server).to_string()).collect();
+        let cells = SERVERS.map(|server| of(server).to_string());
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     };
-    let all = checks().len();
-    line("pass", &|server| all - held.keys().filter(|(_, at)| at == server).count());
-    line("fail, excused below", &|server| count(server, FAIL) + count(server, VARIES));
-    line("cannot be run: what they need is not there", &|server| count(server, SKIP));
-    line("not tried", &|server| count(server, NEVER));
-    text.push_str("\n| Check | Server | | Why |\n| --- | --- | --- | --- |\n");
+    let fails = |row: &Row| [FAIL, VARIES].contains(&&*row.verdict);
+    line("pass", &|server| checks().len() - count(server, &|_| true));
+    line("fail, for want of an operation", &|server| {
+        count(server, &|row| fails(row) && row.excuse != THE_SERVER)
+    });
+    line("fail, the server's own", &|server| count(server, &|row| fails(row) && row.excuse == THE_SERVER));
+    line("cannot run: an operation or a setting is missing", &|server| {
+        count(server, &|row| row.verdict == SKIP)
+    });
+    line("not tried", &|server| count(server, &|row| row.verdict == NEVER));
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in held.values().filter(|row| fails(row) && row.excuse == THE_SERVER) {
+        *reasons.entry(&row.reason).or_default() += 1;
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().filter(|(_, count)| *count >= FREQUENT).collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    text.push_str("\nThe servers' own reasons that are most frequent, with the failures at all of them:\n\n");
+    for (reason, count) in reasons {
+        let _ = writeln!(text, "* {count}: {reason}");
+    }
+    text
+}
+
+/// Each check that does not pass, for the page that is not committed.
+pub(crate) fn whole() -> String {
+    let held = table();
+    let mut text =
+        "\n## Conformance programs\n\n| Check | Server | | Why |\n| --- | --- | --- | --- |\n".to_owned();
     for check in checks() {
         // servers that do the same for the same reason in one row
         let mut rows: Vec<(Vec<&str>, &Row)> = Vec::new();

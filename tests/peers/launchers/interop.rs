@@ -1,7 +1,7 @@
 //! Each operation of our client at each server: `docs/interop.md`.
 //!
 //! `spec/interop.tsv` has how each goes, and the reason where it does not. With `PMIX_WRITE_INTEROP` set, the tests ask the
-//! servers that are installed again and write table and document; otherwise they compare. The program is
+//! servers that are installed again and write the table, its page and its summary; otherwise they compare. The program is
 //! `tests/src/bin/operation.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
+use pmix_tests::page::{Page, wrapped};
 use pmix_tests::{Dvm, Hosts, Launches, operation_program, processes_of};
 
 /// The servers, as the table calls them.
@@ -21,6 +22,10 @@ pub(crate) const PRTE: &str = "`prte` of Open MPI 5.0.11";
 pub(crate) const SLURM: &str = "Slurm 22.05 `srun`";
 pub(crate) const OURS: &str = "`pmixrun`, native wire";
 pub(crate) const SERVERS: [&str; 5] = [MPIRUN_4, MPIRUN_5, PRTE, SLURM, OURS];
+/// The same in the headings of the summary.
+pub(crate) const SHORT: [&str; 5] = ["`mpirun` 4", "`mpirun` 5", "`prte`", "`srun`", "`pmixrun`"];
+
+const FILE: &str = "docs/interop.md";
 
 /// What would take the server down, so that it is never tried.
 const NEVER: [(&str, &str, &str); 3] = [
@@ -32,8 +37,8 @@ const LOCKED: &str = "hangs";
 
 /// What a server does or leaves undone although it accepts the request.
 const TOLD: [&str; 5] = ["no event", "no signal", "not told", "an empty table", "succeeds without the peer"];
-/// What servers of others do about a peer that is gone; it depends on which they learn of first.
-const LEFT_OUT: &str = "ERR_PARTIAL_SUCCESS, success without the peer, or hangs";
+/// A fence with a process that has died: a third-party server may learn of the death or of the fence first.
+const LEFT_OUT: &str = "depends on timing";
 /// What Slurm says when it is about to end a step, and when it does. What the ranks manage to say before it does not count.
 const ENDS: [&str; 2] = [" Error handler invoked: ", " CANCELLED AT "];
 /// What becomes of the ranks.
@@ -55,45 +60,54 @@ const PATIENCE: &str = "8";
 const LONG_PATIENCE: &str = "100";
 
 const HEADER: &str = "\
+# Our client with other servers: all results
+
+The result of each operation of `pmix-client` in a job of two ranks with each server. \"ok\" means that both ranks checked the
+result; \"not supported\" comes with the status with which that server refuses. Generated from `spec/interop.tsv` and
+`spec/checks.tsv`; docs/interop.md is the summary. The program is `tests/src/bin/operation.rs`.
+
+";
+
+const SUMMARY: &str = "\
 # Our client with other servers
 
-The result of each operation of `pmix-client` in a job of two ranks with each server. \"ok\" means that the result was checked by both
-ranks; \"not supported\" comes with the status with which that server refuses. Generated from `spec/interop.tsv` and
-`spec/checks.tsv`;
-`PMIX_WRITE_INTEROP=1 cargo test -p pmix-peers launchers::interop::` runs all of them again and writes both, and without
-that variable the test compares. The program is `tests/src/bin/operation.rs`.
+`pmix-client` against the servers of Open MPI 4.1.4 (`mpirun` 4), Open MPI 5.0.11 (`mpirun` 5, and `prte`) and Slurm 22.05 (`srun`), and \
+against ours on the native wire (`pmixrun`). This page sums up `spec/interop.tsv` and `spec/checks.tsv`.
 
-What is known to take a server down or to lock it is not tried: the cell says how that was seen. The same holds for tools at
-`mpirun` of Open MPI 4.1.4, which any tool takes down, also one of the C library: ours refuse to attach to it.
+    PMIX_WRITE_INTEROP=1 cargo test -p pmix-peers launchers::interop::every_cell
 
-`loss of a peer` is tried with the options with which a launcher does not end the job (`--enable-recovery`, `--runtime-options
-recoverable,notifyerrors`, `PMIX_JOB_RECOVERABLE`, `--reaction`). When the server itself is killed, all ranks have
-`ERR_LOST_CONNECTION` at once at each of these servers, in what they wait for and in what they ask for next
-(`cargo test -p pmix-peers launchers::loss::`).
+writes all rows to `target/interop.md` and renews this page. With the filter `launchers::interop::` it also asks all servers that are \
+installed again, for `spec/interop.tsv`, and with `launchers::checks::` for `spec/checks.tsv`. Without the variable, the tests compare.
+
+## Operations
+
+Each operation runs in a job of two ranks. \"ok\" means that both ranks checked the result; a server refuses with the status in the cell, \
+or with `ERR_NOT_SUPPORTED` (\"unsupported\"). An operation that is known to take a server down or to lock it is not tried. `loss of a peer` runs with the options \
+with which a launcher does not end the job (`--enable-recovery`, `--runtime-options recoverable,notifyerrors`, `PMIX_JOB_RECOVERABLE`, \
+`--reaction`). When the server itself is killed, all ranks get `ERR_LOST_CONNECTION` at once at each of these servers, from calls that \
+wait and from the next ones (`cargo test -p pmix-peers launchers::loss::`).
 
 ";
 
 /// What is checked by the tests of `tools.rs`.
 const TOOLS: &str = "
-## Our tool at servers of others
+## Tools
 
-`pmix` finds the servers of `mpirun` 5 and `prte` as it finds ours (`cargo test -p pmix-peers launchers::tools::`).
+`pmix` finds the servers of `mpirun` 5 and `prte` as it finds ours (`cargo test -p pmix-peers launchers::tools::`). There:
 
-| Command | Open MPI 5.0.11 `mpirun` | `prte` of Open MPI 5.0.11 | Slurm 22.05 `srun` |
-| --- | --- | --- | --- |
-| `pmix ps`, `query` | ok; tools are jobs, also after they have left | ok; tools are jobs, also after they have left | turned away |
-| `pmix attrs` | ok | ok | turned away |
-| `pmix attrs FUNCTION` | ERR_NOT_SUPPORTED, with the release of the server | the same | turned away |
-| `pmix output` | ok; ends with the job | ok; the end of a job is noticed after a second of silence | turned away |
-| `pmix stack` | ok | ok | turned away |
-| events | ok | ok | turned away |
-| `pmix why` | not supported | not supported | turned away |
+| Command | Result |
+| --- | --- |
+| `pmix ps`, `query` | ok; tools are listed as jobs, also after they have left |
+| `pmix attrs` | ok; `pmix attrs FUNCTION` gets `ERR_NOT_SUPPORTED`, and names the release of the server |
+| `pmix output` | ok; ends with the job with `mpirun`, after a second of silence with `prte` |
+| `pmix stack`, events | ok |
+| `pmix why` | not supported |
 
-Slurm starts its PMIx server, in `slurmstepd`, without support for tools: it writes no rendezvous file, and closes the connection of a
-tool without an answer, also of `pps` of the C library. `pmix` says that there is no server, or, with the address from the environment
-of a process (`--uri`), that the server closed the connection. The job goes on.
-
-Two tools that have come and gone keep `mpirun` of 5.0.11 from ending with its job, also two of the C library; it ends on a signal.
+Any tool takes `mpirun` 4 down, also one of the C library: ours refuse to attach to it. Two tools that have come and gone keep `mpirun` 5 \
+from ending with its job, also two of the C library; it ends on a signal. Slurm starts its PMIx server, in `slurmstepd`, without support \
+for tools: it writes no rendezvous file, and closes the connection of a tool without an answer, also of `pps` of the C library. `pmix` says \
+that there is no server, or, with the address from the environment of a process (`--uri`), that the server closed the connection. The job \
+goes on.
 ";
 
 /// Answers by operation and server.
@@ -246,7 +260,7 @@ fn check(server: &str, launcher: Launches<'_>) {
     assert!(wrong.is_empty(), "{server}\n{}", wrong.join("\n"));
 }
 
-/// Replaces what the table has of a server, and writes the document.
+/// Replaces what the table has of a server, and writes the page.
 fn write(server: &str, answers: Vec<(String, String)>) {
     let _turn = turn();
     let mut held = table();
@@ -263,17 +277,18 @@ fn write(server: &str, answers: Vec<(String, String)>) {
         let _ = writeln!(text, "{name}\t{server}\t{answer}\t{reason}");
     }
     fs::write(root().join("spec/interop.tsv"), text).unwrap();
-    write_document();
+    write_page();
 }
 
-/// Whoever writes a table or the document holds this, one after the other.
+/// Held while a table or the page is written.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap()
 }
 
-pub(crate) fn write_document() {
-    fs::write(root().join("docs/interop.md"), document(&table())).unwrap();
+/// Writes the page and its summary from the tables.
+pub(crate) fn write_page() {
+    page(&table()).write(&root()).unwrap();
 }
 
 /// The operations that a server does not have, or not as they should be, with that server.
@@ -281,24 +296,75 @@ pub(crate) fn lacks() -> BTreeSet<(String, String)> {
     table().into_iter().filter(|(_, row)| row.answer != OK).map(|(key, _)| key).collect()
 }
 
-fn document(table: &Table) -> String {
+fn page(table: &Table) -> Page {
+    Page { file: FILE, summary: summary(table), whole: whole(table) }
+}
+
+/// What an operation has at each server.
+fn rows<'a>(table: &'a Table, name: &str) -> [&'a Row; 5] {
+    const NONE: &Row = &Row { answer: String::new(), reason: String::new() };
+    SERVERS.map(|server| table.get(&(name.to_owned(), server.to_owned())).unwrap_or(NONE))
+}
+
+fn whole(table: &Table) -> String {
     let mut text = HEADER.to_owned();
     let _ = writeln!(text, "| Operation | {} | Why |", SERVERS.join(" | "));
     let _ = writeln!(text, "| --- |{} --- |", " --- |".repeat(SERVERS.len()));
     for name in operations() {
-        let row =
-            |server: &&str| table.get(&(name.clone(), (*server).to_owned())).cloned().unwrap_or_default();
-        let rows: Vec<_> = SERVERS.iter().map(row).collect();
+        let rows = rows(table, &name);
         let mut reasons: Vec<&str> = Vec::new();
         for reason in rows.iter().map(|row| &*row.reason).filter(|reason| !reason.is_empty()) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
         }
-        let cells: Vec<_> = rows.iter().map(|row| &*row.answer).collect();
+        let cells = rows.map(|row| &*row.answer);
         let _ = writeln!(text, "| {name} | {} | {} |", cells.join(" | "), reasons.join("; "));
     }
-    text + TOOLS + &super::checks::section()
+    text + &super::checks::whole()
+}
+
+/// The operations that are not ok at each server, those that go alike in one row, with numbers of reasons.
+fn summary(table: &Table) -> String {
+    let mut text = SUMMARY.to_owned();
+    let mut good = Vec::new();
+    let mut others: Vec<(Vec<String>, [&Row; 5])> = Vec::new();
+    for name in operations() {
+        let rows = rows(table, &name);
+        if rows.iter().all(|row| row.answer == OK) {
+            good.push(name);
+        } else if let Some((names, _)) = others.iter_mut().find(|(_, held)| *held == rows) {
+            names.push(name);
+        } else {
+            others.push((vec![name], rows));
+        }
+    }
+    let _ =
+        writeln!(text, "{} operations are ok at each server: {}. The others:\n", good.len(), good.join("; "));
+    let _ = writeln!(text, "| Operation | {} |", SHORT.join(" | "));
+    let _ = writeln!(text, "| --- |{}", " --- |".repeat(SHORT.len()));
+    let mut reasons: Vec<&str> = Vec::new();
+    for (names, rows) in others {
+        let cells = rows.map(|Row { answer, reason }| {
+            let status = answer.strip_prefix("not supported (").and_then(|rest| rest.strip_suffix(')'));
+            let answer = status
+                .map_or_else(|| answer.clone(), |status| status.replace("ERR_NOT_SUPPORTED", "unsupported"));
+            if reason.is_empty() {
+                return answer;
+            }
+            let number = reasons.iter().position(|held| held == reason).unwrap_or_else(|| {
+                reasons.push(reason);
+                reasons.len() - 1
+            });
+            format!("{answer} ({})", number + 1)
+        });
+        let _ = writeln!(text, "| {} | {} |", names.join("; "), cells.join(" | "));
+    }
+    text.push('\n');
+    for (number, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "{}. {reason}", number + 1);
+    }
+    wrapped(&(text + TOOLS + &super::checks::summary()))
 }
 
 #[test]
@@ -329,7 +395,7 @@ fn operations_at_our_server_in_the_native_protocol_go_as_the_table_says() {
 }
 
 #[test]
-fn every_cell_is_filled_and_excused_and_the_document_is_current() {
+fn every_cell_is_filled_and_excused_and_the_page_is_current() {
     let table = table();
     for name in operations() {
         for server in SERVERS {
@@ -343,7 +409,11 @@ fn every_cell_is_filled_and_excused_and_the_document_is_current() {
             );
         }
     }
-    assert_eq!(fs::read_to_string(root().join("docs/interop.md")).unwrap(), document(&table));
+    if std::env::var_os("PMIX_WRITE_INTEROP").is_some() {
+        let _turn = turn();
+        write_page();
+    }
+    assert!(page(&table).is_current(&root()), "{FILE} is out of date");
 }
 
 #[test]

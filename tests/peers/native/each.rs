@@ -1,8 +1,8 @@
 //! Each function of a client and of a tool of the Standard, from C, at our servers: `docs/c-functions.md`.
 //!
 //! `spec/c_functions.tsv` has how each goes here, how it goes at the reference, and the reason if that differs. With
-//! `PMIX_WRITE_C_FUNCTIONS` set, the test asks both again and writes table and document, for the libraries that are
-//! installed; otherwise it asks our servers and compares.
+//! `PMIX_WRITE_C_FUNCTIONS` set, the test asks both again and writes the table, its page and its summary, for the libraries that
+//! are installed; otherwise it asks our servers and compares.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,25 +12,44 @@ use std::process::{Command, Stdio};
 
 use pmix_client::types::Status;
 use pmix_test_wait::block_until;
+use pmix_tests::page::{Page, listed, wrapped};
 use pmix_tests::{Peer, Running, beside, echoing_node};
 
 const VERSIONS: [(Peer, &str); 2] = [(Peer::Libpmix, "4.2.2"), (Peer::Libpmix5, "5.0.11")];
 /// What the programs say of a call that succeeded with a wrong value.
 const WRONG: i32 = 99999;
 const ABSENT: &str = "not in this version";
+/// Answers of calls that went well.
+const SUCCESSFUL: [&str; 2] = ["SUCCESS", "ends the job"];
 /// After how many seconds a group of functions has no answer, at our server and at the reference: ours answers all of them, and
 /// may need some time for that.
 const LIMIT: &str = "600";
 const REFERENCE_LIMIT: &str = "12";
 
+const FILE: &str = "docs/c-functions.md";
+
 const HEADER: &str = "\
+# Functions of C programs: all answers
+
+Generated from `spec/c_functions.tsv`; docs/c-functions.md is the summary.
+
+";
+
+const SUMMARY: &str = "\
 # Functions of C programs
 
-What each function of a client and of a tool of the Standard answers a program in C, linked with libpmix 4.2.2 or with that of
-Open MPI 5.0.11, at our server and at the reference (`prterun` of Open MPI 5.0.11). Generated from `spec/c_functions.tsv`;
-`PMIX_WRITE_C_FUNCTIONS=1 cargo test -p pmix-peers native::each::` asks all of them again and writes both. The programs are
+How the functions of clients and tools of the Standard end in a program in C, linked with libpmix 4.2.2 or with that of Open MPI 5.0.11, at \
+our server and at the reference (`prterun` of Open MPI 5.0.11). This page sums up `spec/c_functions.tsv`. The programs are \
 `tests/peers/c/pmix_each.c` and `pmix_each_tool.c`.
 
+    PMIX_WRITE_C_FUNCTIONS=1 cargo test -p pmix-peers native::each::differences
+
+writes all rows to `target/c-functions.md` and renews this page. Without `::differences` it also asks both servers again and renews the \
+table; without the variable, the tests compare our server, table and page.
+
+";
+
+const HEADING: &str = "\
 | Function | libpmix 4.2.2 | libpmix 5.0.11 | Why it is not as the reference |
 | --- | --- | --- | --- |
 ";
@@ -38,7 +57,7 @@ Open MPI 5.0.11, at our server and at the reference (`prterun` of Open MPI 5.0.1
 const RESERVED_KEYS: &str = "
 ## Reserved keys that C programs put
 
-Only hosts and libraries may give values of keys that begin with `pmix`, but the C library reports success before the server sees the
+Only hosts and libraries may give values of keys that begin with `pmix`, but the C library reports success before the server sees the \
 commit, and Open MPI 4 puts two. Therefore such a commit does not fail; the server does this with each key:
 
 | Reserved key | Kept | Example |
@@ -48,7 +67,7 @@ commit, and Open MPI 4 puts two. Therefore such a commit does not fail; the serv
 | about a node, an application, a job or a session | no | `pmix.hname` |
 | `pmix.qual.val` (`PMIX_QUALIFIED_VALUE`) | as a value with qualifiers | |
 
-The log names the keys that are left out, at level debug. Neither we nor `prterun` can read the qualifiers that libpmix 4.2.2 writes;
+The log names the keys that are left out, at level debug. Neither we nor `prterun` can read the qualifiers that libpmix 4.2.2 writes; \
 those of 5.0.11 are right. `Client::put` and commits over gRPC fail with `ERR_BAD_PARAM` for reserved keys.
 ";
 
@@ -201,8 +220,10 @@ fn tools_there(peer: Peer, answers: &mut Answers) {
     }
 }
 
-fn document(table: &Table) -> String {
-    let mut text = HEADER.to_owned();
+fn page(table: &Table) -> Page {
+    let mut whole = format!("{HEADER}{HEADING}");
+    let (mut as_reference, mut unsuccessful, mut absent) = (0, Vec::new(), Vec::new());
+    let mut differences = String::new();
     for function in functions() {
         let row =
             |version: &str| table.get(&(function.clone(), version.to_owned())).cloned().unwrap_or_default();
@@ -214,9 +235,26 @@ fn document(table: &Table) -> String {
         };
         let reason = rows.iter().map(|row| &row.reason).find(|reason| !reason.is_empty());
         let reason = reason.cloned().unwrap_or_default();
-        let _ = writeln!(text, "| `{function}` | {} | {} | {reason} |", cell(&rows[0]), cell(&rows[1]));
+        let line = format!("| `{function}` | {} | {} | {reason} |\n", cell(&rows[0]), cell(&rows[1]));
+        whole.push_str(&line);
+        if rows.iter().any(|row| row.here != row.reference) {
+            differences.push_str(&line);
+        } else if rows.iter().all(|row| row.here == ABSENT) {
+            absent.push(function);
+        } else {
+            as_reference += 1;
+            let mut answers = rows.iter().map(|row| &*row.here);
+            let other = answers.find(|answer| *answer != ABSENT && !SUCCESSFUL.contains(answer));
+            unsuccessful.extend(other.map(|answer| format!("`{function}` ({answer})")));
+        }
     }
-    text + RESERVED_KEYS
+    let summary = format!(
+        "{SUMMARY}{as_reference} functions end as at the reference, and these of them succeed at neither: {}. Neither version has {}. \
+         The other functions:\n\n{HEADING}{differences}{RESERVED_KEYS}",
+        unsuccessful.join(", "),
+        listed(absent),
+    );
+    Page { file: FILE, summary: wrapped(&summary), whole }
 }
 
 /// The answers of this version, with those functions that it does not have.
@@ -265,13 +303,13 @@ async fn each_function_of_c_programs_goes_as_the_table_says() {
             let _ = writeln!(text, "{function}\t{version}\t{here}\t{reference}\t{reason}");
         }
         fs::write(root().join("spec/c_functions.tsv"), text).unwrap();
-        fs::write(root().join("docs/c-functions.md"), document(&held)).unwrap();
+        page(&held).write(&root()).unwrap();
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn what_differs_from_the_reference_has_a_reason_and_the_document_is_current() {
+fn differences_from_the_reference_have_a_reason_and_the_page_is_current() {
     let table = table();
     for function in functions() {
         let rows = VERSIONS.map(|(_, version)| &table[&(function.clone(), version.to_owned())]);
@@ -282,7 +320,10 @@ fn what_differs_from_the_reference_has_a_reason_and_the_document_is_current() {
             "{function} needs a reason where it differs, and only there: {rows:?}"
         );
     }
-    assert_eq!(fs::read_to_string(root().join("docs/c-functions.md")).unwrap(), document(&table));
+    if std::env::var_os("PMIX_WRITE_C_FUNCTIONS").is_some() {
+        page(&table).write(&root()).unwrap();
+    }
+    assert!(page(&table).is_current(&root()), "{FILE} is out of date");
 }
 
 #[test]

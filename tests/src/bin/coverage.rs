@@ -1,10 +1,11 @@
-//! Writes `COVERAGE.md` and `docs/attributes.md`, or with `--check` says whether they are as they should be.
+//! Writes `COVERAGE.md` and `docs/attributes.md`, and the tables that they sum up into `target/`; with `--check` says whether the
+//! two are as they should be.
 
 #![allow(clippy::print_stderr, reason = "a program")]
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::{env, fs, io};
+use std::{env, io};
 
 use pmix_tests::coverage::Coverage;
 
@@ -16,12 +17,11 @@ fn main() -> io::Result<ExitCode> {
     }
     let only_checks = env::args().nth(1).as_deref() == Some("--check");
     let mut is_good = coverage.problems().is_empty();
-    for (file, text) in coverage.files() {
-        let path = root.join(file);
+    for page in coverage.pages() {
         if !only_checks {
-            fs::write(path, text)?;
-        } else if !fs::read_to_string(path).is_ok_and(|held| held == text) {
-            eprintln!("{file} is out of date: cargo run -p pmix-tests --bin pmix-coverage");
+            page.write(root)?;
+        } else if !page.is_current(root) {
+            eprintln!("{} is out of date: cargo run -p pmix-tests --bin pmix-coverage", page.file);
             is_good = false;
         }
     }

@@ -14,9 +14,10 @@ use pmix_server::Upcall;
 
 use super::reports::Reports;
 use super::{cell, read_table, sources};
+use crate::page::{Page, listed, wrapped};
 
-/// The file that is written, in the root of the workspace.
-pub(super) const FILE: &str = "docs/attributes.md";
+/// The page in the workspace.
+const FILE: &str = "docs/attributes.md";
 
 /// Functions with which a test asks `StandardHost` for every attribute that there is as a required one: it refuses those that it
 /// does not report (`att_01_gen_05_the_standard_host_takes_what_is_reported`).
@@ -42,6 +43,49 @@ attribute support, and from the sources. \"Set by\" names the Rust item through 
 reads or writes the key. What is \"handed up\" reaches the host unchanged; the table says that `StandardHost` refuses it where a test
 shows that, and it ignores such an attribute if it is optional. Attributes that nothing reads and nobody hands up stand with the reason in
 `spec/open_attributes.tsv`.
+";
+
+const SUMMARY: &str = "\
+# Attributes of functions
+
+This page has the attributes that neither our library nor `StandardHost` reads, of those that the Standard requires of a function \
+or leaves to choice (`spec/apis.tsv`). All others are read. `cargo run -p pmix-tests --bin pmix-coverage` writes \
+`target/attributes.md` with the reader of every attribute of every function, and renews this page; \
+`cargo test -p pmix-tests --test documents coverage` compares. `pmix attrs FUNCTION` asks a running server for those of a function.
+
+";
+
+const REFUSED: &str = "
+## Handed up to the host
+
+The server hands the attributes of a request up to its host unchanged. `StandardHost` refuses these with `ERR_NOT_SUPPORTED` if they are \
+required, and otherwise ignores them:
+
+| Entry | Attributes |
+| --- | --- |
+";
+
+const IGNORED: &str = "
+`StandardHost` does not read these:
+
+| Entry | Attributes |
+| --- | --- |
+";
+
+const NOT_SERVED: &str = "
+`StandardHost` does not serve these entries:
+
+| Entry | Attributes |
+| --- | --- |
+";
+
+const NOT_APPLICABLE: &str = "
+## Attributes that do not apply
+
+`spec/open_attributes.tsv` has the reasons.
+
+| Functions | Attributes | Reason |
+| --- | --- | --- |
 ";
 
 /// The attributes of all functions, with what is known of each.
@@ -228,20 +272,74 @@ impl Attributes {
         }
     }
 
-    /// The file as it should be.
-    pub(super) fn to_markdown(&self) -> String {
+    /// The page as it should be.
+    pub(super) fn page(&self) -> Page {
+        Page { file: FILE, summary: self.summary(), whole: self.to_markdown() }
+    }
+
+    fn counts(&self) -> String {
         let rows = || self.functions.iter().flat_map(|function| &function.rows);
         let count = |is: fn(&Status) -> bool| rows().filter(|row| is(&row.status)).count();
-        let mut text = HEADER.to_owned();
-        let _ = write!(
-            text,
-            "\nOf {} attributes of functions, {} are read here, {} are handed up to the host, {} do not apply, and {} are open.\n",
+        format!(
+            "Of {} attributes of functions, {} are read here, {} are handed up to the host, {} do not apply, and {} are open.\n",
             rows().count(),
             count(|status| matches!(status, Status::Read(_) | Status::Kept)),
             count(|status| matches!(status, Status::HandedUp { .. })),
             count(|status| matches!(status, Status::Reason(_))),
             count(|status| matches!(status, Status::Open(_) | Status::Unread)),
-        );
+        )
+    }
+
+    /// What is read nowhere here, by the reason for it.
+    fn summary(&self) -> String {
+        let mut text = format!("{SUMMARY}{}", self.counts());
+        for (host, title) in [
+            (StandardHosts::Refusal, REFUSED),
+            (StandardHosts::Entry, IGNORED),
+            (StandardHosts::Nothing, NOT_SERVED),
+        ] {
+            let mut held: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+            self.rows_by(|row, _| match &row.status {
+                Status::HandedUp { entries, host: found } if *found == host => {
+                    held.entry(listed(entries)).or_default().insert(&row.attribute);
+                }
+                _ => {}
+            });
+            text.push_str(title);
+            for (entry, attributes) in held {
+                let _ = writeln!(text, "| {entry} | {} |", listed(attributes));
+            }
+        }
+        text.push_str(NOT_APPLICABLE);
+        let mut reasons: Vec<(String, BTreeSet<&str>, Vec<&str>)> = Vec::new();
+        self.rows_by(|row, function| {
+            let (Status::Reason(_) | Status::Open(_) | Status::Unread) = row.status else { return };
+            let why = row.status.to_string();
+            let why = why.strip_prefix("does not apply: ").unwrap_or(&why);
+            let at = reasons.iter().position(|(held, ..)| held == why).unwrap_or_else(|| {
+                reasons.push((why.to_owned(), BTreeSet::new(), Vec::new()));
+                reasons.len() - 1
+            });
+            let (_, attributes, functions) = &mut reasons[at];
+            attributes.insert(&row.attribute);
+            if !functions.contains(&&*function.names[0]) {
+                functions.push(&function.names[0]);
+            }
+        });
+        for (why, attributes, functions) in reasons {
+            let _ = writeln!(text, "| {} | {} | {why} |", listed(functions), listed(attributes));
+        }
+        wrapped(&text)
+    }
+
+    fn rows_by<'a>(&'a self, mut take: impl FnMut(&'a Row, &'a Function)) {
+        for function in &self.functions {
+            function.rows.iter().for_each(|row| take(row, function));
+        }
+    }
+
+    fn to_markdown(&self) -> String {
+        let mut text = format!("{HEADER}\n{}", self.counts());
         for function in &self.functions {
             let names: Vec<_> = function.names.iter().map(|name| format!("`{name}`")).collect();
             let _ = write!(

@@ -178,6 +178,13 @@ impl Functions {
         }
     }
 
+    /// How many functions have an item, of how many that are not only for C, and how many others there are.
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
+        let is_done = |api: &&Api| self.items.contains_key(&api.name);
+        let counted = self.apis.iter().filter(|api| !api.is_plumbing() || is_done(api)).count();
+        (self.apis.iter().filter(is_done).count(), counted, self.apis.len() - counted)
+    }
+
     /// The table, and how many rules of a prefix are tested of how many.
     pub(super) fn to_markdown(&self, tested: impl Fn(&str) -> (usize, usize)) -> String {
         let mut text = String::from(
@@ -208,7 +215,7 @@ impl Functions {
 
     fn implemented(&self, api: &Api) -> String {
         if let Some(items) = self.items.get(&api.name) {
-            let link = |item: &Item| format!("[`{}`]({})", item.path, item.file);
+            let link = |item: &Item| format!("[`{}`](../{})", item.path, item.file);
             return items.iter().map(link).collect::<Vec<_>>().join("<br>");
         }
         match self.reasons.get(&api.name) {
