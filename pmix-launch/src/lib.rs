@@ -6,6 +6,8 @@
 //!   killed itself. A program that starts one calls [`run_guardian`] when its first argument is [`GUARDIAN_COMMAND`].
 //! - [`adopt_orphans`] and [`end_orphans`] find what ranks have left behind, in a process that has no other children.
 //! - [`base_environment`] is the environment that processes of the launcher's own user get.
+//!
+//! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -69,7 +69,7 @@
 //! - `inventory`: `ServerHandle::collect_inventory`, which reads a node's hardware from `/proc` and `/sys`.
 //!
 //! # Limits
-//! `COVERAGE.md` in the repository lists the rules and functions of the Standard: what implements each and which test
+//! `target/coverage.md`, which the command in `COVERAGE.md` writes, lists the rules and functions of the Standard: what implements each and which test
 //! shows it, or why it does not apply.
 //!
 //! Ids in the documentation, such as FEN-01, name rules of the Standard: see [`pmix_types::rules`].

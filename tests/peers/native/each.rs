@@ -69,6 +69,8 @@ commit, and Open MPI 4 puts two. Therefore such a commit does not fail; the serv
 
 The log names the keys that are left out, at level debug. Neither we nor `prterun` can read the qualifiers that libpmix 4.2.2 writes; \
 those of 5.0.11 are right. `Client::put` and commits over gRPC fail with `ERR_BAD_PARAM` for reserved keys.
+
+A key or value of a commit that is not valid is left out as well, with a line of the log. If a whole commit fails, the next fence says so.
 ";
 
 /// Answers by function.

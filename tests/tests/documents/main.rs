@@ -10,6 +10,7 @@ mod features;
 mod glossary;
 mod layers;
 mod limits;
+mod pages;
 mod readme;
 mod rules;
 mod security;
