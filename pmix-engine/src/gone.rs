@@ -50,11 +50,14 @@ impl Engine {
         // a tool that has attached more than once is gone with the last of its connections, and one that was not let in
         // had only asked for its name
         let is_its = |other: &Conn| other.stage != ConnStage::Asked && other.proc == held.proc;
-        if held.kind == Kind::Tool && held.stage != ConnStage::Asked && !cx.conns.values().any(is_its) {
-            events.tool_gone(&held.proc);
-        }
+        let is_tool_gone =
+            held.kind == Kind::Tool && held.stage != ConnStage::Asked && !cx.conns.values().any(is_its);
         data.conn_gone(conn, cx);
         collectives.conn_gone(conn);
+        if is_tool_gone {
+            events.tool_gone(&held.proc);
+            collectives.tool_gone(&held.proc, cx);
+        }
         let lookups = forwards.conn_gone(conn, (held.kind, held.peer.uid), cx);
         let is_orphan =
             |(upcall, held): &(&UpcallId, &Outstanding)| held.owner.is_for(conn) || lookups.contains(upcall);

@@ -14,7 +14,7 @@ use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
 use super::names::Names;
-use super::query::{Queries, Sources, Waiting};
+use super::query::{self, Queries, Sources, Waiting};
 use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::waits::Waits;
@@ -112,6 +112,9 @@ impl Engine {
 
     /// Queries, each with what it means if it names connected sets.
     pub(crate) fn on_query(&mut self, asked: Asked, queries: Vec<Query>) {
+        if let Err(failure) = query::check(&queries) {
+            return self.cx.reply(asked.to, Err(failure));
+        }
         let queries = {
             let names = self.names(&asked.by);
             queries

@@ -380,6 +380,29 @@ impl Collectives {
         self.rounds.forget(conn);
     }
 
+    /// A tool is gone and does not come again: of the fences that it has entered, those end that nobody else has entered who is
+    /// still here. They would stay for ever, as no namespace that the host deregisters ends them.
+    pub(crate) fn tool_gone(&mut self, tool: &ProcId, cx: &mut Context) {
+        for signature in self.rounds.of_nspace(&tool.nspace) {
+            if !signature.operation.is_fence() {
+                continue;
+            }
+            let has_ended = self.rounds.retain(&signature, |round| {
+                let is_here = |proc: ProcId| cx.client(&proc).is_some() || cx.is_connected(&proc);
+                let is_kept =
+                    matches!(round.host, HostSide::Asked(_)) || procs_of(&round.entered).any(is_here);
+                if !is_kept {
+                    cx.timers.clear(round.deadline.take(), Timer::Round(round.id));
+                    round.cancel(cx);
+                }
+                is_kept
+            });
+            if has_ended {
+                self.absences.end(&signature, cx);
+            }
+        }
+    }
+
     /// A namespace is gone: collectives of its processes fail.
     pub(crate) fn nspace_gone(&mut self, nspace: &Nspace, why: &str, cx: &mut Context) {
         let failure = &Failure::new(Status::ERR_INVALID_NAMESPACE, why);

@@ -73,9 +73,6 @@ impl Queries {
         cx: &mut Context,
     ) {
         let Asked { by, to, .. } = asked;
-        if let Err(failure) = check(queries.iter().map(|(query, _)| query)) {
-            return cx.reply(to, Err(failure));
-        }
         let asked = queries.into_iter().map(|(query, meant)| Question::new(query, meant)).collect();
         let mut questions = Questions { to, asker: by, asked };
         let known = Known { cx, sources };
@@ -176,21 +173,24 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     )
 }
 
-/// Refuses queries that are malformed (QRY-05).
-fn check<'a>(mut queries: impl ExactSizeIterator<Item = &'a Query> + Clone) -> Result<(), Failure> {
-    if queries.len() == 0 {
+/// Refuses queries that are malformed (QRY-05), or that name more than is looked at.
+pub(crate) fn check(queries: &[Query]) -> Result<(), Failure> {
+    if queries.is_empty() {
         return Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"));
     }
-    let keys = queries.clone().map(|query| query.keys.len()).sum::<usize>();
+    let keys = queries.iter().map(|query| query.keys.len()).sum::<usize>();
     if keys > MAX_KEYS {
         let message = format!("the request has {keys} keys, the limit is {MAX_KEYS}");
         return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
     }
-    let qualifiers = queries.clone().map(|query| query.keys.len() * query.qualifiers.len()).sum::<usize>();
+    let qualifiers = queries.iter().map(|query| query.keys.len() * query.qualifiers.len()).sum::<usize>();
     if qualifiers > MAX_QUALIFIERS {
         let message =
             format!("the keys of the request have {qualifiers} qualifiers, the limit is {MAX_QUALIFIERS}");
         return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
     }
-    queries.try_for_each(|query| query.check())
+    queries.iter().try_for_each(|query| {
+        query.check()?;
+        qualifiers::check(&query.qualifiers)
+    })
 }

@@ -62,6 +62,15 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
     Ok(readings.into_iter().map(Directives::from).collect())
 }
 
+/// Refuses a query whose qualifiers name too many processes and namespaces to look at each: every rank that is named is one of every
+/// namespace.
+pub(super) fn check(qualifiers: &Directives) -> Result<(), Failure> {
+    let count = |key: &str| qualifiers.iter().filter(|info| *info.key == *key).count();
+    let (nspaces, ranks) = (count(keys::NSPACE.name()), count(keys::RANK.name()));
+    let combined = if ranks == 0 { nspaces } else { nspaces.max(1).saturating_mul(ranks) };
+    if combined + count(keys::PROCID.name()) > MAX_READINGS { Err(too_many()) } else { Ok(()) }
+}
+
 fn too_many() -> Failure {
     let message =
         format!("the qualifiers of a query have more than {MAX_READINGS} combinations: send several queries");

@@ -534,6 +534,42 @@ fn tol_17_a_lost_tool_leaves_no_registration_request_or_name() {
 }
 
 #[test]
+fn tol_17_a_lost_tool_leaves_no_fence_that_nobody_else_has_entered() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.job("job", "0-1");
+    let rank = t.connect(&proc("job", 0));
+    let attach = |t: &mut Harness, own: ProcId| {
+        let conn = t.hello_as(Identity::Tool(None), USER);
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(own.clone())));
+        assert!(matches!(t.next(), Command::Accept { conn: accepted, .. } if accepted == conn));
+        Peer { conn, proc: own }
+    };
+    let tool = attach(&mut t, proc("tool", 0));
+    let other = attach(&mut t, proc("other", 0));
+    let (own, its) = (tool.proc.clone(), other.proc.clone());
+    // with nobody, with a process that has not come, and with another tool, which goes as well
+    t.ask(&tool, fence([own.clone(), proc("tool", 9)]));
+    t.ask(&tool, fence([own.clone(), proc("tool", 9)]).with(&keys::TIMEOUT, 9));
+    t.ask(&tool, fence([own.clone(), proc("job", 0)]));
+    let three = [own.clone(), its.clone(), proc("tool", 9)];
+    t.ask(&tool, fence(three.clone()));
+    t.ask(&other, fence(three));
+    // what a process has entered that is here goes on, until its job ends
+    let both = [own.clone(), proc("job", 0), proc("job", 1)];
+    t.ask(&tool, fence(both.clone()));
+    let to = t.ask(&rank, fence(both.clone()));
+    t.lose(&tool);
+    t.lose(&other);
+    t.quiet();
+    assert_eq!(t.engine.stats().waiting, 1);
+    t.called(HostCall::DeregisterNspace(rank.proc.nspace.clone())).unwrap();
+    t.fails(to, Status::ERR_INVALID_NAMESPACE);
+    t.drain();
+    t.finish();
+}
+
+#[test]
 fn gen_08_an_abort_is_answered_once_though_the_host_answers_twice() {
     let mut t = Harness::new([Upcall::Abort]);
     t.job("job", "0");

@@ -255,6 +255,32 @@ fn qry_06_what_a_query_names_is_bounded() {
     };
     let to = t.ask(&peers[0], Request::Query(vec![many(Query::new(&keys::JOB_SIZE))]));
     t.fails(to, Status::ERR_BAD_PARAM);
+    // whatever the key; nothing is looked at before
+    let nspaces = |count: u32| {
+        (0..count).fold(Query::new(&keys::QUERY_NAMESPACES), |query, number| {
+            query.qualifier(&keys::NSPACE.text(), format!("x{number}"))
+        })
+    };
+    let ranks = |query: Query, count| {
+        (0..count).fold(query, |query, rank| query.qualifier(&keys::RANK, Rank::from_raw(rank)))
+    };
+    let procs = |query: Query, count| {
+        (0..count).fold(query, |query, rank| query.qualifier(&keys::PROCID, proc("x", rank)))
+    };
+    for (query, is_refused) in [
+        (nspaces(1024), false),
+        (nspaces(1025), true),
+        (ranks(nspaces(32), 32), false),
+        (ranks(nspaces(33), 32), true),
+        (procs(nspaces(0), 1024), false),
+        (procs(nspaces(0), 1025), true),
+    ] {
+        let asked = query.qualifiers.len();
+        let to = t.ask(&peers[0], Request::Query(vec![query]));
+        let outcome = t.outcome(to);
+        let failed = outcome.is_err_and(|failure| failure.message.contains("combinations"));
+        assert_eq!(failed, is_refused, "{asked}");
+    }
     t.finish();
 }
 
