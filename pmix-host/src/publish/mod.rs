@@ -4,6 +4,7 @@
 mod durable;
 mod keeping;
 mod outbox;
+mod pace;
 mod record;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use self::durable::DurableError;
 pub(crate) use self::durable::open;
 use self::keeping::to_its_end;
 use self::outbox::Outbox;
+use self::pace::Pace;
 pub use self::record::{DurableRecord, DurableStore, UnreadableRecord};
 
 use crate::ExchangeError;
@@ -45,6 +47,8 @@ pub(crate) struct Publishing {
     jobs: Arc<JobTable>,
     store: Mutex<Store>,
     durable: OnceLock<Arc<dyn DurableStore>>,
+    /// What users have had kept there of late.
+    pace: Mutex<Pace>,
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
     last_ticket: AtomicU64,
@@ -68,6 +72,7 @@ impl Publishing {
             jobs,
             store: Mutex::default(),
             durable: OnceLock::new(),
+            pace: Mutex::default(),
             places: Mutex::default(),
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
@@ -329,6 +334,7 @@ impl Publishing {
         is_again: bool,
     ) -> HostResult<()> {
         let durable = self.durable();
+        let uid = requester.user.uid;
         let (numbers, lasting, passing) = {
             let mut store = self.store();
             let numbers = store.admit(requester, publish, is_again)?;
@@ -342,6 +348,11 @@ impl Publishing {
                 items.into_iter().map(|(number, item)| DurableRecord::of(number, item)).collect::<Vec<_>>()
             };
             let (lasting, passing) = (records(lasting), records(passing));
+            // a successor of the host finds out what its predecessor has admitted
+            if !is_again && let Err(error) = lock(&self.pace).admit(uid, lasting.iter().chain(&passing)) {
+                store.withdraw(&numbers);
+                return Err(error);
+            }
             (numbers, lasting, passing)
         };
         let Some(durable) = durable.filter(|_| !lasting.is_empty() || !passing.is_empty()) else {

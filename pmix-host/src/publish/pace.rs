@@ -1,0 +1,97 @@
+//! How fast an ordinary user may have published data written to a store. A store that keeps its history, such as etcd, grows with all that
+//! is written, whatever is removed again, until it is compacted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pmix_server::host::{HostError, HostResult};
+use pmix_types::{Status, short_duration};
+use tokio::time::Instant;
+
+use super::DurableRecord;
+use crate::user::is_trusted;
+
+/// Bytes that a user may have written at once.
+const MAX_BURST: usize = 64 << 20;
+/// Bytes that a user may have written in each second after that.
+const PER_SECOND: usize = 256 << 10;
+/// What a store needs for a record beside its data, when it is written and when it is removed.
+const OVERHEAD: usize = 512;
+
+/// Bytes that each user has had written of late, and when they were counted; of users who may write [`MAX_BURST`] nothing is kept.
+#[derive(Debug, Default)]
+pub(super) struct Pace(BTreeMap<u32, (usize, Instant)>);
+
+impl Pace {
+    /// Counts records that this user wants to have kept.
+    ///
+    /// # Errors
+    /// `ERR_RESOURCE_BUSY`: they are too much for now, and are not counted.
+    pub(super) fn admit<'a>(
+        &mut self,
+        uid: u32,
+        records: impl IntoIterator<Item = &'a DurableRecord>,
+    ) -> HostResult<()> {
+        if is_trusted(uid) {
+            return Ok(());
+        }
+        let bytes: usize = records.into_iter().map(|record| OVERHEAD + record.data.len()).sum();
+        let now = Instant::now();
+        self.0.retain(|_, (written, since)| {
+            let whole = usize::try_from((now - *since).as_secs()).unwrap_or(usize::MAX);
+            *written = written.saturating_sub(whole.saturating_mul(PER_SECOND));
+            *since += Duration::from_secs(whole.try_into().unwrap_or(u64::MAX));
+            *written > 0
+        });
+        let (written, _) = self.0.entry(uid).or_insert((0, now));
+        if *written + bytes > MAX_BURST && *written > 0 {
+            let seconds = (*written + bytes - MAX_BURST).min(*written).div_ceil(PER_SECOND);
+            let wait = short_duration(Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX)));
+            let message = format!(
+                "uid {uid} has published too much in a short time to be kept for a successor of this host: try again in {wait}"
+            );
+            return Err(HostError::new(Status::ERR_RESOURCE_BUSY, message));
+        }
+        *written += bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(bytes: usize) -> DurableRecord {
+        DurableRecord::new(1, vec![0; bytes - OVERHEAD])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_written_a_lot_writes_slowly_and_others_as_before() {
+        let mut pace = Pace::default();
+        let (full, second) = (record(MAX_BURST), record(PER_SECOND));
+        pace.admit(4002, [&full]).unwrap();
+        let refused = pace.admit(4002, [&second]).unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_RESOURCE_BUSY);
+        assert!(refused.to_string().contains("in 1 s"), "{refused}");
+        pace.admit(4001, [&full]).unwrap();
+        pace.admit(0, [&full, &full]).unwrap();
+        tokio::time::advance(Duration::from_millis(1500)).await;
+        pace.admit(4002, [&second]).unwrap();
+        pace.admit(4002, [&second]).unwrap_err();
+        // half a second is not lost
+        tokio::time::advance(Duration::from_millis(500)).await;
+        pace.admit(4002, [&second]).unwrap();
+        tokio::time::advance(Duration::from_secs(1000)).await;
+        pace.admit(4003, [&second]).unwrap();
+        assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [4003]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_more_than_a_burst_is_written_by_who_has_written_nothing() {
+        let mut pace = Pace::default();
+        pace.admit(4002, [&record(2 * MAX_BURST)]).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let refused = pace.admit(4002, [&record(MAX_BURST)]).unwrap_err();
+        assert!(refused.to_string().contains("in 8 min 31 s"), "{refused}");
+    }
+}
