@@ -462,7 +462,7 @@ impl Client {
     /// Makes a group with other leaders, none of which needs to know the others (GRP-02); await the builder.
     ///
     /// `leaders` is how many processes call this for the id, the caller included. Leaders may
-    /// [add](GroupConstructBuilder::add_members) further members, which call [`Client::group_added`]. Ready when all
+    /// [add](GroupConstructBuilder::add_members) further members, which call [`Client::group_join_bootstrap`]. Ready when all
     /// leaders and all added members have called. Leaders come first in the group, ordered by their [`ProcId`]s,
     /// followed by the added members. Directives of one leader apply to all. All members must be processes of the
     /// same user.
@@ -494,7 +494,7 @@ impl Client {
     /// added members have called; see [`Client::group_bootstrap`]. A process that no leader adds waits, so set a
     /// [`timeout`](GroupConstructBuilder::timeout).
     #[doc(alias = "PMIx_Group_construct")]
-    pub fn group_added(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupConstructBuilder {
+    pub fn group_join_bootstrap(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupConstructBuilder {
         GroupConstructBuilder::added(self.core(), id)
     }
 

@@ -68,7 +68,7 @@
 //! If both are set and name the same server, the client speaks our own wire to it. If they name different servers, a launcher of
 //! OpenPMIx was started by a process of ours, and its server is used. With a server of OpenPMIx:
 //! - Operations that its release does not serve fail with `ERR_NOT_SUPPORTED` and a message that names the release: groups need 4.0,
-//!   and leaders of groups made by bootstrap 5.0; [`Client::group_added`] always fails. Invitations to a group are carried by
+//!   and leaders of groups made by bootstrap 5.0; [`Client::group_join_bootstrap`] always fails. Invitations to a group are carried by
 //!   events, which any server delivers.
 //! - Failures have a status, but no processes responsible for it and little explanation.
 //! - A connected set has no namespace of its own ([`ConnectedSet::nspace`] is `None`), and neither has a group: this library replaces its
@@ -119,8 +119,8 @@ pub use ops::{
     AbortBuilder, AllocateBuilder, ConnectBuilder, ConnectedSet, CredentialBuilder, DisconnectBuilder,
     EventStream, EventsBuilder, Fabric, FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
     GetBuilder, Group, GroupConstructBuilder, GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder,
-    GroupJoinBuilder, GroupLeaveBuilder, HandlerBuilder, HandlerRegistration, InputSink, JobControlBuilder,
-    JobView, LogBuilder, Logged, LookupBuilder, MonitorBuilder, MonitorSignBuilder, NodeRef, NotifyBuilder,
+    GroupJoinBuilder, GroupLeaveBuilder, HandlerBuilder, HandlerRegistration, HeartbeatBuilder, InputSink,
+    JobControlBuilder, JobView, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, NotifyBuilder,
     OutputBuilder, OutputStream, PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder,
     SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder, ValidateCredentialBuilder,
     query_before_init,

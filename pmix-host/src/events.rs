@@ -42,14 +42,14 @@ impl Events {
         event.range = DataRange::SESSION;
         event.info.remove(&keys::EVENT_CUSTOM_RANGE);
         event.info.remove(&keys::EVENT_DO_NOT_CACHE);
-        self.site.server()?.notify_event_of(event.clone(), cx.uid).await?;
+        self.site.server()?.notify_event_as(event.clone(), cx.uid).await?;
         self.spread(cx, event).await
     }
 
     /// Takes an event of this user from the host of another node.
     pub(crate) async fn take(&self, teller: &User, event: Event) -> Result<Reply, Failure> {
         let server = self.site.server().map_err(|error| Failure::new(error.status(), error.to_string()))?;
-        server.notify_event_of(event, teller.uid).await.map(|()| Reply::Done)
+        server.notify_event_as(event, teller.uid).await.map(|()| Reply::Done)
     }
 
     /// Tells a job's processes on all nodes that one of them is lost, where no supervisor of the job does (EVT-20).

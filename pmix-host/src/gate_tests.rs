@@ -284,7 +284,7 @@ async fn tol_15_sec_02_tools_of_other_users_are_refused() {
 #[tokio::test]
 async fn tol_15_sec_02_a_host_that_serves_all_lets_their_tools_in_by_names_of_its_own() {
     let Scene { host, .. } = Scene::new();
-    let host = host.serving_others();
+    let host = host.allow_other_users();
     for name in ["alices", "bobs", "tool"] {
         let error = host.tool_connected(&cx("tool", alice()), ToolConnected::new(Some(proc(name)))).await;
         let error = error.unwrap_err();

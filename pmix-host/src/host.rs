@@ -66,8 +66,8 @@ use crate::{Exchange, Launcher};
 ///
 /// On a server with [`other_users`](pmix_server::ServerBuilder::other_users), requests of other users' processes are
 /// refused with `ERR_NO_PERMISSIONS` unless they concern their own user's jobs. Jobs that they spawn run as their user
-/// if the launcher can do that ([`Launcher::starts_as_others`]); otherwise the spawn is refused with
-/// `ERR_NOT_SUPPORTED`. Tools of other users are refused, unless the host [serves them](StandardHost::serving_others).
+/// if the launcher can do that ([`Launcher::supports_user_switch`]); otherwise the spawn is refused with
+/// `ERR_NOT_SUPPORTED`. Tools of other users are refused, unless the host [serves them](StandardHost::allow_other_users).
 ///
 /// A request with an unknown required directive is refused with `ERR_NOT_SUPPORTED` (GEN-05); a fence is refused for
 /// all of its participants. Do not reuse the name of a job that spans several servers: they count its fences, and may
@@ -221,9 +221,9 @@ impl StandardHost {
     /// read jobs of their user, start jobs that run as that, and nothing else; the server names them. A
     /// [member](Self::member) starts jobs of other users at the word of its head.
     ///
-    /// The launcher must be able to start processes [as others](Launcher::starts_as_others), or their jobs are refused.
+    /// The launcher must be able to start processes [as others](Launcher::supports_user_switch), or their jobs are refused.
     #[must_use]
-    pub fn serving_others(self) -> Self {
+    pub fn allow_other_users(self) -> Self {
         self.0.gate.serve_others();
         self
     }
@@ -333,8 +333,8 @@ impl StandardHost {
     ///
     /// # Cancel safety
     /// Cancel-safe: a request stays known.
-    pub async fn told_to_end(&self) -> ProcId {
-        self.0.controller.told_to_end().await
+    pub async fn shutdown_requested(&self) -> ProcId {
+        self.0.controller.shutdown_requested().await
     }
 
     /// Refuses further jobs with `ERR_JOB_CANCELED`, ends all that run, first by a request and after the launcher's grace period by

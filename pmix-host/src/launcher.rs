@@ -53,13 +53,13 @@ pub trait Launcher: Send + Sync + 'static {
     }
 
     /// Why a node is lost, for queries; `None` for one that can be reached. By default, none is lost.
-    fn loss(&self, node: &str) -> Option<String> {
+    fn loss_reason(&self, node: &str) -> Option<String> {
         let _ = node;
         None
     }
 
     /// Whether a node takes no further jobs, because it is to leave. By default, none does.
-    fn drains(&self, node: &str) -> bool {
+    fn is_draining(&self, node: &str) -> bool {
         let _ = node;
         false
     }
@@ -81,16 +81,16 @@ pub trait Launcher: Send + Sync + 'static {
     }
 
     /// The environment that processes inherit here. The head of several nodes hands it to the launchers of the others
-    /// ([`LaunchJob::inherited`]), so that processes have the same on all nodes. By default, unknown: those of each node
+    /// ([`LaunchJob::base_env`]), so that processes have the same on all nodes. By default, unknown: those of each node
     /// inherit what its launcher gives them.
-    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+    fn base_env(&self) -> Option<Vec<(OsString, OsString)>> {
         None
     }
 
     /// Whether processes do not inherit the environment of this process: the host then collects the variables of programming
     /// models for each job of its own user (`SETUP_APP_ENVARS`,
     /// [`ServerBuilder::harvest`](pmix_server::ServerBuilder::harvest)). By default, `false`.
-    fn harvests(&self) -> bool {
+    fn collects_env(&self) -> bool {
         false
     }
 
@@ -140,7 +140,7 @@ pub trait Launcher: Send + Sync + 'static {
 
     /// Whether it can start the processes of a job as another user ([`LaunchJob::user`]). By default, `false`: such jobs are
     /// refused, never started as the launcher's own user.
-    fn starts_as_others(&self) -> bool {
+    fn supports_user_switch(&self) -> bool {
         false
     }
 
@@ -182,24 +182,24 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
         (**self).slots(node)
     }
 
-    fn loss(&self, node: &str) -> Option<String> {
-        (**self).loss(node)
+    fn loss_reason(&self, node: &str) -> Option<String> {
+        (**self).loss_reason(node)
     }
 
-    fn drains(&self, node: &str) -> bool {
-        (**self).drains(node)
+    fn is_draining(&self, node: &str) -> bool {
+        (**self).is_draining(node)
     }
 
     async fn bind(&self, request: &BindRequest) -> HostResult<Vec<Option<Bound>>> {
         (**self).bind(request).await
     }
 
-    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
-        (**self).inherited()
+    fn base_env(&self) -> Option<Vec<(OsString, OsString)>> {
+        (**self).base_env()
     }
 
-    fn harvests(&self) -> bool {
-        (**self).harvests()
+    fn collects_env(&self) -> bool {
+        (**self).collects_env()
     }
 
     async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
@@ -226,8 +226,8 @@ impl<L: Launcher + ?Sized> Launcher for Arc<L> {
         (**self).which_ended(procs).await
     }
 
-    fn starts_as_others(&self) -> bool {
-        (**self).starts_as_others()
+    fn supports_user_switch(&self) -> bool {
+        (**self).supports_user_switch()
     }
 
     fn takes_stdin(&self) -> bool {
@@ -302,18 +302,18 @@ pub struct LaunchJob {
     /// The user of the processes: they run with the permissions and groups of this user and none of the launcher's, and
     /// programs and directories are looked up with this user's permissions ([`Account::with_rights`],
     /// [`Account::start_processes`]). `None` for the launcher's own user; always `None` unless the launcher [starts
-    /// processes as other users](Launcher::starts_as_others).
+    /// processes as other users](Launcher::supports_user_switch).
     pub user: Option<Account>,
     /// The environment that the processes inherit instead of the launcher's own, except for variables that describe this node
-    /// or the user's login here, which come from the launcher. It is that of the head ([`Launcher::inherited`]); `None` if the
+    /// or the user's login here, which come from the launcher. It is that of the head ([`Launcher::base_env`]); `None` if the
     /// head is on this node or gives none. Not used for processes of another [`user`](Self::user).
-    pub inherited: Option<Vec<(OsString, OsString)>>,
+    pub base_env: Option<Vec<(OsString, OsString)>>,
 }
 
 impl LaunchJob {
     /// A job without processes yet.
     pub const fn new(nspace: Nspace, apps: Vec<App>) -> Self {
-        Self { nspace, apps, procs: Vec::new(), user: None, inherited: None }
+        Self { nspace, apps, procs: Vec::new(), user: None, base_env: None }
     }
 }
 

@@ -21,9 +21,9 @@ mod memory;
 mod nodes;
 mod program;
 mod publish;
-#[cfg(test)]
-mod servers;
 mod services;
+#[cfg(test)]
+mod simulation;
 mod stats;
 pub mod store;
 #[cfg(test)]
@@ -31,9 +31,9 @@ mod test_wire;
 mod tools;
 mod user;
 
-pub use allocations::{NodeRequest, NodesWanted};
+pub use allocations::{NodeChange, NodeRequest};
 pub use binding::{
-    BadPolicy, BindRequest, BindTo, BindingPolicy, Bound, Machinery, MapBy, RankBy, Unbindable,
+    AvailableProcessors, BadPolicy, BindRequest, BindTo, BindingPolicy, Bound, MapBy, RankBy, Unbindable,
 };
 pub use exchange::{Exchange, ExchangeError, Responder};
 pub use host::StandardHost;

@@ -106,9 +106,9 @@ impl HostStats {
         }
         drop(jobs);
         for node in launcher.nodes() {
-            if launcher.loss(&node).is_some() {
+            if launcher.loss_reason(&node).is_some() {
                 stats.nodes_lost += 1;
-            } else if launcher.drains(&node) {
+            } else if launcher.is_draining(&node) {
                 stats.nodes_draining += 1;
             } else {
                 stats.nodes_up += 1;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pmix_host::{BindRequest, Bound, Machinery, Unbindable};
+use pmix_host::{AvailableProcessors, BindRequest, Bound, Unbindable};
 use pmix_topology::{Processors, Topology};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -15,7 +15,7 @@ pub(crate) fn choose(
 ) -> Result<Vec<Option<Bound>>, Unbindable> {
     // if the system does not report it, as with more processors than the call knows, none can be bound
     let allowed = sched_getaffinity(None).map_or_else(|_| Processors::new(), |set| listed(&set));
-    let machine = Machinery { topology, allowed: &allowed, busy, is_oversubscribed };
+    let machine = AvailableProcessors { topology, allowed: &allowed, busy, is_oversubscribed };
     request.policy.choose(machine, request.nodes.len(), request.all)
 }
 

@@ -166,7 +166,7 @@ impl Dvm {
         };
         let finished = |host: StandardHost| {
             let host = host.with_records(records.clone());
-            if setup.multi_user { host.serving_others() } else { host }
+            if setup.multi_user { host.allow_other_users() } else { host }
         };
         hosts = hosts.into_iter().map(finished).collect();
         if let (Some(file), Some(host)) = (&setup.store, hosts.first_mut()) {

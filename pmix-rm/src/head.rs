@@ -197,7 +197,7 @@ async fn until_over(
     interrupts: &mut Interrupts,
 ) -> End {
     let host = dvm.host.clone();
-    let mut told = std::pin::pin!(host.told_to_end());
+    let mut told = std::pin::pin!(host.shutdown_requested());
     let mut requests = host.node_requests();
     let mut pool = Pool::new(dvm);
     // nodes can be lost while jobs end: their ends must not be waited for

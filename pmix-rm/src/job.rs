@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use pmix_host::{JobOutcome, JobReport, LaunchReport, OutputChannel, ProcExit, RunningJob};
-use pmix_tool::submit::{JobEnd, JobNews, SubmittedJob};
+use pmix_tool::submit::{JobEnd, JobUpdate, SubmittedJob};
 use pmix_tool::{Error, IofChannels, OutputChunk};
 use pmix_types::{App, Nspace, ProcId, ProcInfo, Rank, Status};
 use rustix::process::Signal;
@@ -112,11 +112,11 @@ impl InDvm {
                 return Ok(report);
             }
             match self.job.next().await {
-                Some(Ok(JobNews::Output(chunk))) => self.next.extend(output(chunk)),
-                Some(Ok(JobNews::Missing { bytes })) => {
+                Some(Ok(JobUpdate::Output(chunk))) => self.next.extend(output(chunk)),
+                Some(Ok(JobUpdate::Missing { bytes })) => {
                     tracing::warn!(bytes, "output is missing: it was not read fast enough");
                 }
-                Some(Ok(JobNews::Ended(end))) => self.take_end(&end),
+                Some(Ok(JobUpdate::Ended(end))) => self.take_end(&end),
                 Some(Ok(news)) => tracing::debug!(?news, "news of a job"),
                 Some(Err(error)) => return Err(format!("what becomes of the job is unknown: {error}")),
                 None => return Err("what becomes of the job is unknown".to_owned()),

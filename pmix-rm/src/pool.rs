@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use pmix_host::{NodeRequest, NodesWanted, StandardHost};
+use pmix_host::{NodeChange, NodeRequest, StandardHost};
 use pmix_topology::ThisHost;
 
 use crate::console::Console;
@@ -81,13 +81,13 @@ impl<'a> Pool<'a> {
         }
         match request.wanted() {
             // the same names as on the command line
-            NodesWanted::Add(hosts) => {
+            NodeChange::Add(hosts) => {
                 match HostList::of(hosts.iter().map(|(name, slots)| (self.by_name(name), *slots))) {
                     Ok(hosts) => self.add(&hosts, request, console),
                     Err(why) => request.answer(Err(why)),
                 }
             }
-            NodesWanted::Leave(nodes) => {
+            NodeChange::Leave(nodes) => {
                 let nodes: Vec<_> = nodes.iter().map(|name| self.by_name(name)).collect();
                 request.answer(self.drain(&nodes));
             }

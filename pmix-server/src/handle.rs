@@ -350,7 +350,7 @@ impl ServerHandle {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn presence(&self, operation: Request) -> Result<Presence, Failure> {
+    pub async fn collective_status(&self, operation: Request) -> Result<Presence, Failure> {
         match self.inbox.call(HostCall::Absence(operation)).await? {
             CallValue::Presence(presence) => Ok(presence),
             _ => Err(Status::ERROR.into()),
@@ -378,7 +378,7 @@ impl ServerHandle {
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
-    pub async fn notify_event_of(&self, event: Event, uid: u32) -> Result<(), Failure> {
+    pub async fn notify_event_as(&self, event: Event, uid: u32) -> Result<(), Failure> {
         self.inbox.tell(HostCall::NotifyEventOf { event, uid }).await
     }
 

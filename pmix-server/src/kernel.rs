@@ -16,18 +16,18 @@ use procfs::{FromRead, page_size, ticks_per_second};
 ///
 /// # Examples
 /// ```
-/// use pmix_server::look_at;
+/// use pmix_server::inspect_process;
 /// use pmix_server::types::{ProcId, Rank};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let proc = ProcId::new("job-1".parse()?, Rank::new(0)?);
-/// let look = look_at(proc, "node1", i32::try_from(std::process::id())?).ok_or("we run")?;
+/// let look = inspect_process(proc, "node1", i32::try_from(std::process::id())?).ok_or("we run")?;
 /// println!("{} {:?} {:?} {:?}", look.proc, look.activity, look.syscall, look.cpu_time);
 /// # assert!(look.threads > 0);
 /// # Ok(()) }
 /// ```
 #[must_use]
-pub fn look_at(proc: ProcId, node: impl Into<String>, pid: i32) -> Option<ProcLook> {
+pub fn inspect_process(proc: ProcId, node: impl Into<String>, pid: i32) -> Option<ProcLook> {
     fill(ProcLook::new(proc, node, Pid(pid)))
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn look(pid: i32) -> Option<ProcLook> {
-        look_at(ProcId::wildcard("job".parse().unwrap()), "n0", pid)
+        inspect_process(ProcId::wildcard("job".parse().unwrap()), "n0", pid)
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub use error::ServerError;
 pub use handle::ServerHandle;
 pub use host::{Capabilities, HostError, HostModule, HostResult, NoHost, Upcall, UpcallContext};
 pub use in_process::InProcess;
-pub use kernel::look_at;
+pub use kernel::inspect_process;
 pub use pmi1::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
 pub use pmix_engine::{CollectiveStats, Presence, ServerStats};
 pub use pmix_proto::Limits;

@@ -25,7 +25,7 @@ use crate::upcalls::Upcalls;
 use crate::wire::{NativeWire, Pmi1Wire};
 use pmix_engine::{Config, Engine, Recording, ServerStats};
 
-/// Default of [`ServerBuilder::patience`].
+/// Default of [`ServerBuilder::unread_timeout`].
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Default of [`ServerBuilder::record`].
 const RECORDED: usize = 4096;
@@ -210,7 +210,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Names of the variables that [`ServerHandle::setup_application`] harvests: full names, or a prefix followed by `*`.
+    /// Names of the variables that [`ServerHandle::setup_application`] collects_env: full names, or a prefix followed by `*`.
     /// Default: `OMP_*`, `OMPI_MCA_*`, `PMIX_MCA_*`, `UCX_*` and `FI_*`.
     pub fn harvest<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         self.harvest = patterns.into_iter().map(Into::into).collect();
@@ -262,7 +262,7 @@ impl ServerBuilder {
     ///
     /// A process stopped in a debugger reads nothing. It is disconnected if it is stopped for longer than this and its
     /// messages exceed what the connection buffers. Set a longer time where processes are debugged.
-    pub const fn patience(mut self, patience: Duration) -> Self {
+    pub const fn unread_timeout(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }

@@ -99,6 +99,6 @@ pub use pmix_types::{
     Directives, Event, Info, IofChannels, Nspace, ProcId, ProcInfo, Query, Rank, Status, Value, keys,
 };
 pub use servers::{AttachBuilder, AttachedServer, Servers};
-pub use submit::{JobEnd, JobNews, SubmittedJob, Submitter};
+pub use submit::{JobEnd, JobUpdate, SubmittedJob, Submitter};
 pub use tool::Tool;
 pub use why::Why;

@@ -46,7 +46,7 @@ impl Procs {
     }
 
     /// The processes as they were named; for the caller's namespace, the wildcard of `own`.
-    pub fn seen_from(self, own: &Nspace) -> Vec<ProcId> {
+    pub fn resolve(self, own: &Nspace) -> Vec<ProcId> {
         self.0.unwrap_or_else(|| vec![ProcId::wildcard(own.clone())])
     }
 }
@@ -93,8 +93,8 @@ mod tests {
         let own: Nspace = "own".parse().unwrap();
         assert_eq!(Procs::from(Vec::<ProcId>::new()).named(), Some(&[][..]));
         assert_eq!(Procs::own_nspace().named(), None);
-        assert_eq!(Procs::own_nspace().seen_from(&own), [ProcId::wildcard(own.clone())]);
-        assert!(Procs::from(Vec::<ProcId>::new()).seen_from(&own).is_empty());
+        assert_eq!(Procs::own_nspace().resolve(&own), [ProcId::wildcard(own.clone())]);
+        assert!(Procs::from(Vec::<ProcId>::new()).resolve(&own).is_empty());
         assert_eq!(Procs::nspace(&own), Procs::from(ProcId::wildcard(own)));
     }
 }

@@ -152,11 +152,11 @@ impl Launcher for TestLauncher {
         self.0.slots.lock().unwrap().get(node).copied()
     }
 
-    fn loss(&self, node: &str) -> Option<String> {
+    fn loss_reason(&self, node: &str) -> Option<String> {
         self.0.lost.lock().unwrap().contains(node).then(|| "it was switched off".to_owned())
     }
 
-    fn drains(&self, node: &str) -> bool {
+    fn is_draining(&self, node: &str) -> bool {
         match &mut *self.0.leaves.lock().unwrap() {
             Some((leaves, is_leaving)) if *leaves == node => std::mem::replace(is_leaving, true),
             _ => false,

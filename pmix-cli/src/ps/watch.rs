@@ -9,7 +9,7 @@ use futures::future::join_all;
 use futures::stream::{self, BoxStream, SelectAll};
 use pmix_tool::submit::JobEnd;
 use pmix_tool::types::{RankSet, escaped};
-use pmix_tool::watch::{JobChange, Jobs, JobsChange, JobsNews, JobsWatch};
+use pmix_tool::watch::{JobChange, Jobs, JobsChange, JobsWatch, WatchUpdate};
 use pmix_tool::{Error, Nspace, OutputFormat, ProcInfo, Rank, Status, Tool, ToolBuilder};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ struct Watched {
 struct Told {
     /// Of the server.
     number: usize,
-    news: Result<JobsNews, Error>,
+    news: Result<WatchUpdate, Error>,
     /// Jobs that run now.
     running: Option<usize>,
     answer: Refresh,
@@ -163,23 +163,23 @@ async fn follow(
 }
 
 /// The jobs in news that run.
-fn named(news: &JobsNews) -> Box<dyn Iterator<Item = &Nspace> + '_> {
+fn named(news: &WatchUpdate) -> Box<dyn Iterator<Item = &Nspace> + '_> {
     match news {
-        JobsNews::Snapshot(jobs) | JobsNews::Resync { jobs, .. } => {
+        WatchUpdate::Snapshot(jobs) | WatchUpdate::Resync { jobs, .. } => {
             Box::new(jobs.iter().map(|(nspace, _)| nspace))
         }
-        JobsNews::Changed(change) => Box::new(change.jobs.keys()),
+        WatchUpdate::Changed(change) => Box::new(change.jobs.keys()),
         _ => Box::new(std::iter::empty()),
     }
 }
 
-fn write_json(server: &Nspace, news: &JobsNews, console: &mut Console<'_>) -> io::Result<()> {
+fn write_json(server: &Nspace, news: &WatchUpdate, console: &mut Console<'_>) -> io::Result<()> {
     let mut write = |news| console.json_line(&Line { server, news });
     let snapshot = |missed: u64, jobs| News::Snapshot { missed, jobs: rows(jobs) };
     match news {
-        JobsNews::Snapshot(jobs) => write(snapshot(0, jobs)),
-        JobsNews::Resync { missed, jobs } => write(snapshot(*missed, jobs)),
-        JobsNews::Changed(change) => {
+        WatchUpdate::Snapshot(jobs) => write(snapshot(0, jobs)),
+        WatchUpdate::Resync { missed, jobs } => write(snapshot(*missed, jobs)),
+        WatchUpdate::Changed(change) => {
             let row = |(nspace, job)| JobRows::of_change(nspace, job);
             let changed: Vec<_> = change.jobs.iter().filter_map(row).collect();
             if !changed.is_empty() {
@@ -226,23 +226,23 @@ fn removed(change: &JobsChange) -> Vec<Removed<'_>> {
 /// A table of all, or a sentence for each change. `server` is named if there are several.
 fn write_text(
     server: Option<&Nspace>,
-    news: &JobsNews,
+    news: &WatchUpdate,
     each: bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let of = server.map(|server| format!("{server}: ")).unwrap_or_default();
     match news {
-        JobsNews::Snapshot(jobs) => {
+        WatchUpdate::Snapshot(jobs) => {
             if let Some(server) = server {
                 writeln!(console.out, "server {server}:")?;
             }
             write_jobs(jobs, each, console)
         }
-        JobsNews::Resync { missed, jobs } => {
+        WatchUpdate::Resync { missed, jobs } => {
             writeln!(console.out, "# {of}{missed} events were missed; all processes as of now:")?;
             write_jobs(jobs, each, console)
         }
-        JobsNews::Changed(change) => {
+        WatchUpdate::Changed(change) => {
             sentences(change).iter().try_for_each(|line| writeln!(console.out, "{of}{}", escaped(line)))
         }
         _ => Ok(()),
@@ -310,7 +310,7 @@ mod tests {
         jobs
     }
 
-    fn lines(news: &JobsNews) -> (String, String) {
+    fn lines(news: &WatchUpdate) -> (String, String) {
         let (mut text, mut json) = (Vec::new(), Vec::new());
         let server = "srv".parse().unwrap();
         write_text(None, news, true, &mut Console { out: &mut text, err: &mut io::sink(), width: None })
@@ -333,7 +333,7 @@ mod tests {
             row(1, ProcState::CONNECTED, 0),
             row(2, ProcState::TERM_NON_ZERO, 3),
         ]);
-        let (text, json) = lines(&JobsNews::Changed(now.since(&before)));
+        let (text, json) = lines(&WatchUpdate::Changed(now.since(&before)));
         let expected = "\
 job: ranks 0-1 are CONNECTED
 job: rank 2 is TERM_NON_ZERO, exit code 3
@@ -350,12 +350,12 @@ job: rank 3 is not listed any more
         assert_eq!(json[1]["removed"], gone);
 
         let mut change = Jobs::new().since(&now);
-        let (text, json) = lines(&JobsNews::Changed(change.clone()));
+        let (text, json) = lines(&WatchUpdate::Changed(change.clone()));
         assert_eq!(text, "job has ended\n");
         let gone = "{\"schema\":2,\"server\":\"srv\",\"removed\":[{\"nspace\":\"job\",\"ranks\":null,\"exit_code\":null,\"status\":null}]}\n";
         assert_eq!(json, gone);
         change = jobs(vec![]).since(&Jobs::new());
-        let (text, json) = lines(&JobsNews::Changed(change));
+        let (text, json) = lines(&WatchUpdate::Changed(change));
         assert_eq!(text, "job: no process yet\n");
         assert_eq!(
             json,
@@ -366,9 +366,9 @@ job: rank 3 is not listed any more
     #[test]
     fn what_is_missing_is_told_before_all_anew() {
         let jobs = jobs(vec![row(0, ProcState::RUNNING, 0)]);
-        let resync = JobsNews::Resync { missed: 9, jobs: jobs.clone() };
+        let resync = WatchUpdate::Resync { missed: 9, jobs: jobs.clone() };
         let (text, json) = lines(&resync);
-        let (table, first) = lines(&JobsNews::Snapshot(jobs));
+        let (table, first) = lines(&WatchUpdate::Snapshot(jobs));
         assert_eq!(text, format!("# 9 events were missed; all processes as of now:\n{table}"));
         assert!(table.starts_with("NAMESPACE  RANK"), "{table}");
         let read = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["snapshot"].clone();

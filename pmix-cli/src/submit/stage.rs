@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 use pmix_proto::files::{self, Existing};
 use pmix_tool::types::IofChannels;
-use pmix_tool::{Error, JobEnd, JobNews, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
+use pmix_tool::{Error, JobEnd, JobUpdate, Nspace, OutputChunk, OutputFormat, Submitter, Tool};
 use tokio::sync::watch;
 
 use super::super::printer::{Item, Printer};
@@ -396,13 +396,13 @@ impl Attempting {
             }
             tokio::select! {
                 news = job.next() => match news.unwrap_or_else(|| Err(pmix_tool::client::Error::Finalized.into()))? {
-                    JobNews::Output(chunk) => {
+                    JobUpdate::Output(chunk) => {
                         if let Some(files) = self.files.as_ref().filter(|_| seen.unwritten.is_none()) {
                             seen.unwritten = files.append(&chunk).err();
                         }
                     }
-                    JobNews::Missing { bytes } => seen.missing += bytes,
-                    JobNews::Ended(end) => return Ok(end),
+                    JobUpdate::Missing { bytes } => seen.missing += bytes,
+                    JobUpdate::Ended(end) => return Ok(end),
                     _ => {}
                 },
                 Ok(()) = self.order.changed() => {}

@@ -15,7 +15,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
-use pmix_tool::watch::{JobsNews, JobsWatch};
+use pmix_tool::watch::{JobsWatch, WatchUpdate};
 use pmix_tool::{Error, Nspace, Tool, ToolBuilder};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -66,7 +66,7 @@ enum Happened {
     /// The server at this address was attached to, or not.
     Attached(String, Result<Attached, Error>),
     /// The watch of the server of this number has news, or ends.
-    News(usize, JobsWatch, Option<Result<JobsNews, Error>>),
+    News(usize, JobsWatch, Option<Result<WatchUpdate, Error>>),
 }
 
 struct Attached {

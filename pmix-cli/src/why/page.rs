@@ -5,7 +5,7 @@ use std::io;
 
 use pmix_tool::types::short_duration;
 use pmix_tool::types::why::ProcSet;
-use pmix_tool::why::{Case, Doing, Link, Process};
+use pmix_tool::why::{Case, Link, Process, ProcessActivity};
 use pmix_tool::{Nspace, Why};
 
 use super::super::Console;
@@ -88,7 +88,7 @@ fn write_processes(mut procs: Vec<&Process>, with_jobs: bool, console: &mut Cons
     more(procs.len(), "processes", console)
 }
 
-fn kind(process: &Process) -> (Doing, Option<&'static str>, Option<&str>) {
+fn kind(process: &Process) -> (ProcessActivity, Option<&'static str>, Option<&str>) {
     let syscall = process.look.as_ref().and_then(|look| look.syscall.as_deref());
     (process.doing(), pmix(process.link), syscall)
 }

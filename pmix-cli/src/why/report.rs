@@ -2,7 +2,7 @@
 
 use pmix_tool::types::Pid;
 use pmix_tool::types::why::Wait;
-use pmix_tool::why::{Doing, Link, Process};
+use pmix_tool::why::{Link, Process, ProcessActivity};
 use pmix_tool::{Nspace, ProcId};
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ impl<'a> ProcReport<'a> {
             proc: proc.clone(),
             node: process.and_then(|process| process.node.as_deref()),
             pid: process.and_then(|process| process.pid),
-            state: process.map_or(Doing::Unknown, Process::doing).word(),
+            state: process.map_or(ProcessActivity::Unknown, Process::doing).word(),
             pmix: process.and_then(|process| pmix(process.link)),
             exit_code: process.and_then(|process| process.exit_code),
             syscall: look.and_then(|look| look.syscall.as_deref()),

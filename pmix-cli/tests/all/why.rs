@@ -4,7 +4,7 @@ use pmix_server::{InProcess, Server};
 use pmix_test_wait::until_async;
 use pmix_tool::types::Status;
 use pmix_tool::types::message::{Fence, Request};
-use pmix_tool::why::{Doing, Link};
+use pmix_tool::why::{Link, ProcessActivity};
 use pmix_tool::{Tool, Why};
 use rustix::process::{getegid, geteuid};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn a_report_joins_what_waits_with_what_is_known_of_processes() {
         (missing[0].node.as_deref(), missing[0].pid, missing[0].link),
         (Some("n0"), None, Link::NotYet)
     );
-    assert_eq!(missing[0].doing(), Doing::Unknown);
+    assert_eq!(missing[0].doing(), ProcessActivity::Unknown);
     assert_eq!(why.procs[&proc("a", 1)].link, Link::Connected);
 
     // only those that are asked for, as far as they run

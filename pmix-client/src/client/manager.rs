@@ -10,8 +10,8 @@ use pmix_types::{
 use super::Client;
 use crate::error::Error;
 use crate::ops::{
-    self, AllocateBuilder, CredentialBuilder, CredentialWanted, FabricBuilder, JobControlBuilder,
-    MonitorBuilder, MonitorSignBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
+    self, AllocateBuilder, CredentialBuilder, CredentialWanted, FabricBuilder, HeartbeatBuilder,
+    JobControlBuilder, MonitorBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
     ValidateCredentialBuilder,
 };
 use pmix_types::TypedKey;
@@ -163,14 +163,14 @@ impl Client {
     /// Ends the monitors that this process has requested with this label, or all of them if the label is empty
     /// (MON-03); await the builder. It fails with `ERR_NOT_FOUND` if there is no such monitor.
     #[doc(alias = "PMIX_MONITOR_CANCEL")]
-    pub fn cancel_monitors(&self, id: impl Into<String>) -> MonitorSignBuilder {
-        MonitorSignBuilder::of(self.core(), &keys::MONITOR_CANCEL, id)
+    pub fn cancel_monitors(&self, id: impl Into<String>) -> HeartbeatBuilder {
+        HeartbeatBuilder::of(self.core(), &keys::MONITOR_CANCEL, id)
     }
 
     /// Sends a heartbeat of this process, for a monitor of the server (MON-02); await the builder.
     #[doc(alias = "PMIx_Heartbeat")]
-    pub fn heartbeat(&self) -> MonitorSignBuilder {
-        MonitorSignBuilder::of(self.core(), &keys::SEND_HEARTBEAT, true)
+    pub fn heartbeat(&self) -> HeartbeatBuilder {
+        HeartbeatBuilder::of(self.core(), &keys::SEND_HEARTBEAT, true)
     }
 
     /// Requests resources, extends an allocation, or releases it (ALC-01); await the builder.

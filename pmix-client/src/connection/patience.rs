@@ -7,7 +7,7 @@
 //! must hold them meanwhile. A process that a debugger has stopped reads nothing. If it is stopped for longer than
 //! that, and the server sends it more (events, output, large replies) than the buffers of its connection hold, it is
 //! disconnected: its peers see it as lost, and it finds its server gone when it continues. To debug, raise the limit
-//! with `pmix_server::ServerBuilder::patience`. The clock of pending operations (`TIMEOUT`) also continues while the
+//! with `pmix_server::ServerBuilder::unread_timeout`. The clock of pending operations (`TIMEOUT`) also continues while the
 //! process is stopped: leave `TIMEOUT` out or make it longer.
 
 use std::time::Duration;

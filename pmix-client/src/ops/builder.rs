@@ -67,7 +67,7 @@ impl<R> Draft<R> {
 
     /// Processes as they are named to others, who have another namespace of their own.
     pub(crate) fn procs(&self, procs: impl Into<Procs>) -> Vec<ProcId> {
-        procs.into().seen_from(&self.core.proc().nspace)
+        procs.into().resolve(&self.core.proc().nspace)
     }
 
     /// The request, unless there is a mistake in it or the client is finalized.

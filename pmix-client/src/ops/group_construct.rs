@@ -161,7 +161,7 @@ impl GroupConstructBuilder {
     }
 
     /// Adds processes that do not lead, to a group made by [`Client::group_bootstrap`](crate::Client::group_bootstrap);
-    /// they call [`Client::group_added`](crate::Client::group_added). A process added by several leaders is a member
+    /// they call [`Client::group_join_bootstrap`](crate::Client::group_join_bootstrap). A process added by several leaders is a member
     /// once; an added leader remains a leader. A second call replaces the first.
     #[doc(alias = "PMIX_GROUP_ADD_MEMBERS")]
     pub fn add_members(mut self, procs: impl Into<Procs>) -> Self {

@@ -65,7 +65,7 @@ pub use job::JobView;
 pub use job_control::JobControlBuilder;
 pub use log::LogBuilder;
 pub use lookup::{LookupBuilder, Published};
-pub use monitor::{MonitorBuilder, MonitorSignBuilder};
+pub use monitor::{HeartbeatBuilder, MonitorBuilder};
 pub use notify::NotifyBuilder;
 pub use on_event::{HandlerBuilder, HandlerRegistration};
 pub use pmix_types::message::Logged;

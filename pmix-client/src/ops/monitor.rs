@@ -179,10 +179,10 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    MonitorSignBuilder("monitoring", Monitor) -> ()
+    HeartbeatBuilder("monitoring", Monitor) -> ()
 }
 
-impl MonitorSignBuilder {
+impl HeartbeatBuilder {
     /// A message to monitors, which raises no event.
     pub(crate) fn of<D: ValueType>(core: Core, what: &Key<D>, value: impl Into<D>) -> Self {
         Self::new(Draft::new(core, Monitor::new(Info::new(what, value), Status::SUCCESS)))

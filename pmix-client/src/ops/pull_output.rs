@@ -75,7 +75,7 @@ builder! {
 impl OutputBuilder {
     pub(crate) fn of(core: Core, procs: Procs) -> Self {
         let channels = IofChannels::STDOUT | IofChannels::STDERR;
-        let request = IofPull::new(procs.seen_from(&core.proc().nspace), channels);
+        let request = IofPull::new(procs.resolve(&core.proc().nspace), channels);
         Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
     }
 

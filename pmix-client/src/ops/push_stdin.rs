@@ -42,7 +42,7 @@ pub struct InputSink {
 
 impl InputSink {
     pub(crate) fn of(core: Core, targets: Procs) -> Self {
-        let targets = targets.seen_from(&core.proc().nspace);
+        let targets = targets.resolve(&core.proc().nspace);
         Self { core, targets, directives: Directives::new() }
     }
 

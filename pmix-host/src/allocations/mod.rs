@@ -24,7 +24,7 @@ use crate::user::{User, is_trusted, lock};
 use crate::{Launcher, Machine};
 use choice::Wanted;
 
-pub use nodes::{NodeRequest, NodesWanted};
+pub use nodes::{NodeChange, NodeRequest};
 pub(crate) use service::Allocator;
 
 /// Allocations that one user can hold at a time.
@@ -260,7 +260,7 @@ impl Allocations {
 
     /// How many processes the launcher lets a node take.
     fn most(&self, node: &str) -> u64 {
-        if self.launcher.loss(node).is_some() || self.launcher.drains(node) {
+        if self.launcher.loss_reason(node).is_some() || self.launcher.is_draining(node) {
             return 0;
         }
         self.launcher.slots(node).map_or(u64::MAX, u64::from)

@@ -14,7 +14,7 @@ const WAITING: usize = 16;
 /// What a tool wants of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NodesWanted {
+pub enum NodeChange {
     /// These nodes, with the number of slots of each, are to take jobs.
     Add(Vec<(String, u32)>),
     /// These nodes are to take no further jobs, and to leave when those that run there have ended.
@@ -24,13 +24,13 @@ pub enum NodesWanted {
 /// A request of a tool. It is refused if this is dropped.
 #[derive(Debug)]
 pub struct NodeRequest {
-    wanted: NodesWanted,
+    wanted: NodeChange,
     done: oneshot::Sender<Result<(), String>>,
 }
 
 impl NodeRequest {
     /// What is wanted.
-    pub const fn wanted(&self) -> &NodesWanted {
+    pub const fn wanted(&self) -> &NodeChange {
         &self.wanted
     }
 
@@ -62,7 +62,7 @@ impl NodeRequests {
     ///
     /// # Errors
     /// It is refused, with the reason.
-    pub(super) async fn ask(&self, wanted: NodesWanted) -> HostResult<()> {
+    pub(super) async fn ask(&self, wanted: NodeChange) -> HostResult<()> {
         let gone = || HostError::not_supported("a change of the nodes of this server");
         let (done, answer) = oneshot::channel();
         let sender = self.0.get().ok_or_else(gone)?;
@@ -130,13 +130,13 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_nobody_answers_is_refused() {
         let requests = NodeRequests::default();
-        let ask = || requests.ask(NodesWanted::Leave(vec!["a".into()]));
+        let ask = || requests.ask(NodeChange::Leave(vec!["a".into()]));
         assert!(!requests.are_heard());
         assert_eq!(ask().await.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
         let mut receiver = requests.receive();
         let (asked, ()) = tokio::join!(ask(), async {
             let request = receiver.recv().await.unwrap();
-            assert_eq!(*request.wanted(), NodesWanted::Leave(vec!["a".into()]));
+            assert_eq!(*request.wanted(), NodeChange::Leave(vec!["a".into()]));
             request.answer(Err("it is needed".into()));
         });
         let refusal = asked.unwrap_err();

@@ -7,7 +7,7 @@ use pmix_types::{AllocDirective, Status};
 use tokio::sync::mpsc;
 
 use super::choice::bad;
-use super::nodes::{self, NodeRequest, NodeRequests, NodesWanted};
+use super::nodes::{self, NodeChange, NodeRequest, NodeRequests};
 use super::request::Request;
 use super::{Grant, Life, Named, clock};
 use crate::jobs::Cluster;
@@ -45,7 +45,7 @@ impl Allocator {
                             "nodes cannot be added for a limited time: leave ALLOC_TIME out".to_owned()
                         ));
                     }
-                    let wanted = NodesWanted::Add(nodes::named(&request.wanted)?);
+                    let wanted = NodeChange::Add(nodes::named(&request.wanted)?);
                     return self.change(&user, wanted).await;
                 }
                 self.extend(&user, &request)
@@ -54,7 +54,7 @@ impl Allocator {
                 req.directives.deny_unprocessed()?;
                 if self.is_of_host(&user, &request) {
                     let named = nodes::named(&request.wanted)?.into_iter().map(|(name, _)| name);
-                    return self.change(&user, NodesWanted::Leave(named.collect())).await;
+                    return self.change(&user, NodeChange::Leave(named.collect())).await;
                 }
                 self.release(&user, &request)
             }
@@ -71,7 +71,7 @@ impl Allocator {
         !is_named && request.wanted.named.is_some() && self.node_requests.are_heard()
     }
 
-    async fn change(&self, user: &User, wanted: NodesWanted) -> HostResult<Infos> {
+    async fn change(&self, user: &User, wanted: NodeChange) -> HostResult<Infos> {
         if !is_trusted(user.uid) {
             let message = format!("uid {} cannot change the nodes of the DVM of another user", user.uid);
             return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));

@@ -11,7 +11,7 @@ use super::{BindTo, BindingPolicy, Bound, MapBy, RankBy};
 /// The processors of a machine, as available to a job.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::exhaustive_structs, reason = "who starts processes fills it in")]
-pub struct Machinery<'a> {
+pub struct AvailableProcessors<'a> {
     /// Its hardware.
     pub topology: &'a Topology,
     /// The processors that the job may use.
@@ -45,7 +45,7 @@ impl BindingPolicy {
     /// [`Unbindable`] if the policy is required and cannot be met. If it is not required, the processes stay unbound.
     pub fn choose(
         &self,
-        machine: Machinery<'_>,
+        machine: AvailableProcessors<'_>,
         here: usize,
         all: usize,
     ) -> Result<Vec<Option<Bound>>, Unbindable> {
@@ -79,7 +79,12 @@ impl BindingPolicy {
     }
 
     /// Deals the processes to objects, and binds each to the least used object of this level there.
-    fn dealt(&self, level: Level, machine: Machinery<'_>, here: usize) -> Result<Vec<Bound>, Unbindable> {
+    fn dealt(
+        &self,
+        level: Level,
+        machine: AvailableProcessors<'_>,
+        here: usize,
+    ) -> Result<Vec<Bound>, Unbindable> {
         let free = match self.overload {
             true => machine.allowed.clone(),
             false => machine.allowed.difference(machine.busy),

@@ -4,7 +4,7 @@ use std::fs;
 
 use pmix_topology::{Processors, Topology};
 
-use super::{BindingPolicy, Bound, Machinery, Unbindable};
+use super::{AvailableProcessors, BindingPolicy, Bound, Unbindable};
 
 /// A machine with so many packages, of two NUMA nodes each, of so many cores with two threads; the second threads have
 /// the highest numbers.
@@ -57,7 +57,8 @@ fn chosen(
     let topology = machine(2, 2);
     let (allowed, busy): (Processors, Processors) = (allowed.parse().unwrap(), busy.parse().unwrap());
     let is_oversubscribed = processes > allowed.len();
-    let machinery = Machinery { topology: &topology, allowed: &allowed, busy: &busy, is_oversubscribed };
+    let machinery =
+        AvailableProcessors { topology: &topology, allowed: &allowed, busy: &busy, is_oversubscribed };
     let bound = policy.choose(machinery, processes, processes)?;
     assert_eq!(bound.len(), processes);
     let text = |bound: Option<Bound>| {

@@ -11,7 +11,7 @@ mod spelling;
 use pmix_topology::{Level, Processors};
 use pmix_types::Nspace;
 
-pub use choose::{Machinery, Unbindable};
+pub use choose::{AvailableProcessors, Unbindable};
 pub use spelling::BadPolicy;
 
 /// What the processes of a job are dealt to in turn.

@@ -179,7 +179,7 @@ impl Collectives {
             if self.0.rounds.begun(&participants) >= round {
                 return Ok(());
             }
-            match self.0.site.server()?.presence(request.clone()).await? {
+            match self.0.site.server()?.collective_status(request.clone()).await? {
                 // it may have been the one before
                 Presence::Ended => {}
                 Presence::Excused => break None,

@@ -100,7 +100,7 @@ impl Cluster {
     /// `ERR_INIT` while one of them has no server.
     pub(crate) fn nodes(&self) -> HostResult<Nodes> {
         let all: Vec<_> = lock(&self.nodes).iter().filter_map(Weak::upgrade).collect();
-        Nodes::new(all.into_iter().filter(|node| self.launcher.loss(node.name()).is_none()))
+        Nodes::new(all.into_iter().filter(|node| self.launcher.loss_reason(node.name()).is_none()))
     }
 
     /// Starts no more jobs. One that enters the table afterwards sees it.

@@ -32,7 +32,7 @@ pub struct JobStart {
     /// rank has no other standard input.
     pub stdin: Option<Rank>,
     /// The user of the job; `None` for the server's own. The launcher must support other users
-    /// ([`Launcher::starts_as_others`](crate::Launcher::starts_as_others)).
+    /// ([`Launcher::supports_user_switch`](crate::Launcher::supports_user_switch)).
     pub user: Option<Account>,
     /// Directives of the job, as for Spawn: `WDIR`, `HOST`, `SET_ENVAR`, `JOB_TIMEOUT` and so on. Those of an
     /// application override them (SPN-01).

@@ -130,7 +130,7 @@ impl Jobs {
         }
         for node in lost {
             self.cluster.table.node_lost(&node);
-            let why = launcher.loss(&node);
+            let why = launcher.loss_reason(&node);
             let why = why.as_deref().unwrap_or("it has not come to the successor of its head");
             launcher.node_lost(&node, why);
         }

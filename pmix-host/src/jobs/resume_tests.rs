@@ -258,13 +258,13 @@ async fn a_job_that_was_aborted_ends_with_the_status_of_that_and_one_whose_submi
     let requester = Requester { proc: ProcId::new(nspace("tool"), Rank::from_raw(0)), node: "n9".into() };
     let left = JobFacts { ends_with: Some(requester), ..facts("left", 2) };
     t.host.resume(&[facts("aborted", 1).keep(), left.keep()], &[]).await.unwrap();
-    let mut told_to_end = BTreeSet::new();
-    while told_to_end.len() < 3 {
+    let mut shutdown_requested = BTreeSet::new();
+    while shutdown_requested.len() < 3 {
         if let (_, Order::Terminate(procs)) = t.orders.recv().await.unwrap() {
-            told_to_end.extend(procs.iter().map(ToString::to_string));
+            shutdown_requested.extend(procs.iter().map(ToString::to_string));
         }
     }
-    assert_eq!(told_to_end, ["aborted:0", "left:0", "left:1"].map(str::to_owned).into());
+    assert_eq!(shutdown_requested, ["aborted:0", "left:0", "left:1"].map(str::to_owned).into());
     let proc = ProcId::new(nspace("aborted"), Rank::from_raw(0));
     let reports = vec![LaunchReport::Ended { proc, exit: ProcExit::Signal(15) }];
     let news = PeerRequest::News(News::Reports { nspace: nspace("aborted"), reports });
@@ -295,7 +295,7 @@ async fn a_job_goes_on_that_has_outlasted_a_node_whose_name_another_has_now() {
     until("rank 1 counts as ended", || !row(1).state.is_alive()).await;
     assert_eq!((row(0).state, row(1).exit_code), (ProcState::CONNECTED, 137));
     // the new one takes jobs, and may leave, while its namesake's job runs
-    assert_eq!(t.host.0.head.as_ref().unwrap().launcher.loss("n2"), None);
+    assert_eq!(t.host.0.head.as_ref().unwrap().launcher.loss_reason("n2"), None);
     t.host.drain_node("n2").unwrap().await;
     let orders: Vec<_> = std::iter::from_fn(|| t.orders.try_recv().ok()).collect();
     assert_eq!(killed(&orders), [""; 0]);

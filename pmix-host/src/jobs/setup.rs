@@ -44,7 +44,7 @@ impl Jobs {
         let launcher = &self.cluster.launcher;
         let flags = [
             Info::new(&keys::SETUP_APP_NONENVARS, true),
-            Info::new(&keys::SETUP_APP_ENVARS, wishes.is_own && launcher.harvests()),
+            Info::new(&keys::SETUP_APP_ENVARS, wishes.is_own && launcher.collects_env()),
             Info::new(&keys::ENVARS_HARVESTED, wishes.is_harvested),
         ];
         let request = plan.maps(nspace).into_infos().into_iter().chain(flags);

@@ -79,7 +79,7 @@ impl Jobs {
         let JobStart { nspace, mut apps, on_failure, parent, forwarded, stdin, user, mut directives, .. } =
             start;
         let ticket = start.ticket;
-        if let Some(user) = user.as_ref().filter(|_| !self.cluster.launcher.starts_as_others()) {
+        if let Some(user) = user.as_ref().filter(|_| !self.cluster.launcher.supports_user_switch()) {
             let (uid, own) = (user.uid(), own_uid());
             let message = format!(
                 "jobs of uid {uid} cannot be started here: the launcher starts them as uid {own} only"
@@ -307,9 +307,9 @@ impl Jobs {
     /// Why a node takes no jobs.
     fn why_closed(&self, node: &str) -> Option<String> {
         let launcher = &self.cluster.launcher;
-        match launcher.loss(node) {
+        match launcher.loss_reason(node) {
             Some(why) => Some(format!("it is lost: {why}")),
-            None => launcher.drains(node).then(|| "it is to leave the DVM".to_owned()),
+            None => launcher.is_draining(node).then(|| "it is to leave the DVM".to_owned()),
         }
     }
 

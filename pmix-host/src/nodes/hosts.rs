@@ -145,7 +145,8 @@ impl StandardHost {
         ended: &[EndedJob],
     ) -> Result<Vec<(String, String)>, UnreadableJob> {
         let Some(head) = &self.0.head else { return Ok(Vec::new()) };
-        let there = head.launcher.nodes().into_iter().filter(|node| head.launcher.loss(node).is_none());
+        let there =
+            head.launcher.nodes().into_iter().filter(|node| head.launcher.loss_reason(node).is_none());
         let asked = there.map(async |node| {
             let held = remote::order_within(&self.0.site, HOLDINGS, &node, Order::Holdings).await;
             (node, held.and_then(PeerReply::into_told))

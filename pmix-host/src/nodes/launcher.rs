@@ -316,7 +316,7 @@ impl NodesLauncher {
             apps: part.apps.clone(),
             procs: part.procs.iter().map(to_launch).collect(),
             // what is the head's own is not for other users
-            inherited: if part.user.is_none() { self.local.inherited() } else { None },
+            inherited: if part.user.is_none() { self.local.base_env() } else { None },
         };
         let order = order.of(part.user.as_ref());
         let started = order_within(&self.site, LAUNCHING, node, order).await;
@@ -395,18 +395,18 @@ impl Launcher for NodesLauncher {
         self.member(node)?.slots
     }
 
-    fn loss(&self, node: &str) -> Option<String> {
+    fn loss_reason(&self, node: &str) -> Option<String> {
         lock(&self.lost).get(node).cloned()
     }
 
     /// One that has left takes none either.
-    fn drains(&self, node: &str) -> bool {
+    fn is_draining(&self, node: &str) -> bool {
         lock(&self.draining).contains(node) || self.member(node).is_none()
     }
 
     /// Whether the head can. Daemons refuse by themselves what they cannot do.
-    fn starts_as_others(&self) -> bool {
-        self.local.starts_as_others()
+    fn supports_user_switch(&self) -> bool {
+        self.local.supports_user_switch()
     }
 
     /// Each node chooses for its own processes.

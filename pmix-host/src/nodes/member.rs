@@ -89,7 +89,7 @@ async fn account(services: &Services, uid: u32, gid: u32) -> Result<Account, Fai
             "uid {uid} is root or the user of this daemon, so its jobs need no other user"
         )));
     }
-    if !services.launcher.starts_as_others() {
+    if !services.launcher.supports_user_switch() {
         return Err(refused(format!("this daemon may not become uid {uid}: root must start it")));
     }
     Account::look_up_async(uid, gid).await.map_err(|error| {
@@ -150,7 +150,7 @@ async fn carry_out(
         }
         Order::Launch { nspace, apps, procs, inherited } => {
             let mut job = LaunchJob::new(nspace, apps);
-            (job.inherited, job.user) = (inherited, user);
+            (job.base_env, job.user) = (inherited, user);
             launch(services, from, job, procs).await.map_err(failure)?;
             return Ok(done);
         }

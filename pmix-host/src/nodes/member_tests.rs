@@ -27,7 +27,7 @@ impl Launcher for Noting {
         vec!["n1".into()]
     }
 
-    fn starts_as_others(&self) -> bool {
+    fn supports_user_switch(&self) -> bool {
         self.is_root
     }
 
@@ -132,7 +132,7 @@ fn other_uid() -> u32 {
 async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
     let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
     let host = StandardHost::member(Noting { is_root, ..Noting::default() }, own, "n0");
-    let host = if serves_others { host.serving_others() } else { host };
+    let host = if serves_others { host.allow_other_users() } else { host };
     let procs =
         vec![ProcToLaunch { rank: Rank::from_raw(0), app: 0, cwd: None, takes_stdin: false, bound: None }];
     let apps = vec![App::new("id", 1)];
@@ -147,8 +147,8 @@ fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
     let one_thread = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     one_thread.block_on(async {
         let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
-        let host =
-            StandardHost::member(Noting { is_root: true, ..Noting::default() }, own, "n0").serving_others();
+        let host = StandardHost::member(Noting { is_root: true, ..Noting::default() }, own, "n0")
+            .allow_other_users();
         let nspace: Nspace = "job".parse().unwrap();
         let order = Order::RegisterJob {
             number: 1,

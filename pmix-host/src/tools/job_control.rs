@@ -41,7 +41,7 @@ impl Controller {
 
     /// Waits until a tool of the server's user requests the end of the host itself; returns which. Until this is called, such requests
     /// are refused.
-    pub(crate) async fn told_to_end(&self) -> ProcId {
+    pub(crate) async fn shutdown_requested(&self) -> ProcId {
         let mut told = self.end.get_or_init(watch::Sender::default).subscribe();
         // the sender is here
         let by = told.wait_for(Option::is_some).await.ok().and_then(|by| by.clone());

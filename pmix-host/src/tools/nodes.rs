@@ -49,8 +49,8 @@ impl SessionNodes {
                 (node.machine, node.processors) = (Some(machine.name), Some(machine.processors));
             }
             node.slots = self.launcher.slots(&node.name);
-            node.lost = self.launcher.loss(&node.name);
-            node.drains = self.launcher.drains(&node.name);
+            node.lost = self.launcher.loss_reason(&node.name);
+            node.drains = self.launcher.is_draining(&node.name);
             node.procs = Some(running.get(&node.name).copied().unwrap_or_default());
             node
         });

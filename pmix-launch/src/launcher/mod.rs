@@ -48,7 +48,7 @@ const AHEAD: usize = 4;
 /// # Environment
 /// Processes inherit the environment of the launcher, except for variables named `PMIX_*`, `PRTE_*` and `OMPI_*`,
 /// and those of PMI-1 that name a process. What the head of several nodes hands over takes the place of that
-/// ([`LaunchJob::inherited`]), but for variables that describe the node. Parameters
+/// ([`LaunchJob::base_env`]), but for variables that describe the node. Parameters
 /// of Open MPI (`OMPI_MCA_*`) are inherited, unless the launcher itself is a rank of another launcher, because then some may
 /// not be the user's. The variables of the application override them, and those of the server override both.
 ///
@@ -474,7 +474,7 @@ impl Launcher for LocalLauncher {
         Ok(())
     }
 
-    fn starts_as_others(&self) -> bool {
+    fn supports_user_switch(&self) -> bool {
         Account::can_be_assumed()
     }
 
@@ -488,7 +488,7 @@ impl Launcher for LocalLauncher {
         handle.is_none_or(|handle| handle.has_ended())
     }
 
-    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+    fn base_env(&self) -> Option<Vec<(OsString, OsString)>> {
         Some(program::base_environment().collect())
     }
 

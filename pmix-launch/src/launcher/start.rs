@@ -150,7 +150,7 @@ fn simulation(env: &[(String, String)]) -> Vec<(&'static str, &str)> {
 /// Looks up a program with the rights of its user.
 pub(super) async fn find(job: &LaunchJob, app: &App, cwd: Option<&str>) -> Result<Program, Refusal> {
     let cwd = cwd.map(OsStr::new);
-    let Some(user) = &job.user else { return Program::find(app, cwd, job.inherited.as_deref(), None) };
+    let Some(user) = &job.user else { return Program::find(app, cwd, job.base_env.as_deref(), None) };
     let (app, cwd, account) = (app.clone(), cwd.map(OsStr::to_owned), user.clone());
     let found = user.with_rights(move || Program::find(&app, cwd.as_deref(), None, Some(&account))).await;
     found.unwrap_or_else(|error| {

@@ -270,7 +270,7 @@ impl Node {
         let mut host =
             StandardHost::member(launcher.clone(), peers.clone(), head).with_records(line.records());
         if line.multi_user {
-            host = host.serving_others();
+            host = host.allow_other_users();
         }
         let mut server = Server::builder()
             .host(host)

@@ -45,7 +45,7 @@ impl<R> Draft<R> {
 
     /// Processes by their names; without names, those of the server's own namespace.
     pub(super) fn procs(&self, procs: impl Into<Procs>) -> Vec<ProcId> {
-        procs.into().seen_from(&self.client.proc.nspace)
+        procs.into().resolve(&self.client.proc.nspace)
     }
 
     pub(super) fn ready(self) -> Result<(ServerClient, R), Failure> {

@@ -75,7 +75,7 @@ impl Tool {
 /// ```no_run
 /// use pmix_tool::types::App;
 /// use pmix_tool::{Directives, IofChannels, Tool};
-/// use pmix_tool::submit::JobNews;
+/// use pmix_tool::submit::JobUpdate;
 ///
 /// # async fn example() -> Result<(), pmix_tool::Error> {
 /// let tool = Tool::builder().connect().await?;
@@ -84,9 +84,9 @@ impl Tool {
 /// let mut job = submitter.submit(vec![app], Directives::new(), IofChannels::STDOUT).await?;
 /// while let Some(news) = job.next().await {
 ///     match news? {
-///         JobNews::Output(chunk) => println!("{}: {} bytes", chunk.source, chunk.data.len()),
-///         JobNews::Missing { bytes } => println!("{bytes} bytes are missing here"),
-///         JobNews::Ended(end) => println!("{} has ended with {}", job.nspace(), end.exit_code),
+///         JobUpdate::Output(chunk) => println!("{}: {} bytes", chunk.source, chunk.data.len()),
+///         JobUpdate::Missing { bytes } => println!("{bytes} bytes are missing here"),
+///         JobUpdate::Ended(end) => println!("{} has ended with {}", job.nspace(), end.exit_code),
 ///         _ => {}
 ///     }
 /// }
@@ -133,7 +133,7 @@ pub struct SubmittedJob {
 /// What happens to a job: see [`SubmittedJob::next`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum JobNews {
+pub enum JobUpdate {
     /// A piece of output, or the note that a process has closed a channel.
     Output(OutputChunk),
     /// Output is missing here, because it was not read fast enough.
@@ -215,7 +215,7 @@ impl SubmittedJob {
         &self.nspace
     }
 
-    /// What happens next; `None` after [`JobNews::Ended`] and after an error.
+    /// What happens next; `None` after [`JobUpdate::Ended`] and after an error.
     ///
     /// # Errors
     /// [`Error::Client`] if the connection is lost or the tool was finalized, and [`Error::UnknownEnd`] if the job has ended,
@@ -223,12 +223,12 @@ impl SubmittedJob {
     ///
     /// # Cancel safety
     /// Safe: nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<JobNews, Error>> {
+    pub async fn next(&mut self) -> Option<Result<JobUpdate, Error>> {
         if self.is_over {
             return None;
         }
         if std::mem::take(&mut self.misses_all) {
-            return Some(Ok(JobNews::Missing { bytes: 0 }));
+            return Some(Ok(JobUpdate::Missing { bytes: 0 }));
         }
         match self.next_output().await {
             Some(Ok(news)) => return Some(Ok(news)),
@@ -244,14 +244,14 @@ impl SubmittedJob {
         self.is_over = true;
         Some(match (self.ending.take()?, self.cut_off.take()) {
             (Ok(_), Some(error)) => Err(error.into()),
-            (Ok(end), None) => Ok(JobNews::Ended(end)),
+            (Ok(end), None) => Ok(JobUpdate::Ended(end)),
             // the reader of events knows more about a lost connection
             (Err(reason), _) => Err(reason.into_error(&self.nspace)),
         })
     }
 
     /// The next piece of output; `None` if no more can come.
-    async fn next_output(&mut self) -> Option<Result<JobNews, Error>> {
+    async fn next_output(&mut self) -> Option<Result<JobUpdate, Error>> {
         while let Some(output) = &mut self.output {
             let item = if self.is_gone {
                 output.recv().now_or_never().flatten()
@@ -279,8 +279,8 @@ impl SubmittedJob {
             };
             match item {
                 Some(Ok(chunk)) if chunk.is_complete && chunk.source.rank.is_wildcard() => self.output = None,
-                Some(Ok(chunk)) => return Some(Ok(JobNews::Output(chunk))),
-                Some(Err(OutputError::Lagged { bytes })) => return Some(Ok(JobNews::Missing { bytes })),
+                Some(Ok(chunk)) => return Some(Ok(JobUpdate::Output(chunk))),
+                Some(Err(OutputError::Lagged { bytes })) => return Some(Ok(JobUpdate::Missing { bytes })),
                 Some(Err(error)) => (self.output, self.cut_off) = (None, Some(error)),
                 None => self.output = None,
             }

@@ -2,15 +2,15 @@
 //!
 //! ```no_run
 //! use pmix_tool::Tool;
-//! use pmix_tool::watch::JobsNews;
+//! use pmix_tool::watch::WatchUpdate;
 //!
 //! # async fn example() -> Result<(), pmix_tool::Error> {
 //! let tool = Tool::builder().connect().await?;
 //! let mut watch = tool.watch_jobs().start().await?;
 //! while let Some(news) = watch.next().await {
 //!     match news? {
-//!         JobsNews::Snapshot(jobs) => println!("{} jobs", jobs.len()),
-//!         JobsNews::Changed(change) => {
+//!         WatchUpdate::Snapshot(jobs) => println!("{} jobs", jobs.len()),
+//!         WatchUpdate::Changed(change) => {
 //!             for row in change.jobs.values().flat_map(|job| &job.procs) {
 //!                 println!("{} is now {}", row.proc, row.state);
 //!             }
@@ -18,7 +18,7 @@
 //!                 println!("{nspace} is gone");
 //!             }
 //!         }
-//!         JobsNews::Resync { jobs, .. } => println!("{} jobs; what was before is not known", jobs.len()),
+//!         WatchUpdate::Resync { jobs, .. } => println!("{} jobs; what was before is not known", jobs.len()),
 //!         _ => {}
 //!     }
 //! }
@@ -37,7 +37,7 @@ use pmix_types::{DataRange, Nspace, Status};
 
 pub use jobs::{JobChange, JobProcs, Jobs, JobsChange};
 pub use pmix_types::usage::ProcUsage;
-pub use stream::{JobsNews, JobsWatch};
+pub use stream::{JobsWatch, WatchUpdate};
 pub use usage::{Rate, Usage};
 
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl WatchBuilder<'_> {
         self
     }
 
-    /// Also queries what the processes use each time, and reports it as [`JobsNews::Usage`]. Servers that do not support this, such as those of
+    /// Also queries what the processes use each time, and reports it as [`WatchUpdate::Usage`]. Servers that do not support this, such as those of
     /// OpenPMIx, report none.
     pub const fn usage(mut self) -> Self {
         self.has_usage = true;

@@ -35,7 +35,7 @@ fn pause(took: Duration, period: Duration) -> Duration {
 /// What is told of the jobs of a server: see [`JobsWatch`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum JobsNews {
+pub enum WatchUpdate {
     /// All jobs. The first news.
     Snapshot(Jobs),
     /// What has changed since the last news. Of several changes of a process between two questions, only the last is told.
@@ -56,7 +56,7 @@ pub enum JobsNews {
 ///
 /// It asks the server while it is read: at once, then as often as was chosen, and as soon as a job starts or ends or a process is lost. It asks
 /// less often if answers take long, so that it costs the server a tenth of its time at most, but at least once in 30 seconds. Nothing is queued for a reader that is
-/// slow: the next news has all that has changed meanwhile, or is [`JobsNews::Resync`] if more events came than are held. A job
+/// slow: the next news has all that has changed meanwhile, or is [`WatchUpdate::Resync`] if more events came than are held. A job
 /// that has started and ended between two questions is not told of.
 ///
 /// If the server takes longer than the limit of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout), an item is
@@ -124,7 +124,7 @@ impl JobsWatch {
     ///
     /// # Cancel safety
     /// Safe: no news is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<JobsNews, Error>> {
+    pub async fn next(&mut self) -> Option<Result<WatchUpdate, Error>> {
         poll_fn(|context| self.poll_news(context)).await
     }
 
@@ -152,11 +152,11 @@ impl JobsWatch {
         self.answered.into_std()
     }
 
-    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<JobsNews, Error>>> {
+    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchUpdate, Error>>> {
         if std::mem::take(&mut self.owes_usage)
             && let Some(usage) = &self.usage
         {
-            return Poll::Ready(Some(Ok(JobsNews::Usage(Arc::clone(usage)))));
+            return Poll::Ready(Some(Ok(WatchUpdate::Usage(Arc::clone(usage)))));
         }
         loop {
             let has_events = self.take_events(context);
@@ -197,7 +197,7 @@ impl JobsWatch {
                             self.usage.clone_from(&usage);
                             let changed = self.compare(jobs);
                             self.owes_usage = changed.is_some() && usage.is_some();
-                            if let Some(news) = changed.or_else(|| usage.map(JobsNews::Usage)) {
+                            if let Some(news) = changed.or_else(|| usage.map(WatchUpdate::Usage)) {
                                 return Poll::Ready(Some(Ok(news)));
                             }
                         }
@@ -209,7 +209,7 @@ impl JobsWatch {
                         Err(error) => {
                             self.state = State::Fails(error);
                             if let Some(last) = self.last_words() {
-                                return Poll::Ready(Some(Ok(JobsNews::Changed(last))));
+                                return Poll::Ready(Some(Ok(WatchUpdate::Changed(last))));
                             }
                         }
                     }
@@ -267,12 +267,12 @@ impl JobsWatch {
         }
     }
 
-    fn compare(&mut self, jobs: Jobs) -> Option<JobsNews> {
+    fn compare(&mut self, jobs: Jobs) -> Option<WatchUpdate> {
         let was_late = std::mem::take(&mut self.was_late);
         let Some(known) = &self.known else {
             self.ends.clear();
             self.missed = 0;
-            return Some(JobsNews::Snapshot(self.known.insert(jobs).clone()));
+            return Some(WatchUpdate::Snapshot(self.known.insert(jobs).clone()));
         };
         let mut change = jobs.since(known);
         for (nspace, end) in &mut change.gone {
@@ -283,14 +283,14 @@ impl JobsWatch {
         let missed = std::mem::take(&mut self.missed);
         let jobs = &*self.known.insert(jobs);
         if missed > 0 {
-            return Some(JobsNews::Resync { missed, jobs: jobs.clone() });
+            return Some(WatchUpdate::Resync { missed, jobs: jobs.clone() });
         }
-        (was_late || !change.is_empty()).then_some(JobsNews::Changed(change))
+        (was_late || !change.is_empty()).then_some(WatchUpdate::Changed(change))
     }
 }
 
 impl Stream for JobsWatch {
-    type Item = Result<JobsNews, Error>;
+    type Item = Result<WatchUpdate, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_news(context)

@@ -14,7 +14,7 @@ use pmix_types::why::{ProcSet, Wait};
 use pmix_types::{Nspace, ProcId};
 
 pub use cases::Case;
-pub use process::{CpuUse, Doing, Link, Process};
+pub use process::{CpuUse, Link, Process, ProcessActivity};
 
 /// What waits at a server, and the processes of the jobs concerned, at one moment: see [`Tool::why`](crate::Tool::why).
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use pmix_types::{Nspace, ProcId, RankSet, escaped, short_duration};
 
 use super::Why;
 use super::cases::{Case, Kind, Waiting};
-use super::process::{Doing, Link, Process};
+use super::process::{Link, Process, ProcessActivity};
 
 /// Characters for a list of ranks.
 const RANKS: usize = 40;
@@ -31,7 +31,7 @@ pub(super) struct Scene<'a> {
 struct Plight {
     one: String,
     many: String,
-    doing: Option<Doing>,
+    doing: Option<ProcessActivity>,
 }
 
 impl<'a> Scene<'a> {
@@ -210,7 +210,7 @@ impl<'a> Scene<'a> {
 
     /// `rank 13 (pid 4711) is stopped`, `6 sleep in futex`: the most telling first, then those that few do.
     fn kinds_of(&self, procs: &ProcSet, at: usize) -> Vec<String> {
-        let mut kinds: BTreeMap<String, (Option<Doing>, Vec<ProcId>)> = BTreeMap::new();
+        let mut kinds: BTreeMap<String, (Option<ProcessActivity>, Vec<ProcId>)> = BTreeMap::new();
         for proc in procs.procs() {
             let plight = self.plight(&proc, at);
             let kind = kinds.entry(plight.many).or_insert((plight.doing, Vec::new()));
@@ -219,7 +219,10 @@ impl<'a> Scene<'a> {
         let unknown = kinds.remove("").map_or(0, |(_, procs)| procs.len());
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_by_key(|(_, (doing, procs))| {
-            (doing.filter(|doing| *doing <= Doing::Blocked).unwrap_or(Doing::Unknown), procs.len())
+            (
+                doing.filter(|doing| *doing <= ProcessActivity::Blocked).unwrap_or(ProcessActivity::Unknown),
+                procs.len(),
+            )
         });
         let shown = if unknown == 0 && kinds.len() == KINDS + 1 { KINDS + 1 } else { KINDS };
         let rest: usize = kinds.iter().skip(shown).map(|(_, (_, procs))| procs.len()).sum();
@@ -249,10 +252,10 @@ impl<'a> Scene<'a> {
     fn plight(&self, proc: &ProcId, at: usize) -> Plight {
         let process = self.why.procs.get(proc);
         let doing = process.map(does).unwrap_or_default();
-        let is_telling = doing.doing.is_some_and(|doing| doing <= Doing::Blocked);
+        let is_telling = doing.doing.is_some_and(|doing| doing <= ProcessActivity::Blocked);
         let cause = self.waiting.cases_of(proc, at).next().map(|at| &self.cases[at]);
         match (process.map_or(Link::Unknown, |process| process.link), cause) {
-            _ if doing.doing == Some(Doing::Ended) => doing,
+            _ if doing.doing == Some(ProcessActivity::Ended) => doing,
             (_, Some(cause)) if !is_telling => {
                 let what = self.short(cause);
                 Plight {
@@ -303,29 +306,29 @@ fn does(process: &Process) -> Plight {
     let channel = look.and_then(|look| text(&look.wait_channel));
     let both = |one: &str, many: &str, rest: &str| (format!("{one}{rest}"), format!("{many}{rest}"));
     let (one, many) = match doing {
-        Doing::Ended => {
+        ProcessActivity::Ended => {
             let code = process.exit_code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
             both("has ended", "have ended", &code)
         }
-        Doing::Stopped => both("is", "are", " stopped (SIGSTOP or a terminal stop)"),
-        Doing::Traced => {
+        ProcessActivity::Stopped => both("is", "are", " stopped (SIGSTOP or a terminal stop)"),
+        ProcessActivity::Traced => {
             let tracer =
                 look.and_then(|look| look.tracer).map(|pid| format!(", pid {pid}")).unwrap_or_default();
             (format!("is held by a debugger{tracer}"), "are held by a debugger".to_owned())
         }
-        Doing::Blocked => {
+        ProcessActivity::Blocked => {
             let at = channel.or(syscall).map(|at| format!(" ({at})")).unwrap_or_default();
             both("waits", "wait", &format!(" for a file system or a device{at}"))
         }
-        Doing::Runs => {
+        ProcessActivity::Runs => {
             let share = process.cpu.map(|cpu| format!(" ({} of a processor)", cpu.percent()));
             (format!("computes or spins{}", share.unwrap_or_default()), "compute or spin".to_owned())
         }
-        Doing::Sleeps => {
+        ProcessActivity::Sleeps => {
             let at = syscall.or(channel).map(|at| format!(" in {at}")).unwrap_or_default();
             both("sleeps", "sleep", &at)
         }
-        Doing::Unknown => return Plight::default(),
+        ProcessActivity::Unknown => return Plight::default(),
     };
     Plight { one, many, doing: Some(doing) }
 }
@@ -337,7 +340,7 @@ impl Plight {
             if second.is_empty() { first.to_owned() } else { format!("{first} and {second}") }
         };
         match self.doing {
-            Some(doing) if doing <= Doing::Blocked => {
+            Some(doing) if doing <= ProcessActivity::Blocked => {
                 Self { one: both(&self.one, one), many: both(&self.many, many), ..self }
             }
             _ => Self { one: both(one, &self.one), many: both(many, &self.many), ..self },

@@ -53,7 +53,7 @@ pub struct CpuUse {
 /// The activity of a process, as it matters to its waiting peers. The most significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Doing {
+pub enum ProcessActivity {
     /// It has ended.
     Ended,
     /// A signal has stopped it.
@@ -88,21 +88,25 @@ impl Process {
 
     /// What it does.
     #[must_use]
-    pub fn doing(&self) -> Doing {
+    pub fn doing(&self) -> ProcessActivity {
         // one that has only lost its connection counts as ended in the table, and may be stuck all the same
         let Some(look) = &self.look else {
-            return if self.state.is_terminated() { Doing::Ended } else { Doing::Unknown };
+            return if self.state.is_terminated() {
+                ProcessActivity::Ended
+            } else {
+                ProcessActivity::Unknown
+            };
         };
         match look.activity {
-            Activity::Ended => Doing::Ended,
-            Activity::Stopped => Doing::Stopped,
-            Activity::Traced => Doing::Traced,
-            Activity::Blocked => Doing::Blocked,
-            Activity::Runs => Doing::Runs,
+            Activity::Ended => ProcessActivity::Ended,
+            Activity::Stopped => ProcessActivity::Stopped,
+            Activity::Traced => ProcessActivity::Traced,
+            Activity::Blocked => ProcessActivity::Blocked,
+            Activity::Runs => ProcessActivity::Runs,
             // its main thread may sleep while others spin; one that polls has used some time, too
-            Activity::Sleeps if self.cpu.is_some_and(|cpu| cpu.share() > 0.5) => Doing::Runs,
-            Activity::Sleeps => Doing::Sleeps,
-            _ => Doing::Unknown,
+            Activity::Sleeps if self.cpu.is_some_and(|cpu| cpu.share() > 0.5) => ProcessActivity::Runs,
+            Activity::Sleeps => ProcessActivity::Sleeps,
+            _ => ProcessActivity::Unknown,
         }
     }
 
@@ -145,7 +149,7 @@ impl CpuUse {
     }
 }
 
-impl Doing {
+impl ProcessActivity {
     /// It in a word: `stopped`, `runs`, `sleeps`, ...
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -11,7 +11,7 @@ use pmix_server::{
 use pmix_test_wait::within;
 use pmix_tool::types::{App, DataArray, DataRange, JOB_END, Query};
 use pmix_tool::{
-    Directives, Error, Event, Info, IofChannels, JobNews, Nspace, ProcId, Rank, Status, SubmittedJob, Tool,
+    Directives, Error, Event, Info, IofChannels, JobUpdate, Nspace, ProcId, Rank, Status, SubmittedJob, Tool,
     keys,
 };
 use tempfile::TempDir;
@@ -136,13 +136,13 @@ impl Rig {
     }
 }
 
-async fn next(job: &mut SubmittedJob) -> Result<JobNews, Error> {
+async fn next(job: &mut SubmittedJob) -> Result<JobUpdate, Error> {
     within(job.next()).await.unwrap()
 }
 
-fn exit_code(news: Result<JobNews, Error>) -> i32 {
+fn exit_code(news: Result<JobUpdate, Error>) -> i32 {
     match news {
-        Ok(JobNews::Ended(end)) => end.exit_code,
+        Ok(JobUpdate::Ended(end)) => end.exit_code,
         other => panic!("{other:?}"),
     }
 }
@@ -256,13 +256,13 @@ fn a_job_ends_although_its_server_does_not_tell_the_end_of_its_output() {
         for text in ["one", "two"] {
             deliver(text).await;
             match next(&mut job).await {
-                Ok(JobNews::Output(chunk)) => assert_eq!(chunk.data, text),
+                Ok(JobUpdate::Output(chunk)) => assert_eq!(chunk.data, text),
                 other => panic!("{other:?}"),
             }
         }
         deliver("last").await;
         rig.host.end_silently("quiet");
-        assert!(matches!(next(&mut job).await, Ok(JobNews::Output(chunk)) if chunk.data == "last"));
+        assert!(matches!(next(&mut job).await, Ok(JobUpdate::Output(chunk)) if chunk.data == "last"));
         assert_eq!(exit_code(next(&mut job).await), 0);
     });
 }

@@ -7,7 +7,7 @@ use pmix_server::Server;
 use pmix_test_wait::{StillClock, within};
 use pmix_tool::types::job::JobSpec;
 use pmix_tool::types::{DataRange, Event, Info};
-use pmix_tool::watch::{JobsChange, JobsNews, JobsWatch};
+use pmix_tool::watch::{JobsChange, JobsWatch, WatchUpdate};
 use pmix_tool::{Nspace, ProcId, Rank, Status, Tool, keys};
 
 use crate::common::{Host, proc, start};
@@ -19,7 +19,7 @@ async fn attach(root: &std::path::Path) -> Tool {
     Tool::builder().session_root(root).connect().await.unwrap()
 }
 
-async fn news(watch: &mut JobsWatch) -> JobsNews {
+async fn news(watch: &mut JobsWatch) -> WatchUpdate {
     within(watch.next()).await.unwrap().unwrap()
 }
 
@@ -28,7 +28,7 @@ async fn until(watch: &mut JobsWatch, is_it: impl Fn(&JobsWatch) -> bool) -> Vec
     let mut changes = Vec::new();
     while !is_it(watch) {
         match news(watch).await {
-            JobsNews::Changed(change) => {
+            WatchUpdate::Changed(change) => {
                 assert!(!change.is_empty());
                 changes.push(change);
             }
@@ -63,7 +63,7 @@ async fn events_of_the_server_make_it_look_and_the_end_of_a_job_is_told_with_its
     let tool = attach(root.path()).await;
     let mut watch = tool.watch_jobs().period(NEVER).start().await.unwrap();
     assert!(watch.jobs().is_none());
-    let JobsNews::Snapshot(first) = news(&mut watch).await else { panic!("no snapshot") };
+    let WatchUpdate::Snapshot(first) = news(&mut watch).await else { panic!("no snapshot") };
     assert_eq!(first.iter().map(|(job, procs)| (&**job, procs.len())).collect::<Vec<_>>(), [("a", 2)]);
     assert_eq!(watch.jobs(), Some(&first));
 
@@ -93,7 +93,7 @@ async fn without_events_the_period_makes_it_look_and_only_the_jobs_that_were_cho
     // the least that it can be
     let watch = tool.watch_jobs().period(Duration::ZERO).only([name("b"), name("c")]);
     let mut watch = watch.start().await.unwrap();
-    let JobsNews::Snapshot(first) = news(&mut watch).await else { panic!("no snapshot") };
+    let WatchUpdate::Snapshot(first) = news(&mut watch).await else { panic!("no snapshot") };
     assert_eq!(first.iter().map(|(job, _)| &**job).collect::<Vec<_>>(), ["b"]);
     add(&server, "c").await;
     until(&mut watch, |watch| watch.jobs().unwrap().len() == 2).await;
@@ -115,7 +115,7 @@ async fn changes_of_one_process_are_told_alone() {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     server.handle().register_client(&proc("a", 1), uid, gid, None).await.unwrap();
     let _process = server.handle().connect_in_process(proc("a", 1)).await.unwrap();
-    let JobsNews::Changed(change) = news(&mut watch).await else { panic!("no change") };
+    let WatchUpdate::Changed(change) = news(&mut watch).await else { panic!("no change") };
     let job = &change.jobs[&name("a")];
     assert_eq!(job.procs.iter().map(|row| row.proc.rank).collect::<Vec<_>>(), [Rank::new(1).unwrap()]);
     assert!(job.gone.is_empty() && change.gone.is_empty());
@@ -134,12 +134,12 @@ async fn a_reader_that_was_away_for_too_many_events_gets_all_jobs_anew() {
     add(&server, "b").await;
     // the events have come before this answer
     tool.namespaces().await.unwrap();
-    let JobsNews::Resync { missed, jobs } = news(&mut watch).await else { panic!("no resync") };
+    let WatchUpdate::Resync { missed, jobs } = news(&mut watch).await else { panic!("no resync") };
     assert_eq!((missed, jobs.len()), (1000 - 256, 2));
     // this is over
     add(&server, "c").await;
     tell(&server, Status::EVENT_JOB_START, "c").await;
-    let JobsNews::Changed(change) = news(&mut watch).await else { panic!("no change") };
+    let WatchUpdate::Changed(change) = news(&mut watch).await else { panic!("no change") };
     assert_eq!(change.jobs.keys().collect::<Vec<_>>(), [&name("c")]);
 }
 
@@ -164,7 +164,7 @@ async fn a_flood_of_events_makes_it_ask_no_more_often() {
         assert!(watch.next().now_or_never().is_none(), "it has not waited long enough");
         clock.pass(Duration::from_millis(10)).await;
         let news = clock.within("it asks", watch.next()).await;
-        let Some(Ok(JobsNews::Changed(change))) = news else { panic!("no change") };
+        let Some(Ok(WatchUpdate::Changed(change))) = news else { panic!("no change") };
         assert_eq!(change.jobs.len(), 40, "one answer tells of all");
     }
 }
@@ -199,7 +199,7 @@ async fn the_end_of_a_job_with_which_its_server_ends_is_told_before_the_error() 
     tell(&server, Status::EVENT_JOB_END, "a").await;
     tell(&server, Status::EVENT_JOB_END, "never").await;
     server.stop().await;
-    let JobsNews::Changed(change) = news(&mut watch).await else { panic!("no change") };
+    let WatchUpdate::Changed(change) = news(&mut watch).await else { panic!("no change") };
     assert!(change.jobs.is_empty() && change.gone.len() == 1, "{change:?}");
     assert_eq!(change.gone[&name("a")].clone().unwrap().exit_code, 7);
     assert!(watch.jobs().unwrap().get(&name("a")).is_none());

@@ -23,7 +23,7 @@ const NETWORK: Key<String> = Key::new("test.network", DataType::STRING);
 struct Networked {
     inner: LocalLauncher,
     needs: Vec<Info>,
-    harvests: bool,
+    collects_env: bool,
 }
 
 #[async_trait]
@@ -32,8 +32,8 @@ impl Launcher for Networked {
         self.inner.nodes()
     }
 
-    fn harvests(&self) -> bool {
-        self.harvests
+    fn collects_env(&self) -> bool {
+        self.collects_env
     }
 
     async fn prepare(&self, nspace: &Nspace, nodes: &[String]) -> HostResult<Vec<Info>> {
@@ -63,9 +63,9 @@ impl Launcher for Networked {
 }
 
 /// A node whose jobs need these things.
-async fn node(needs: impl Into<Vec<Info>>, harvests: bool) -> (TestNode, StandardHost) {
+async fn node(needs: impl Into<Vec<Info>>, collects_env: bool) -> (TestNode, StandardHost) {
     let inner = LocalLauncher::simulating(["n0"]);
-    let launcher = Networked { inner, needs: needs.into(), harvests };
+    let launcher = Networked { inner, needs: needs.into(), collects_env };
     let host = StandardHost::new(launcher, MemoryExchange::single("n0"));
     let builder = TestNode::builder(1).hostname("n0").host(host.clone());
     // a variable that cargo gives to tests
@@ -215,17 +215,17 @@ async fn set_03_a_job_whose_nodes_cannot_be_set_up_does_not_start() {
 
 #[tokio::test]
 async fn set_02_variables_are_collected_for_launchers_that_pass_on_none_unless_the_requester_has_them() {
-    for (harvests, harvested, due) in
+    for (collects_env, harvested, due) in
         [(true, false, Some("CARGO_PKG_NAME")), (true, true, None), (false, false, None)]
     {
-        let (node, host) = node([], harvests).await;
+        let (node, host) = node([], collects_env).await;
         let start = JobStart::new("cat".parse().unwrap(), vec![App::new("cat", 1)]).stdin(Rank::WILDCARD);
         let directives = Directives::new().with(&keys::ENVARS_HARVESTED, harvested);
         let mut job = within(host.start_job(start.directives(directives))).await.unwrap();
         let proc = ProcId::new(job.nspace().clone(), Rank::from_raw(0));
         let environment = node.handle().setup_fork(&proc).await.unwrap();
         let changed = environment.changes().iter().map(|info| info.get::<Envar>().unwrap().name).next();
-        assert_eq!(changed.as_deref(), due.map(OsStr::new), "{harvests} {harvested}");
+        assert_eq!(changed.as_deref(), due.map(OsStr::new), "{collects_env} {harvested}");
         job.kill();
         within(job.outcome()).await.unwrap();
     }

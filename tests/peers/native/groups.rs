@@ -94,7 +94,7 @@ async fn bootstrap(library: Peer) {
         rig.c(&program, 3, "added g bootstrap g 3 job:1,job:2 fence g destruct g").await,
     ];
     let leads = rig.rust[0].group_bootstrap("g", 3).add_members([rig.node.proc(3)]).into_future();
-    let added = rig.rust[1].group_added("g").into_future();
+    let added = rig.rust[1].group_join_bootstrap("g").into_future();
     let made = within(join_all([leads, added])).await;
     let groups: Vec<Group> = made.into_iter().map(Result::unwrap).collect();
     for group in &groups {

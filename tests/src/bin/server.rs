@@ -76,7 +76,7 @@ fn settings() -> (ServerBuilder, u32, Option<u64>) {
             "--put-limit" => builder = builder.put_limit(value().parse().expect("a number")),
             "--patience" => {
                 let patience = Duration::from_millis(value().parse().expect("a number"));
-                builder = builder.patience(patience);
+                builder = builder.unread_timeout(patience);
             }
             "--descriptors" => descriptors = Some(value().parse().expect("a number")),
             _ => panic!("what is {arg}?"),

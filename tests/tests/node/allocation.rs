@@ -322,7 +322,7 @@ async fn alc_01_only_nodes_that_take_jobs_are_granted_and_no_more_slots_than_the
     let client = node.connect(&ProcId::new(job.nspace().clone(), Rank::from_raw(0))).await.unwrap();
     launcher.lose("n0");
     launcher.leaves_meanwhile("n1");
-    assert!(!launcher.drains("n1"), "from now on it does");
+    assert!(!launcher.is_draining("n1"), "from now on it does");
     launcher.limit("n2", 3);
     launcher.limit("n3", 9);
     for wanted in [

@@ -31,9 +31,9 @@ fn grp_02_leaders_that_do_not_know_each_other_make_a_group_with_those_they_add_o
         for round in 0..2u32 {
             // both add rank 3; rank 0 is added and leads
             let groups = all([
-                clients[3].group_added("g"),
+                clients[3].group_join_bootstrap("g"),
                 clients[2].group_bootstrap("g", 2).add_members([a.clone(), d.clone()]),
-                clients[1].group_added("g"),
+                clients[1].group_join_bootstrap("g"),
                 clients[0].group_bootstrap("g", 2).add_members([d.clone(), b.clone()]),
             ])
             .await;
@@ -64,8 +64,8 @@ fn grp_02_grp_05_members_of_three_nodes_get_the_same_order_number_and_data() {
             // two leaders on nodes of their own; the first node, which keeps who has called, has no leader
             let groups = all([
                 clients[5].group_bootstrap("g", 2).add_members([procs[0].clone(), procs[2].clone()]),
-                clients[0].group_added("g"),
-                clients[2].group_added("g"),
+                clients[0].group_join_bootstrap("g"),
+                clients[2].group_join_bootstrap("g"),
                 clients[3].group_bootstrap("g", 2).assign_context_id(),
             ])
             .await;
@@ -85,7 +85,7 @@ fn grp_02_grp_05_members_of_three_nodes_get_the_same_order_number_and_data() {
         }
         // all of a namespace are added by one
         let mut calls = vec![clients[4].group_bootstrap("g", 1).add_members(all_of("job"))];
-        calls.extend([0, 1, 2, 3, 5].map(|rank: usize| clients[rank].group_added("g")));
+        calls.extend([0, 1, 2, 3, 5].map(|rank: usize| clients[rank].group_join_bootstrap("g")));
         for group in all(calls).await {
             assert_eq!(group.unwrap().members, [4, 0, 1, 2, 3, 5].map(|rank: usize| procs[rank].clone()));
         }
@@ -105,7 +105,7 @@ fn grp_02_wrong_and_contradictory_numbers_of_leaders_fail() {
         let refused = all([
             clients[0].group_bootstrap("g", 3).timeout(second),
             clients[3].group_bootstrap("g", 3).timeout(second).add_members([cluster.proc(2)]),
-            clients[2].group_added("g").timeout(second),
+            clients[2].group_join_bootstrap("g").timeout(second),
         ])
         .await;
         assert_eq!(statuses(&refused), [Some(Status::ERR_TIMEOUT); 3]);
@@ -150,10 +150,10 @@ fn grp_02_grp_06_a_leader_or_member_that_ends_before_fails_it_or_is_left_out() {
                             .group_bootstrap("g", 2 - u64::from(lost == 2))
                             .add_members([cluster.proc(1), cluster.proc(2)]),
                     ),
-                    clients[1].group_added("g"),
+                    clients[1].group_join_bootstrap("g"),
                 ];
                 if lost == 3 {
-                    calls.push(clients[2].group_added("g"));
+                    calls.push(clients[2].group_join_bootstrap("g"));
                 }
                 for group in all(calls).await {
                     match group {
@@ -206,7 +206,7 @@ fn grp_02_a_host_without_bootstrap_refuses_it() {
     on_both_runtimes(async || {
         let node = TestNode::start(1).await;
         let client = node.client(0).await;
-        let refused = all([client.group_bootstrap("g", 1), client.group_added("g")]).await;
+        let refused = all([client.group_bootstrap("g", 1), client.group_join_bootstrap("g")]).await;
         assert_eq!(statuses(&refused), [Some(Status::ERR_NOT_SUPPORTED); 2]);
         let known = within(client.get::<u32>(node.job(), keys::JOB_SIZE.name()).into_future()).await;
         assert_eq!(known.unwrap(), 1);

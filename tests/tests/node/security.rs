@@ -295,7 +295,8 @@ fn vec_value(size: usize) -> Value {
 async fn who_does_not_read_its_answers_is_disconnected() {
     use pmix_client::types::message::Get;
     let logs = Logs::start();
-    let node = TestNode::builder(2).server(|server| server.patience(Duration::from_secs(1))).start().await;
+    let node =
+        TestNode::builder(2).server(|server| server.unread_timeout(Duration::from_secs(1))).start().await;
     let clients = [node.client(0).await, node.client(1).await];
     node.register(&other()).await;
     let hello = Hello::new(Identity::Client(other()), Pid(1));

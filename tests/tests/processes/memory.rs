@@ -291,7 +291,7 @@ async fn a_process_that_never_reads_costs_little_and_is_disconnected() {
 
 #[tokio::test]
 async fn a_process_that_reads_slowly_gets_all_its_answers() {
-    let node = TestNode::builder(2).server(|server| server.patience(PATIENCE)).start().await;
+    let node = TestNode::builder(2).server(|server| server.unread_timeout(PATIENCE)).start().await;
     let client = node.client(0).await;
     client.put(Scope::GLOBAL, "big", blob(MIB)).unwrap();
     within(client.commit()).await.unwrap();
@@ -312,7 +312,7 @@ async fn a_process_that_reads_slowly_gets_all_its_answers() {
 
 #[tokio::test]
 async fn gets_of_a_large_value_at_once_are_all_answered() {
-    let node = TestNode::builder(2).server(|server| server.patience(PATIENCE)).start().await;
+    let node = TestNode::builder(2).server(|server| server.unread_timeout(PATIENCE)).start().await;
     let [owner, reader] = [node.client(0).await, node.client(1).await];
     let gets: Vec<_> = (0..64)
         .map(|_| {
@@ -332,7 +332,7 @@ async fn gets_of_a_large_value_at_once_are_all_answered() {
 #[tokio::test]
 async fn a_c_process_that_reads_slowly_gets_all_its_answers() {
     let node = TestNode::builder(2)
-        .server(|server| server.patience(PATIENCE).native_wire(NativeWire::On))
+        .server(|server| server.unread_timeout(PATIENCE).native_wire(NativeWire::On))
         .start()
         .await;
     let client = node.client(0).await;

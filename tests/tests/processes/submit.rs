@@ -12,7 +12,7 @@ use pmix_client::types::{App, Directives, Event, Info, IofChannels, keys};
 use pmix_client::{ProcId, Status};
 use pmix_test_wait::{until, until_async, within};
 use pmix_tests::{Running, outside_allocations, plain_environment, pmix, pmixrun, program, run};
-use pmix_tool::{JobEnd, JobNews, SubmittedJob, Submitter, Tool};
+use pmix_tool::{JobEnd, JobUpdate, SubmittedJob, Submitter, Tool};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ async fn submit(submitter: &Submitter, apps: Vec<App>, output: IofChannels) -> S
     within(submitter.submit(apps, Directives::new(), output)).await.unwrap()
 }
 
-async fn next(job: &mut SubmittedJob) -> JobNews {
+async fn next(job: &mut SubmittedJob) -> JobUpdate {
     within(job.next()).await.unwrap().unwrap()
 }
 
@@ -74,11 +74,11 @@ async fn to_the_end(job: &mut SubmittedJob) -> (String, String, JobEnd) {
     let (mut out, mut err) = (String::new(), String::new());
     loop {
         match next(job).await {
-            JobNews::Output(chunk) => {
+            JobUpdate::Output(chunk) => {
                 let text = std::str::from_utf8(&chunk.data).unwrap();
                 if chunk.channels == IofChannels::STDOUT { &mut out } else { &mut err }.push_str(text);
             }
-            JobNews::Ended(end) => {
+            JobUpdate::Ended(end) => {
                 assert!(within(job.next()).await.is_none(), "the end is the last news");
                 return (out, err, end);
             }
@@ -92,7 +92,7 @@ async fn read_to(job: &mut SubmittedJob, words: &str) {
     let mut out = Vec::new();
     while !String::from_utf8_lossy(&out).contains(words) {
         match next(job).await {
-            JobNews::Output(chunk) => out.extend_from_slice(&chunk.data),
+            JobUpdate::Output(chunk) => out.extend_from_slice(&chunk.data),
             other => panic!("{other:?}"),
         }
     }

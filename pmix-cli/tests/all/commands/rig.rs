@@ -185,7 +185,7 @@ impl Rig {
             .host(host.clone())
             .hostname("n0")
             .nspace(name)
-            .patience(patience)
+            .unread_timeout(patience)
             .session_root(root.path())
             .tool_support(true);
         let server = runtime.block_on(server.start()).unwrap();

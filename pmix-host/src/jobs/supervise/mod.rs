@@ -291,7 +291,7 @@ impl Supervisor {
     fn lost_node(&self, outcome: &JobOutcome) -> Option<String> {
         let (proc, _) = outcome.first_failure.as_ref().filter(|(proc, _)| proc.nspace == self.job.nspace)?;
         let node = self.job.plan.node_of(proc.rank)?;
-        Some(format!("node {node} is lost: {}", self.launcher.loss(node)?))
+        Some(format!("node {node} is lost: {}", self.launcher.loss_reason(node)?))
     }
 
     async fn on_control(&mut self, control: Control, out: &mut Outgoing) {

@@ -127,7 +127,7 @@ async fn text_that_is_not_utf_8_fails_with_its_request_and_the_connection_of_pmi
 async fn a_process_of_pmi_1_that_never_reads_is_disconnected() {
     let patience = Duration::from_millis(200);
     let node = TestNode::builder(2)
-        .server(|server| server.pmi1_wire(Pmi1Wire::Inherited).patience(patience))
+        .server(|server| server.pmi1_wire(Pmi1Wire::Inherited).unread_timeout(patience))
         .start()
         .await;
     let logs = Logs::start();
