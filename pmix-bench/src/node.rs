@@ -29,6 +29,7 @@ impl Node {
         let host = Host::default();
         let begin = clock::now();
         let server = Server::builder()
+            .raise_nofile(true)
             .host(host)
             .hostname(HERE)
             .session_root(directory.path())

@@ -191,6 +191,7 @@ impl Dvm {
             // each server knows all jobs, and a tool that expects one server here must find one
             let is_for_tools = servers.is_empty() && (daemon.is_none() || setup.system_server);
             let mut server = Server::builder()
+                .raise_nofile(true)
                 .host(host.clone())
                 .hostname(node)
                 .tool_support(is_for_tools)

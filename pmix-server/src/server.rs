@@ -74,6 +74,7 @@ pub struct ServerBuilder {
     native: NativeWire,
     pmi1: Pmi1Wire,
     limits: pmix_proto::Limits,
+    raise_nofile: bool,
     patience: Duration,
     put_limit: usize,
     recorded: usize,
@@ -267,11 +268,38 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server. When this returns, the server accepts connections.
+    /// Raises this process's soft limit of open files (`RLIMIT_NOFILE`) to the hard limit when the server starts; off by default. Each
+    /// process of the node needs a descriptor, so a server of many processes needs this, or a process whose limit is high.
     ///
-    /// Raises this process's soft limit of open files (`RLIMIT_NOFILE`) to the hard limit, because each process of the node
-    /// needs a descriptor. Programs that this process starts inherit the raised limit, unless you restore the old one
-    /// ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix_rm` does.
+    /// Programs that this process starts inherit the raised limit, unless you restore the old one
+    /// ([`inherited_file_limit`](crate::inherited_file_limit)), as `pmix-launch` does.
+    ///
+    /// # Examples
+    /// ```standalone_crate
+    /// use pmix_server::{Server, inherited_file_limit};
+    /// use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let root = tempfile::tempdir()?;
+    /// setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: Some(200) })?;
+    /// let server = Server::builder().session_root(root.path()).start().await?;
+    /// server.stop().await;
+    /// assert_eq!(getrlimit(Resource::Nofile).current, Some(100));
+    ///
+    /// let server = Server::builder().session_root(root.path()).raise_nofile(true).start().await?;
+    /// server.stop().await;
+    /// assert_eq!(getrlimit(Resource::Nofile).current, Some(200));
+    /// assert_eq!(inherited_file_limit(), Some(100));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn raise_nofile(mut self, raises: bool) -> Self {
+        self.raise_nofile = raises;
+        self
+    }
+
+    /// Starts the server. When this returns, the server accepts connections.
     ///
     /// # Errors
     /// [`ServerError`]; nothing is left behind.
@@ -284,7 +312,9 @@ impl ServerBuilder {
         let pid = std::process::id();
         let nspace = self.nspace.unwrap_or_else(|| format!("server.{hostname}.{pid}"));
         let server = ProcId::new(Nspace::new(nspace)?, self.rank);
-        raise_descriptor_limit();
+        if self.raise_nofile {
+            raise_descriptor_limit();
+        }
         let door = Door::new(self.other_users);
         let (inbox, events) = Inbox::new(self.patience);
         let session = self.session.unwrap_or_else(|| self.system.is_none());
@@ -370,6 +400,7 @@ impl Server {
             native: NativeWire::Off,
             pmi1: Pmi1Wire::Off,
             limits: pmix_proto::Limits::default(),
+            raise_nofile: false,
             patience: PATIENCE,
             put_limit: PUT_LIMIT,
             recorded: RECORDED,

@@ -57,7 +57,7 @@ impl TestNode {
     pub fn builder(ranks: u32) -> TestNodeBuilder {
         let root = Arc::new(tempfile::tempdir().unwrap());
         TestNodeBuilder {
-            server: on_the_wire(Server::builder().session_root(root.path())),
+            server: on_the_wire(Server::builder().raise_nofile(true).session_root(root.path())),
             root,
             hostname: "n0".into(),
             spec: None,

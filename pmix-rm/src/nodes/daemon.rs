@@ -273,6 +273,7 @@ impl Node {
             host = host.allow_other_users();
         }
         let mut server = Server::builder()
+            .raise_nofile(true)
             .host(host)
             .hostname(node)
             .tool_support(true)
