@@ -38,7 +38,7 @@
 //!   variable. `--native without-open-mpi-4` omits the variable, `--native off` serves none of these programs.
 //! - *Programs of MPICH* and its relatives are served through PMI-1, by a socket that each rank inherits. `--pmi1 off` does not
 //!   serve them.
-//! - *Nothing is left behind*: ranks descend from a [`Guardian`](pmix_launch::Guardian), which ends them and all their descendants, including
+//! - *Nothing is left behind*: ranks descend from a [`Guardian`], which ends them and all their descendants, including
 //!   daemons, and removes the session directory, both at a regular end and if `pmixrun` itself is killed. A guardian that is
 //!   killed is replaced, and the job continues. Where cgroup v2 is delegated, each job has its own cgroup. One kind of
 //!   process survives a killed `pmixrun`: without cgroups, a daemon that has left its process group and cleared its
