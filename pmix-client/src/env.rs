@@ -132,8 +132,10 @@ impl Server {
             return Self::native(server, release, by_hand);
         }
         #[cfg(not(feature = "native-wire"))]
-        let _ = (by_hand.release, by_hand.is_tool);
-        parse_uri("uri", uri).map(Self::Ours)
+        let _ = by_hand.release;
+        let uri = parse_uri("uri", uri)?;
+        // tools find servers by files that name their sockets alone; those of this family speak the framed wire on all of them
+        Ok(Self::Ours(if by_hand.is_tool { ServerUri { wire: Wire::Framed, ..uri } } else { uri }))
     }
 
     /// A server of the C library, unless a tool would take it down.

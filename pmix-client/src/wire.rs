@@ -5,23 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use http::{Request, Response, Uri};
-use hyper::body::Incoming as ResponseBody;
-use hyper::client::conn::http2::SendRequest;
 use pmix_proto::frames::{self, Frames};
 use pmix_proto::stream::{LocalReader, LocalStream};
-use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
-use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, grpc_status, negotiate};
+use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, negotiate};
 use pmix_types::Status;
 use pmix_types::message::{Collected, CollectedFile, Failure, Fenced, Hello, Modex, Reply, Welcome};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::connection::{Incoming, Outgoing};
 use crate::error::Error;
-
-/// Body of the requests on a connection.
-pub(crate) type RequestBody = tonic::body::Body;
 
 /// The server's half of a conversation.
 #[derive(Debug)]
@@ -33,6 +26,7 @@ pub(crate) struct Inbound {
 
 #[derive(Debug)]
 enum Messages {
+    #[cfg(feature = "grpc")]
     Grpc(tonic::Streaming<ServerMessage>),
     Framed(FramedRead<LocalReader, Frames<ServerMessage>>),
 }
@@ -41,7 +35,10 @@ impl Messages {
     /// The next one; `None` at the end. Cancel safe.
     async fn next(&mut self) -> Result<Option<ServerMessage>, Failure> {
         match self {
-            Self::Grpc(stream) => stream.message().await.map_err(|status| grpc_status::from_grpc(&status)),
+            #[cfg(feature = "grpc")]
+            Self::Grpc(stream) => {
+                stream.message().await.map_err(|status| pmix_proto::grpc_status::from_grpc(&status))
+            }
             Self::Framed(stream) => stream.next().await.transpose().map_err(|error| {
                 Failure::new(Status::ERR_COMM_FAILURE, format!("the connection failed: {error}"))
             }),
@@ -51,6 +48,7 @@ impl Messages {
     /// The file that came with the last message.
     fn take_file(&mut self) -> Option<OwnedFd> {
         match self {
+            #[cfg(feature = "grpc")]
             Self::Grpc(_) => None,
             Self::Framed(stream) => stream.get_mut().take_file(),
         }
@@ -58,7 +56,7 @@ impl Messages {
 }
 
 /// Everything that a process says, in order.
-fn all_of(
+pub(crate) fn all_of(
     hello: &Hello,
     requests: impl Stream<Item = Outgoing> + Send + 'static,
 ) -> impl Stream<Item = ClientMessage> + Send + 'static {
@@ -94,29 +92,6 @@ pub(crate) fn open_framed(
     (Inbound { messages, assembler: Assembler::new(limits), limits }, sending)
 }
 
-/// Opens the conversation by gRPC: says hello, then what `requests` yields.
-pub(crate) async fn open(
-    connection: SendRequest<RequestBody>,
-    hello: &Hello,
-    limits: Limits,
-    requests: impl Stream<Item = Outgoing> + Send + 'static,
-) -> Result<Inbound, Failure> {
-    let service = tower::service_fn(move |request| send(connection.clone(), request));
-    let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
-        .max_decoding_message_size(limits.message_bytes)
-        .max_encoding_message_size(limits.message_bytes);
-    let answer = client.connect(all_of(hello, requests)).await;
-    let messages = answer.map_err(|status| grpc_status::from_grpc(&status))?.into_inner();
-    Ok(Inbound { messages: Messages::Grpc(messages), assembler: Assembler::new(limits), limits })
-}
-
-async fn send(
-    mut connection: SendRequest<RequestBody>,
-    request: Request<RequestBody>,
-) -> hyper::Result<Response<ResponseBody>> {
-    connection.send_request(request).await
-}
-
 /// What a fence has collected.
 pub(crate) fn read_collected(collected: Collected) -> Result<Modex, String> {
     let encoded = match collected {
@@ -133,6 +108,11 @@ pub(crate) fn read_modex(bytes: Bytes) -> Result<Modex, ConvertError> {
 }
 
 impl Inbound {
+    #[cfg(feature = "grpc")]
+    pub(crate) fn by_grpc(messages: tonic::Streaming<ServerMessage>, limits: Limits) -> Self {
+        Self { messages: Messages::Grpc(messages), assembler: Assembler::new(limits), limits }
+    }
+
     /// The server's answer to the hello.
     pub(crate) async fn welcome(&mut self) -> Result<Welcome, Error> {
         match self.body().await {

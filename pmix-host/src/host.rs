@@ -242,6 +242,7 @@ impl StandardHost {
     /// The first node by name sends the mails of all nodes (LOG-06). The program runs with the permissions of the user whose
     /// process logs the mail; mails of other users are refused unless the server can assume their permissions. It has
     /// ten seconds for each mail, and four run at a time. A process cannot choose the mail server.
+    #[cfg(feature = "mail")]
     #[must_use]
     pub fn with_mail_program(self, program: impl AsRef<std::path::Path>) -> Self {
         self.0.logger.set_mail_program(program.as_ref());

@@ -75,6 +75,7 @@ mod expansion;
 pub mod files;
 #[cfg(feature = "stream")]
 pub mod frames;
+#[cfg(feature = "grpc")]
 pub mod grpc_status;
 pub mod host;
 pub mod modex;

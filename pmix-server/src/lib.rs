@@ -86,7 +86,6 @@ mod door;
 mod driver;
 mod environment;
 mod error;
-mod grpc;
 mod handle;
 #[cfg(any(feature = "native-wire", test))]
 mod holder;
@@ -98,6 +97,7 @@ mod init;
 pub mod inventory;
 mod kernel;
 mod line;
+mod local;
 mod looks;
 #[cfg(any(feature = "native-wire", feature = "pmi1"))]
 mod loopback;

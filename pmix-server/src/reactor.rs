@@ -18,8 +18,8 @@ use tokio_util::task::TaskTracker;
 use crate::door::Door;
 use crate::driver::Driver;
 use crate::error::ServerError;
-use crate::grpc;
 use crate::inbox::{DriverEvent, Inbox};
+use crate::local;
 use crate::native;
 use crate::pmi1;
 use crate::session_dir::{Access, SessionDir, rendezvous};
@@ -72,7 +72,7 @@ pub(crate) struct Opened {
 /// The thread's own part.
 struct Ports {
     reactor: Runtime,
-    grpc: grpc::Port,
+    local: local::Port,
     native: Option<native::Port>,
     pmi1: Option<pmi1::Port>,
 }
@@ -143,7 +143,7 @@ impl Plan {
         let reactor = reactor.map_err(ServerError::Thread)?;
         let entered = reactor.enter();
         let unix = dir.listen(self.other_users)?;
-        let grpc = grpc::Port::new(unix, self.door.clone()).map_err(ServerError::Socket)?;
+        let local = local::Port::new(unix, self.door.clone()).map_err(ServerError::Socket)?;
         let (native, native_uri) = match self.native {
             false => (None, None),
             true => {
@@ -168,19 +168,19 @@ impl Plan {
         }
         drop(entered);
         let addresses = Addresses { dir, system_file, uri, native: native_uri, pmi1: front };
-        Ok((Ports { reactor, grpc, native, pmi1 }, addresses))
+        Ok((Ports { reactor, local, native, pmi1 }, addresses))
     }
 }
 
 impl Ports {
     fn serve(self, plan: &Plan, driver: Driver, inbox: Inbox, events: mpsc::Receiver<DriverEvent>) {
-        let Self { reactor, grpc, native, pmi1 } = self;
+        let Self { reactor, local, native, pmi1 } = self;
         let reactor = Ends(Some(reactor));
         let (limits, identity) = (plan.limits, plan.server.clone());
         let Some(running) = &reactor.0 else { return };
         running.block_on(async move {
             let connections = TaskTracker::new();
-            let accepting = tokio::spawn(grpc.accept(inbox.clone(), limits, connections.clone()));
+            let accepting = tokio::spawn(local.accept(inbox.clone(), limits, connections.clone()));
             let accepting_native =
                 native.map(|port| tokio::spawn(port.accept(inbox, identity, connections.clone())));
             if let Some(port) = pmi1 {

@@ -127,6 +127,7 @@ impl Logger {
         Self { jobs, site, syslog: OnceLock::new(), mailer: Mailer::default() }
     }
 
+    #[cfg(feature = "mail")]
     /// The program that sends mails, unless one was given before.
     pub(crate) fn set_mail_program(&self, program: &Path) {
         self.mailer.set_program(program);

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+#[cfg(feature = "mail")]
 use mail_builder::MessageBuilder;
+#[cfg(feature = "mail")]
 use mail_builder::headers::{address::Address, text::Text};
 use pmix_server::Account;
 use pmix_server::host::{HostError, HostResult};
@@ -36,6 +38,7 @@ pub(super) struct Mail {
 
 impl Mailer {
     /// The program, unless one was given before.
+    #[cfg(feature = "mail")]
     pub(crate) fn set_program(&self, program: &Path) {
         let _ = self.program.set(program.to_owned());
     }
@@ -113,6 +116,7 @@ impl Mail {
     }
 
     /// What the program reads. Who has sent it is reported by the kernel, whatever the mail claims.
+    #[cfg(feature = "mail")]
     fn message(&self, caller: &User, time: Option<Time>) -> HostResult<Vec<u8>> {
         let address = |address: &String| Address::new_address(None::<String>, address.clone());
         let mut message = MessageBuilder::new()
@@ -135,6 +139,11 @@ impl Mail {
         })?;
         // a program reads lines as the system has them
         Ok(message.replace("\r\n", "\n").into_bytes())
+    }
+
+    #[cfg(not(feature = "mail"))]
+    fn message(&self, _: &User, _: Option<Time>) -> HostResult<Vec<u8>> {
+        Err(HostError::not_supported("logging by mail"))
     }
 }
 

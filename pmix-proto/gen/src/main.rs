@@ -40,6 +40,9 @@ const BOXED: [&str; 13] = [
     "reg_attr",
 ];
 
+/// Messages alone need no gRPC.
+const ONLY_WITH_GRPC: &str = "#[cfg(feature = \"grpc\")]";
+
 fn main() -> Result<(), Box<dyn Error>> {
     generate(&package().join("src/gen"))
 }
@@ -59,6 +62,8 @@ fn generate(out_dir: &Path) -> Result<(), Box<dyn Error>> {
         .out_dir(out_dir)
         .bytes(".")
         .build_transport(false)
+        .client_mod_attribute(".", ONLY_WITH_GRPC)
+        .server_mod_attribute(".", ONLY_WITH_GRPC)
         .emit_rerun_if_changed(false);
     for case in BOXED {
         builder = builder.boxed(format!(".pmix.v1.Value.kind.{case}"));

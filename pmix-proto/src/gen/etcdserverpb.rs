@@ -232,6 +232,7 @@ pub struct LeaseKeepAliveResponse {
     pub ttl: i64,
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod kv_client {
     #![allow(
         unused_variables,
@@ -350,6 +351,7 @@ pub mod kv_client {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod lease_client {
     #![allow(
         unused_variables,

@@ -403,6 +403,7 @@ pub mod heard {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod nodes_client {
     #![allow(
         unused_variables,
@@ -552,6 +553,7 @@ pub mod nodes_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod nodes_server {
     #![allow(
         unused_variables,

@@ -758,6 +758,7 @@ pub struct QueryReply {
     pub results: ::prost::alloc::vec::Vec<Info>,
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod queries_client {
     #![allow(
         unused_variables,
@@ -859,6 +860,7 @@ pub mod queries_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod queries_server {
     #![allow(
         unused_variables,
@@ -1822,6 +1824,7 @@ pub struct Finalize {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Done {}
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod session_client {
     #![allow(
         unused_variables,
@@ -1925,6 +1928,7 @@ pub mod session_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod session_server {
     #![allow(
         unused_variables,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use pmix_proto::stream::LocalStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::Connection;
+use super::super::connection::Connection;
 
 /// Bytes of the connection preface, which comes before the first frame.
 const PREFACE: usize = 24;

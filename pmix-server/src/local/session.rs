@@ -1,17 +1,15 @@
-//! The receiving side of a connection, on either wire: the gRPC service `Session`, or the same messages in frames.
+//! The receiving side of a connection, on either wire.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
-use pmix_proto::v1::session_server::Session;
-use pmix_proto::v1::{ClientMessage, ServerMessage};
+use pmix_proto::v1::ClientMessage;
 use pmix_proto::{Assembler, ClientBody, EncodedBody, Limits, Reason, negotiate};
 use pmix_types::message::{Failure, Hello};
 use pmix_types::{Memory, Status};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Streaming};
 
 use super::connection::{Connection, GrpcLine, HELLO_WITHIN, Outbound};
 use super::framed::FramedSource;
@@ -23,38 +21,6 @@ use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 /// Largest greeting that may come in several parts; the general message limit applies to a greeting in a single message.
 const HELLO_BYTES: usize = 64 << 10;
-
-#[derive(Clone, Debug)]
-pub(super) struct SessionService(pub(super) Arc<Shared>);
-
-/// What goes to a gRPC process.
-type Outgoing = Pin<Box<dyn Stream<Item = Result<ServerMessage, tonic::Status>> + Send>>;
-
-#[tonic::async_trait]
-impl Session for SessionService {
-    type ConnectStream = Outgoing;
-
-    async fn connect(
-        &self,
-        request: Request<Streaming<ClientMessage>>,
-    ) -> Result<Response<Outgoing>, tonic::Status> {
-        let connection = Connection::of(&request)?;
-        if !connection.begin_session() {
-            return Err(tonic::Status::already_exists(
-                "this connection already has a Session.Connect call: open another connection",
-            ));
-        }
-        let connection = connection.clone();
-        let (run, outgoing) = session(self.0.clone(), Source::Grpc(request.into_inner()), connection);
-        tokio::spawn(run);
-        // a file cannot be handed over by HTTP/2, so none is given to a process that speaks it
-        let outgoing = outgoing.filter_map(async |outbound| match outbound {
-            Outbound::Message(message) => Some(Ok(message)),
-            Outbound::Frame(_) | Outbound::Fence { .. } => None,
-        });
-        Ok(Response::new(Box::pin(outgoing)))
-    }
-}
 
 /// A session with a process: the future that receives its messages, and the stream of messages to it.
 pub(super) fn session(
@@ -70,7 +36,8 @@ pub(super) fn session(
 
 /// Where the messages of a process come from.
 pub(super) enum Source {
-    Grpc(Streaming<ClientMessage>),
+    #[cfg(feature = "grpc")]
+    Grpc(tonic::Streaming<ClientMessage>),
     Framed(FramedSource),
 }
 
@@ -87,6 +54,7 @@ pub(super) enum Over {
 impl Source {
     async fn next(&mut self) -> Result<ClientMessage, Over> {
         match self {
+            #[cfg(feature = "grpc")]
             Self::Grpc(stream) => match stream.message().await {
                 Ok(message) => message.ok_or(Over::Left),
                 Err(status) => {
@@ -105,8 +73,10 @@ impl Source {
 
     /// Its process has been let in.
     fn let_in(&mut self, limits: Limits) {
-        if let Self::Framed(stream) = self {
-            stream.set_limit(limits.message_bytes);
+        match self {
+            #[cfg(feature = "grpc")]
+            Self::Grpc(_) => {}
+            Self::Framed(stream) => stream.set_limit(limits.message_bytes),
         }
     }
 }
@@ -325,6 +295,8 @@ fn twice(id: u64) -> String {
 mod tests {
     use pmix_proto::ServerBody;
     use pmix_types::message::Push;
+
+    use pmix_proto::v1::ServerMessage;
 
     use super::*;
     use crate::door::Door;

@@ -19,10 +19,10 @@ pub(super) fn new() -> (Spawner, Task) {
 
 /// Adds futures to a [`Task`].
 #[derive(Clone, Debug)]
-pub(super) struct Spawner(UnboundedSender<BoxFuture<'static, ()>>);
+pub(in crate::transport) struct Spawner(UnboundedSender<BoxFuture<'static, ()>>);
 
 impl Spawner {
-    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    pub(in crate::transport) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         // a task that has ended needs no more futures
         let _ = self.0.unbounded_send(Box::pin(future));
     }

@@ -1,50 +1,41 @@
-//! The front end of our own messages, by gRPC and in frames: accepts connections on the Unix socket, asks the kernel for the peer's
-//! credentials, and passes messages between processes and the driver.
+//! Our messages by gRPC: the services `Session` and `Queries`, and those about the server itself.
 //!
 //! It uses hyper for HTTP/2 directly rather than tonic's server, so that it sees why each connection ends, and controls
 //! credentials and limits.
 
-mod connection;
-mod files;
-mod framed;
-mod frames;
-mod peer;
+mod bodies;
+mod counted;
 mod queries;
-mod session;
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use futures::{Stream, StreamExt};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmix_proto::Limits;
-use pmix_proto::frames::PREFACE;
-use pmix_proto::proof::QUESTION;
 use pmix_proto::stream::LocalStream;
 use pmix_proto::v1::queries_server::QueriesServer;
-use pmix_proto::v1::session_server::SessionServer;
-use tokio::net::{UnixListener, UnixStream};
-use tokio_util::task::TaskTracker;
+use pmix_proto::v1::session_server::{Session, SessionServer};
+use pmix_proto::v1::{ClientMessage, ServerMessage};
+use tonic::Streaming;
 use tonic::body::Body;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
 
-use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
-use crate::inbox::Inbox;
-use connection::{Connection, Metered, Paced};
-use frames::Counted;
-use peer::Shared;
+use self::bodies::{Metered, Paced};
+use self::counted::Counted;
+use self::queries::QueryService;
+use super::connection::{Connection, Outbound};
+use super::peer::Shared;
+use super::session::{Source, session};
+use super::{LAST_WORDS, log_overdue};
+use crate::door::{Door, LogLine, warn_with};
 use pmix_engine::PeerCred;
-use queries::QueryService;
-use session::SessionService;
-
-/// How long a process may take to read its last messages before its connection is closed.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Flow control of a connection. HTTP/2 fixes it before the process is let in.
 struct Flow {
@@ -64,9 +55,9 @@ impl Flow {
         Self { streams: 2, stream_window: 64 << 10, connection_window: 64 << 10, frame: 16 << 10 };
 }
 
-/// Services of one server; cloned per connection and request.
+/// The services of one server; cloned per connection and request.
 #[derive(Clone)]
-struct Services {
+pub(super) struct Services {
     session: SessionServer<SessionService>,
     queries: QueriesServer<QueryService>,
     /// Services from other crates, by name.
@@ -77,99 +68,8 @@ struct Services {
 /// A service whose type its crate does not name.
 type Boxed = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// The socket of the server, and its door.
-#[derive(Debug)]
-pub(crate) struct Port {
-    listener: UnixListener,
-    door: Door,
-    reserve: Reserve,
-}
-
-impl Port {
-    pub(crate) fn new(listener: UnixListener, door: Door) -> io::Result<Self> {
-        door::deepen(&listener)?;
-        let reserve = Reserve::new(door.clone())?;
-        Ok(Self { listener, door, reserve })
-    }
-
-    /// Accepts connections until its task is dropped.
-    pub(crate) async fn accept(self, inbox: Inbox, limits: Limits, connections: TaskTracker) {
-        let Self { listener, door, mut reserve } = self;
-        let services = Services::new(inbox, limits, door.clone()).await;
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    match receive(&stream, &door) {
-                        Ok((peer, guest)) => {
-                            connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
-                        }
-                        Err((uid, reason)) => {
-                            warn_with!(door.turn_away(uid), uid, reason, "refused a connection");
-                        }
-                    }
-                    reserve.on_accepted().await;
-                }
-                Err(error) => reserve.on_error(&error).await,
-            }
-        }
-    }
-}
-
-/// Asks the kernel for the credentials, and the door for a place. An error names the refused uid and the reason.
-fn receive(stream: &UnixStream, door: &Door) -> Result<(PeerCred, Guest), (u32, String)> {
-    let own = rustix::process::geteuid().as_raw();
-    let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
-    let cred = stream.peer_cred().map_err(broken)?;
-    let peer = PeerCred { uid: cred.uid(), gid: Some(cred.gid()), pid: cred.pid() };
-    let guest = door.enter(peer.uid).map_err(|reason| (peer.uid, reason))?;
-    Ok((peer, guest))
-}
-
-/// Serves a connection on the wire that its first byte tells, after the question that may come before that.
-async fn serve(mut stream: UnixStream, peer: PeerCred, guest: Guest, services: Services, door: Door) {
-    let connection = Arc::new(Connection::new(peer, guest));
-    let begun = async {
-        let mut first = framed::first_byte(&stream).await?;
-        if first == Some(QUESTION[0]) {
-            let (mut reader, mut writer) = stream.split();
-            door.secrets().answer(peer.uid, &[], (&mut reader, &mut writer)).await?;
-            first = framed::first_byte(&stream).await?;
-        }
-        let mut stream = LocalStream::new(stream.into_std()?)?;
-        let is_framed = first == Some(PREFACE[0]);
-        if is_framed {
-            framed::preface(&mut stream).await?;
-        }
-        io::Result::Ok((stream, is_framed))
-    };
-    let begun = tokio::select! {
-        begun = begun => begun,
-        () = connection.overdue() => return log_overdue(peer, &door),
-    };
-    let PeerCred { uid, pid, .. } = peer;
-    match begun {
-        Ok((stream, true)) => framed::serve(stream, connection, services.shared).await,
-        Ok((stream, false)) => serve_http2(stream, connection, services, door).await,
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            let reason = error.to_string();
-            warn_with!(
-                door.turn_away(uid),
-                uid,
-                pid,
-                reason,
-                "refused a connection that does not speak the protocol"
-            );
-        }
-        Err(error) => tracing::debug!(uid, pid, %error, "a connection ended"),
-    }
-}
-
-fn log_overdue(PeerCred { uid, pid, .. }: PeerCred, door: &Door) {
-    let leave = door.turn_away(uid);
-    warn_with!(leave, uid, pid, "refused a connection: no request arrived in time");
-}
-
-async fn serve_http2(stream: LocalStream, connection: Arc<Connection>, services: Services, door: Door) {
+/// Serves a connection by HTTP/2.
+pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, services: Services, door: Door) {
     let peer = connection.peer;
     let calls = connection.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
@@ -218,8 +118,7 @@ fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<
 }
 
 impl Services {
-    async fn new(inbox: Inbox, limits: Limits, door: Door) -> Self {
-        let shared = Arc::new(Shared::new(inbox, limits, door));
+    pub(super) async fn new(shared: Arc<Shared>, limits: Limits) -> Self {
         Self {
             session: SessionServer::new(SessionService(shared.clone()))
                 .max_decoding_message_size(limits.message_bytes),
@@ -228,6 +127,10 @@ impl Services {
             others: others().await,
             shared,
         }
+    }
+
+    pub(super) fn shared(self) -> Arc<Shared> {
+        self.shared
     }
 
     /// Passes a call to the service that its path names.
@@ -251,6 +154,44 @@ impl Services {
             },
         }
     }
+}
+
+/// The service `Session`.
+#[derive(Clone, Debug)]
+struct SessionService(Arc<Shared>);
+
+/// What goes to a gRPC process.
+type Outgoing = Pin<Box<dyn Stream<Item = Result<ServerMessage, tonic::Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Session for SessionService {
+    type ConnectStream = Outgoing;
+
+    async fn connect(
+        &self,
+        request: tonic::Request<Streaming<ClientMessage>>,
+    ) -> Result<tonic::Response<Outgoing>, tonic::Status> {
+        let connection = connection_of(&request)?;
+        if !connection.begin_session() {
+            return Err(tonic::Status::already_exists(
+                "this connection already has a Session.Connect call: open another connection",
+            ));
+        }
+        let connection = connection.clone();
+        let (run, outgoing) = session(self.0.clone(), Source::Grpc(request.into_inner()), connection);
+        tokio::spawn(run);
+        // a file cannot be handed over by HTTP/2, so none is given to a process that speaks it
+        let outgoing = outgoing.filter_map(async |outbound| match outbound {
+            Outbound::Message(message) => Some(Ok(message)),
+            Outbound::Frame(_) | Outbound::Fence { .. } => None,
+        });
+        Ok(tonic::Response::new(Box::pin(outgoing)))
+    }
+}
+
+/// The connection that a call came on.
+fn connection_of<B>(request: &tonic::Request<B>) -> Result<&Arc<Connection>, tonic::Status> {
+    request.extensions().get().ok_or_else(|| tonic::Status::internal("the call has no connection"))
 }
 
 /// Services about the server itself, for any gRPC client.

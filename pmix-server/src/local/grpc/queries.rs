@@ -9,8 +9,9 @@ use pmix_types::{Pid, Query, Status};
 use tokio::sync::oneshot;
 use tonic::{Request, Response};
 
-use super::connection::{Connection, Visit};
-use super::peer::Shared;
+use super::super::connection::Visit;
+use super::super::peer::Shared;
+use super::connection_of;
 use crate::inbox::{DriverEvent, Peer};
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
@@ -23,7 +24,7 @@ impl Queries for QueryService {
         &self,
         request: Request<v1::QueryRequest>,
     ) -> Result<Response<v1::QueryReply>, tonic::Status> {
-        let connection = Connection::of(&request)?;
+        let connection = connection_of(&request)?;
         let (cred, visit) = (connection.peer, connection.visit());
         let body = v1::ClientBody { body: Some(v1::client_body::Body::Query(request.into_inner())) };
         let queries = match decode_client(body) {

@@ -1,14 +1,11 @@
 //! The state of a connection, and its limits before its process is let in.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use hyper::body::{Body, Frame, SizeHint};
 use pmix_proto::EncodedBody;
 use pmix_proto::stream::LocalHandle;
 use pmix_proto::v1::ServerMessage;
@@ -47,10 +44,12 @@ pub(super) const MAX_STRANGE: usize = 64 << 10;
 
 /// HTTP/2 frames that it may send before that. Any client starts with about a dozen. After 20 cancelled calls the HTTP/2
 /// library would begin to write to the log without limit, and these need more frames than this.
+#[cfg(feature = "grpc")]
 const MAX_STRANGE_FRAMES: usize = 32;
 
 /// Bytes of a piece of the messages to a process. A process that reads one piece within its time is not disconnected.
-const PIECE: usize = 64 << 10;
+#[cfg(feature = "grpc")]
+pub(super) const PIECE: usize = 64 << 10;
 
 /// The state of a connection, shared with its calls.
 ///
@@ -93,12 +92,17 @@ struct Admission {
 struct Left {
     /// Bytes of all calls.
     bytes: usize,
+    #[cfg(feature = "grpc")]
     /// HTTP/2 frames.
     frames: usize,
 }
 
 impl Left {
-    const ALL: Self = Self { bytes: MAX_STRANGE, frames: MAX_STRANGE_FRAMES };
+    const ALL: Self = Self {
+        bytes: MAX_STRANGE,
+        #[cfg(feature = "grpc")]
+        frames: MAX_STRANGE_FRAMES,
+    };
 }
 
 impl Connection {
@@ -120,15 +124,12 @@ impl Connection {
         }
     }
 
-    pub(super) fn of<B>(request: &tonic::Request<B>) -> Result<&Arc<Self>, tonic::Status> {
-        request.extensions().get().ok_or_else(|| tonic::Status::internal("the call has no connection"))
-    }
-
     /// Whether it belongs to a user who is neither the server's own nor root.
     pub(super) const fn is_other(&self) -> bool {
         self.is_other
     }
 
+    #[cfg(feature = "grpc")]
     /// Records the start of a call of any kind.
     pub(super) fn on_call(&self) {
         if !self.is_other {
@@ -200,6 +201,7 @@ impl Connection {
         self.admission().left = None;
     }
 
+    #[cfg(feature = "grpc")]
     /// Records a complete query, which keeps the connection open. Hold the result until the query is answered.
     pub(super) fn visit(self: &Arc<Self>) -> Visit {
         self.keep();
@@ -231,7 +233,7 @@ impl Connection {
     }
 
     /// Counts bytes of a call; returns false if they exceed the limit before its process is let in.
-    fn takes(&self, bytes: usize) -> bool {
+    pub(super) fn takes(&self, bytes: usize) -> bool {
         match &mut self.admission().left {
             None => true,
             Some(Left { bytes: left, .. }) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
@@ -250,11 +252,13 @@ impl Connection {
         }
     }
 
+    #[cfg(feature = "grpc")]
     /// Whether its frames are limited.
     pub(super) fn is_counted(&self) -> bool {
         self.is_other && self.admission().left.is_some()
     }
 
+    #[cfg(feature = "grpc")]
     /// Counts frames.
     ///
     /// # Errors
@@ -275,14 +279,16 @@ impl Connection {
     }
 }
 
-fn too_many_bytes() -> String {
+pub(super) fn too_many_bytes() -> String {
     format!("more than {MAX_STRANGE} bytes before the process was let in: connect first")
 }
 
+#[cfg(feature = "grpc")]
 /// Keeps a connection open while a query is answered.
 #[derive(Debug)]
 pub(super) struct Visit(Arc<Connection>);
 
+#[cfg(feature = "grpc")]
 impl Visit {
     /// The query was let in, so others may follow it.
     pub(super) fn let_in(&self) {
@@ -292,6 +298,7 @@ impl Visit {
     }
 }
 
+#[cfg(feature = "grpc")]
 impl Drop for Visit {
     fn drop(&mut self) {
         let mut admission = self.0.admission();
@@ -302,97 +309,8 @@ impl Drop for Visit {
     }
 }
 
-/// The body of a call, limited to what its connection may send.
-#[derive(Debug)]
-pub(super) struct Metered<B> {
-    body: B,
-    connection: Arc<Connection>,
-}
-
-impl<B> Metered<B> {
-    pub(super) const fn new(body: B, connection: Arc<Connection>) -> Self {
-        Self { body, connection }
-    }
-}
-
-impl<B> Body for Metered<B>
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
-{
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let Some(frame) = std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) else {
-            return Poll::Ready(None);
-        };
-        let frame = frame.map_err(Into::into)?;
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        Poll::Ready(Some(if self.connection.takes(bytes) {
-            Ok(frame)
-        } else {
-            Err(tonic::Status::resource_exhausted(too_many_bytes()).into())
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of the messages to a process, in pieces that show how much of a large message has been read: HTTP/2 requests the
-/// next piece when the other end has room for it.
-#[derive(Debug)]
-pub(super) struct Paced<B> {
-    body: B,
-    rest: Bytes,
-    connection: Arc<Connection>,
-}
-
-impl<B> Paced<B> {
-    pub(super) const fn new(body: B, connection: Arc<Connection>) -> Self {
-        Self { body, rest: Bytes::new(), connection }
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.rest.is_empty() {
-            match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.rest = data,
-                    Err(other) => return Poll::Ready(Some(Ok(other))),
-                },
-                end => return Poll::Ready(end),
-            }
-        } else {
-            self.connection.has_read();
-        }
-        let piece = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -400,25 +318,6 @@ mod tests {
 
     use super::*;
     use crate::door::Door;
-
-    /// A body that comes at once.
-    struct Whole(Option<Bytes>);
-
-    impl Body for Whole {
-        type Data = Bytes;
-        type Error = std::convert::Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-            Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
-        }
-
-        fn is_end_stream(&self) -> bool {
-            self.0.is_none()
-        }
-    }
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -451,34 +350,6 @@ mod tests {
         assert_eq!(clock.passed(), HELLO_WITHIN);
         assert!(connection.begin_session() && !connection.begin_session());
         assert!(tokio::time::timeout(5 * HELLO_WITHIN, connection.overdue()).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
-        const PATIENCE: Duration = Duration::from_secs(60);
-        let connection = connection(4001);
-        let line = GrpcLine::new(PATIENCE, Arc::default());
-        connection.speaks_on(Arc::clone(&line));
-        line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
-        let part: Bytes = (0..(1_u32 << 20) + 7).map(|byte| byte as u8).collect();
-        let mut body = Paced::new(Whole(Some(part.clone())), connection);
-        let read = async {
-            let mut read = Vec::new();
-            let mut pace = tokio::time::interval(PATIENCE - SECOND);
-            while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-                let piece = frame.unwrap().into_data().unwrap();
-                assert!(piece.len() <= PIECE, "{}", piece.len());
-                read.extend_from_slice(&piece);
-                pace.tick().await;
-            }
-            assert!(body.is_end_stream());
-            read
-        };
-        tokio::select! {
-            () = line.stalled() => panic!("it reads"),
-            read = read => assert!(read == part),
-        }
-        line.stalled().await;
     }
 
     #[tokio::test(start_paused = true)]
