@@ -120,7 +120,9 @@ impl Engine {
             queries
                 .into_iter()
                 .map(|query| {
-                    let meant = names.meant(&query.qualifiers);
+                    // a query that names too much fails, and nothing that it names is looked at
+                    let is_bounded = query::names_few(&query);
+                    let meant = is_bounded.then(|| names.meant(&query.qualifiers)).flatten();
                     (query, meant)
                 })
                 .collect()

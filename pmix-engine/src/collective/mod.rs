@@ -41,6 +41,7 @@ use members::{LocalPart, are_awaited, is_for_host};
 use others::Sent;
 use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of};
 use rounds::{HostSide, Round, Rounds, Terms};
+use shares::Sharer;
 
 use crate::connected::{self, Entered};
 use crate::context::Context;
@@ -246,12 +247,16 @@ impl Collectives {
         let named = order.as_ref().map_or(0, Vec::heap);
         let opening = if open.is_none() { size_of::<Round>() + 2 * signature.memory() } else { 0 };
         let bytes = directives.iter().map(Info::memory).sum::<usize>() + named + opening;
-        self.rounds.shares.check(caller, bytes, open.is_none())?;
+        let sharer = match cx.client(caller) {
+            Some(_) => Sharer::Proc(caller.clone()),
+            None => Sharer::ToolsOf(asked.by.uid),
+        };
+        self.rounds.shares.check(&sharer, bytes, open.is_none())?;
         if bytes > 0 {
-            self.rounds.shares.add(caller, bytes, open.is_none());
+            self.rounds.shares.add(&sharer, bytes, open.is_none());
         }
         let round = self.rounds.at(&signature, place, asked.at);
-        round.brought.extend((bytes > 0).then(|| (caller.clone(), bytes)));
+        round.brought.extend((bytes > 0).then_some((sharer, bytes)));
         round.entered.entry(caller.nspace.clone()).or_default().insert(caller.rank);
         round.clones.enter(caller, asked.to.conn, all_clones);
         round.waiting.push(asked.to);
@@ -380,20 +385,24 @@ impl Collectives {
         self.rounds.forget(conn);
     }
 
-    /// A tool is gone and does not come again: of the fences that it has entered, those end that nobody else has entered who is
-    /// still here. They would stay for ever, as no namespace that the host deregisters ends them.
+    /// A tool is gone and does not come again: those of its fences end that nobody who is still here has entered, unless they have failed
+    /// and a process of a job is to hear of that.
     pub(crate) fn tool_gone(&mut self, tool: &ProcId, cx: &mut Context) {
+        let failure = &Failure::new(Status::ERR_LOST_CONNECTION, format!("{tool} has left"));
         for signature in self.rounds.of_nspace(&tool.nspace) {
             if !signature.operation.is_fence() {
                 continue;
             }
+            let is_for_jobs = signature.procs.keys().any(|nspace| cx.jobs.contains_key(nspace));
             let has_ended = self.rounds.retain(&signature, |round| {
-                let is_here = |proc: ProcId| cx.client(&proc).is_some() || cx.is_connected(&proc);
-                let is_kept =
-                    matches!(round.host, HostSide::Asked(_)) || procs_of(&round.entered).any(is_here);
+                let is_here = |proc: ProcId| cx.has_not_departed(&proc) || cx.is_connected(&proc);
+                let is_kept = matches!(round.host, HostSide::Asked(_))
+                    || is_for_jobs && round.verdict.is_some()
+                    || procs_of(&round.entered).any(is_here);
                 if !is_kept {
-                    cx.timers.clear(round.deadline.take(), Timer::Round(round.id));
                     round.cancel(cx);
+                    round.verdict.get_or_insert_with(|| Err(failure.clone()));
+                    round.settle(&signature.operation, cx);
                 }
                 is_kept
             });

@@ -11,7 +11,7 @@ use pmix_types::{Directives, Nspace, ProcId};
 use super::clones::Clones;
 use super::entry::{Operation, Signature};
 use super::others::Lacking;
-use super::shares::Shares;
+use super::shares::{Sharer, Shares};
 use super::timeouts::Inquiry;
 use crate::connected::{self, ConnectedSets, Introduction, SetId};
 use crate::group::{Constructing, GroupTerms};
@@ -65,7 +65,7 @@ pub(super) struct Round {
     /// What the host's answer builds on and is not here.
     pub(super) lacking: Option<Lacking>,
     /// How many bytes processes have contributed; the first of them has opened the round.
-    pub(super) brought: Vec<(ProcId, usize)>,
+    pub(super) brought: Vec<(Sharer, usize)>,
 }
 
 /// What the participants on this node have asked for; what one of them asks for holds for all.

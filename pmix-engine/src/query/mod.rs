@@ -77,7 +77,9 @@ impl Queries {
         let mut questions = Questions { to, asker: by, asked };
         let known = Known { cx, sources };
         for question in &mut questions.asked {
-            if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
+            if let Err(failure) = qualifiers::check(&question.query.qualifiers) {
+                question.settle(|_, _| Outcome::Failed(failure.clone()));
+            } else if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
                 question.settle(|key, query| known.library_answer(key, query, &questions.asker));
             }
         }
@@ -173,7 +175,12 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     )
 }
 
-/// Refuses queries that are malformed (QRY-05), or that name more than is looked at.
+/// Whether a query names so few processes and namespaces that each is looked at.
+pub(super) fn names_few(query: &Query) -> bool {
+    qualifiers::check(&query.qualifiers).is_ok()
+}
+
+/// Refuses queries that are malformed (QRY-05).
 pub(crate) fn check(queries: &[Query]) -> Result<(), Failure> {
     if queries.is_empty() {
         return Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"));
@@ -189,8 +196,5 @@ pub(crate) fn check(queries: &[Query]) -> Result<(), Failure> {
             format!("the keys of the request have {qualifiers} qualifiers, the limit is {MAX_QUALIFIERS}");
         return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
     }
-    queries.iter().try_for_each(|query| {
-        query.check()?;
-        qualifiers::check(&query.qualifiers)
-    })
+    queries.iter().try_for_each(Query::check)
 }

@@ -1,5 +1,7 @@
 //! Qualifiers that are given several times: all of their values count (QRY-06).
 
+use std::collections::BTreeSet;
+
 use pmix_types::message::Failure;
 use pmix_types::{DataArray, Directives, Info, Key, Status, Value, ValueType, keys};
 
@@ -64,11 +66,27 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
 
 /// Refuses a query whose qualifiers name too many processes and namespaces to look at each: every rank that is named is one of every
 /// namespace.
-pub(super) fn check(qualifiers: &Directives) -> Result<(), Failure> {
-    let count = |key: &str| qualifiers.iter().filter(|info| *info.key == *key).count();
-    let (nspaces, ranks) = (count(keys::NSPACE.name()), count(keys::RANK.name()));
+pub(crate) fn check(qualifiers: &Directives) -> Result<(), Failure> {
+    let (nspaces, ranks) =
+        (distinct(qualifiers, keys::NSPACE.name()), distinct(qualifiers, keys::RANK.name()));
     let combined = if ranks == 0 { nspaces } else { nspaces.max(1).saturating_mul(ranks) };
-    if combined + count(keys::PROCID.name()) > MAX_READINGS { Err(too_many()) } else { Ok(()) }
+    let procs = distinct(qualifiers, keys::PROCID.name());
+    if combined.saturating_add(procs) > MAX_READINGS { Err(too_many()) } else { Ok(()) }
+}
+
+/// How many values a qualifier has, without repeats; values of another type than its own all count.
+fn distinct(qualifiers: &Directives, key: &str) -> usize {
+    let (mut names, mut ranks, mut procs, mut others) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), 0);
+    for info in qualifiers.iter().filter(|info| *info.key == *key) {
+        match &info.value {
+            Value::String(name) => _ = names.insert(name.as_str()),
+            Value::Rank(rank) => _ = ranks.insert(*rank),
+            Value::Proc(proc) => _ = procs.insert(proc),
+            _ => others += 1,
+        }
+    }
+    names.len() + ranks.len() + procs.len() + others
 }
 
 fn too_many() -> Failure {
