@@ -1,5 +1,5 @@
-//! Limits of open files. The server raises that of this process, which says how many processes it can start; started processes get the
-//! original one.
+//! Limits of open files. That of this process says how many processes it can start. Where the server has raised it
+//! (`ServerBuilder::raise_nofile`), started processes get the original one.
 
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) fn lack(processes: usize) -> Option<String> {
     (needed > left).then(|| {
         format!(
             "for {processes} processes the launcher needs {needed} open files, but may have only {left} more: raise the limit \
-             (ulimit -Hn), or use more hosts"
+             (ulimit -Hn; ServerBuilder::raise_nofile), or use more hosts"
         )
     })
 }

@@ -27,8 +27,8 @@ pub fn adopt_orphans() {
     }
 }
 
-/// Kills all descendants of this process and waits for their end, up to a few seconds. Guardians among them, such as those of launchers
-/// that were killed, have time to clean up before. Nothing else may wait for children of this process.
+/// Kills all descendants of this process and waits for their end, up to a few seconds. Guardians among them whose only argument is
+/// [`GUARDIAN_COMMAND`], such as those of launchers that were killed, have time to clean up before. Nothing else may wait for children of this process.
 pub fn end_orphans() {
     let until = Instant::now() + GUARDIANS;
     while children().into_iter().any(is_guardian) && Instant::now() < until {

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_other_resource_managers_are_not_base_environment() {
+    fn variables_of_other_resource_managers_are_not_inherited() {
         // cargo's own variables stand for the ordinary ones
         let env = Program::find(&App::new("sh", 1).env("PMIX_GIVEN", "x"), None, None, None).unwrap().env;
         let names: Vec<_> = env.keys().map(|name| name.to_str().unwrap()).collect();

@@ -62,8 +62,9 @@
 //! - `native-wire`: also serves programs linked with the C library of PMIx, if [`ServerBuilder::native_wire`] turns it on.
 //!   Without it, `pmix-native` remains a dependency, for the addresses and rendezvous files that tools of all wires read.
 //! - `pmi1`: also serves programs of MPICH and its relatives, if [`ServerBuilder::pmi1_wire`] turns it on.
-//! - `health`: the gRPC health service, for monitors that do not know PMIx.
-//! - `reflection`: the gRPC reflection service, for clients without the `.proto` files.
+//! - `grpc`: gRPC beside the framed wire of `pmix-client`, for clients in other languages.
+//! - `health`: the gRPC health service, for monitors that do not know PMIx; turns `grpc` on.
+//! - `reflection`: the gRPC reflection service, for clients without the `.proto` files; turns `grpc` on.
 //!
 //! Off by default:
 //! - `inventory`: `ServerHandle::collect_inventory`, which reads a node's hardware from `/proc` and `/sys`.

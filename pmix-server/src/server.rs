@@ -211,7 +211,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Names of the variables that [`ServerHandle::setup_application`] collects_env: full names, or a prefix followed by `*`.
+    /// Names of the variables that [`ServerHandle::setup_application`] collects: full names, or a prefix followed by `*`.
     /// Default: `OMP_*`, `OMPI_MCA_*`, `PMIX_MCA_*`, `UCX_*` and `FI_*`.
     pub fn harvest<P: Into<String>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
         self.harvest = patterns.into_iter().map(Into::into).collect();

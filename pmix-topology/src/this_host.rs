@@ -22,7 +22,7 @@ pub struct ThisHost {
 }
 
 impl ThisHost {
-    /// With the addresses of all its interfaces; `name` is what it is called here.
+    /// Returns this host, called `name`, with the addresses of all its interfaces.
     #[must_use]
     pub fn called(name: impl Into<String>) -> Self {
         let interfaces = getifaddrs().into_iter().flatten();
@@ -34,13 +34,13 @@ impl ThisHost {
         Self { name: name.into(), addresses: addresses.collect() }
     }
 
-    /// Its host name.
+    /// Returns this host by the name that the system gives it.
     #[must_use]
     pub fn by_hostname() -> Self {
         Self::called(gethostname().unwrap_or_default().to_string_lossy())
     }
 
-    /// What it is called here.
+    /// Its name, as given.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -156,14 +156,14 @@ async fn look(
     let named = procs.into_iter().filter(|info| ranks.is_none_or(|ranks| ranks.contains(info.proc.rank)));
     let mut reports = Vec::new();
     for some in named.collect::<Vec<_>>().chunks(MAX_COPIES) {
-        reports.extend(inspect_process(backends, some).await);
+        reports.extend(look_at(backends, some).await);
     }
     reports.sort_by_key(RankReport::rank);
     JobReport::new(nspace, reports, missing.unwrap_or_default())
 }
 
 /// Copies all processes first, so that the picture is of one moment, and nothing competes with the copying.
-async fn inspect_process(backends: &Backends, procs: &[ProcInfo]) -> Vec<RankReport> {
+async fn look_at(backends: &Backends, procs: &[ProcInfo]) -> Vec<RankReport> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let at_once = available_parallelism().map_or(1, usize::from).min(MAX_AT_ONCE);
     let copies = stream::iter(procs).map(|info| {

@@ -95,14 +95,14 @@ async fn follow(
         acts: FuturesUnordered::new(),
         grace: args.grace,
         kill_at: None,
-        shutdown_requested: None,
+        told_to_end: None,
         times_told: 0,
         missing: 0,
         unwritten: None,
         is_unread: false,
     };
     let end = foreground.until_end(&mut job, signals).await;
-    let Foreground { missing, unwritten, shutdown_requested, .. } = foreground;
+    let Foreground { missing, unwritten, told_to_end, .. } = foreground;
     *is_unread = foreground.is_unread;
     report.missing_bytes = (missing > 0).then_some(missing);
     let has_no_reader = unwritten.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
@@ -115,7 +115,7 @@ async fn follow(
         let problem = format!("the server does not answer; job {} may still be running", job.nspace());
         last.push(Item::Note(problem.clone()));
         report.error = Some(problem);
-        return Ok(exit_code(shutdown_requested.unwrap_or(1)));
+        return Ok(exit_code(told_to_end.unwrap_or(1)));
     };
     report.exit_code = Some(end.exit_code);
     report.status = Some(end.status);
@@ -128,7 +128,7 @@ async fn follow(
         Some(error) => return Err(error.into()),
         None => {}
     }
-    if !end.status.is_success() && shutdown_requested.is_none() {
+    if !end.status.is_success() && told_to_end.is_none() {
         last.push(Item::Note(failure(&nspace, &end)));
     }
     Ok(exit_code(end.exit_code))
@@ -188,7 +188,7 @@ struct Foreground {
     grace: Duration,
     kill_at: Option<Instant>,
     /// The exit code for why the job is to end, if its own does not come.
-    shutdown_requested: Option<i32>,
+    told_to_end: Option<i32>,
     /// How many signals have said so.
     times_told: u32,
     missing: u64,
@@ -240,7 +240,7 @@ impl Foreground {
                     }
                 }
                 // the end of the job comes behind what it has written
-                () = until(Some(Instant::now() + PAUSE)), if waiting.is_some() && self.shutdown_requested.is_some() => {
+                () = until(Some(Instant::now() + PAUSE)), if waiting.is_some() && self.told_to_end.is_some() => {
                     if let Some(Item::Chunk(chunk)) = waiting.take() {
                         self.missing += chunk.data.len() as u64;
                     }
@@ -290,7 +290,7 @@ impl Foreground {
     }
 
     fn is_to_end(&mut self, signal: Signal) {
-        self.shutdown_requested = Some(128 + signal.as_raw());
+        self.told_to_end = Some(128 + signal.as_raw());
         self.times_told += 1;
     }
 
@@ -303,7 +303,7 @@ impl Foreground {
         if let Some(printer) = self.printer.take() {
             self.unwritten = printer.finish().await.err();
         }
-        self.shutdown_requested = Some(NO_READER.into());
+        self.told_to_end = Some(NO_READER.into());
         self.act(job.terminate(), true);
     }
 }

@@ -43,7 +43,8 @@ builder! {
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` without data and for an invalid key, `ERR_DUPLICATE_KEY` if a key is already
     /// published in the same range, in which case none of the data is published (PUB-04), `ERR_OUT_OF_RESOURCE` if the
-    /// user would have more data published than the host allows, `ERR_UNREACH` if the node that keeps the data cannot
+    /// user would have more data published than the host allows, `ERR_RESOURCE_BUSY` if the user has lately published too
+    /// much that is kept for good, `ERR_UNREACH` if the node that keeps the data cannot
     /// be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or does not support a
     /// required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is lost, and `ERR_INIT` after finalize.
     ///

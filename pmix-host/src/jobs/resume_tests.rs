@@ -258,13 +258,13 @@ async fn a_job_that_was_aborted_ends_with_the_status_of_that_and_one_whose_submi
     let requester = Requester { proc: ProcId::new(nspace("tool"), Rank::from_raw(0)), node: "n9".into() };
     let left = JobFacts { ends_with: Some(requester), ..facts("left", 2) };
     t.host.resume(&[facts("aborted", 1).keep(), left.keep()], &[]).await.unwrap();
-    let mut shutdown_requested = BTreeSet::new();
-    while shutdown_requested.len() < 3 {
+    let mut told_to_end = BTreeSet::new();
+    while told_to_end.len() < 3 {
         if let (_, Order::Terminate(procs)) = t.orders.recv().await.unwrap() {
-            shutdown_requested.extend(procs.iter().map(ToString::to_string));
+            told_to_end.extend(procs.iter().map(ToString::to_string));
         }
     }
-    assert_eq!(shutdown_requested, ["aborted:0", "left:0", "left:1"].map(str::to_owned).into());
+    assert_eq!(told_to_end, ["aborted:0", "left:0", "left:1"].map(str::to_owned).into());
     let proc = ProcId::new(nspace("aborted"), Rank::from_raw(0));
     let reports = vec![LaunchReport::Ended { proc, exit: ProcExit::Signal(15) }];
     let news = PeerRequest::News(News::Reports { nspace: nspace("aborted"), reports });

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{DurableRecord, DurableStore, Publishing};
+use crate::user::lock;
 
 /// How long an unpublish, or a lookup of what is read once, waits for a store to forget the data.
 const DROPPING: Duration = Duration::from_secs(5);
@@ -20,9 +21,10 @@ impl Publishing {
     pub(super) async fn keep_passing(
         self: &Arc<Self>,
         durable: &Arc<dyn DurableStore>,
+        uid: u32,
         records: Vec<DurableRecord>,
     ) {
-        if durable.is_silent() || !self.could_keep(durable, records.clone()).await {
+        if durable.is_silent() || !self.could_keep_of(durable, uid, &records).await {
             let (published, durable) = (self.clone(), durable.clone());
             tokio::spawn(async move {
                 let numbers: Vec<u64> = records.iter().map(|record| record.number).collect();
@@ -33,13 +35,43 @@ impl Publishing {
                         published.store().items(&numbers).map(|(number, _)| number).collect();
                     records.retain(|record| left.contains(&record.number));
                     if records.is_empty()
-                        || !durable.is_silent() && published.could_keep(&durable, records.clone()).await
+                        || !durable.is_silent() && published.could_keep_of(&durable, uid, &records).await
                     {
                         return;
                     }
                 }
             });
         }
+    }
+
+    /// Whether this user may have data written now.
+    pub(super) fn admit(
+        &self,
+        durable: Option<&Arc<dyn DurableStore>>,
+        uid: u32,
+        records: &[DurableRecord],
+    ) -> HostResult<()> {
+        match durable {
+            Some(durable) if durable.keeps_history() => lock(&self.pace).admit(uid, records),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether data of this user is kept now, or cannot ever be.
+    async fn could_keep_of(
+        self: &Arc<Self>,
+        durable: &Arc<dyn DurableStore>,
+        uid: u32,
+        records: &[DurableRecord],
+    ) -> bool {
+        if self.admit(Some(durable), uid, records).is_err() {
+            return false;
+        }
+        let is_settled = self.could_keep(durable, records.to_vec()).await;
+        if !is_settled {
+            lock(&self.pace).give_back(uid, records);
+        }
+        is_settled
     }
 
     /// Whether data is kept now, or cannot ever be.

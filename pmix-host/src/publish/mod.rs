@@ -348,8 +348,8 @@ impl Publishing {
                 items.into_iter().map(|(number, item)| DurableRecord::of(number, item)).collect::<Vec<_>>()
             };
             let (lasting, passing) = (records(lasting), records(passing));
-            // a successor of the host finds out what its predecessor has admitted
-            if !is_again && let Err(error) = lock(&self.pace).admit(uid, lasting.iter().chain(&passing)) {
+            // what a successor of the host is asked again was admitted by its predecessor
+            if !is_again && let Err(error) = self.admit(durable.as_ref(), uid, &lasting) {
                 store.withdraw(&numbers);
                 return Err(error);
             }
@@ -364,12 +364,15 @@ impl Publishing {
             let kept: Vec<u64> = lasting.iter().map(|record| record.number).collect();
             // of one publish, all has the same persistence
             if !passing.is_empty() {
-                published.keep_passing(&durable, passing).await;
+                published.keep_passing(&durable, uid, passing).await;
                 published.store().show(&numbers);
                 return Ok(());
             }
-            let inserted = durable.insert(lasting).await;
+            let inserted = durable.insert(lasting.clone()).await;
             let mut store = published.store();
+            if inserted.is_err() {
+                lock(&published.pace).give_back(uid, &lasting);
+            }
             match inserted {
                 Ok(()) => {
                     store.note_kept(&kept);

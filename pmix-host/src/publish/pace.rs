@@ -1,5 +1,5 @@
-//! How fast an ordinary user may have published data written to a store. A store that keeps its history, such as etcd, grows with all that
-//! is written, whatever is removed again, until it is compacted.
+//! How fast an ordinary user may have published data written to a store that keeps its history, such as etcd: it grows with all that is
+//! written, whatever is removed again, until it is compacted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::DurableRecord;
 use crate::user::is_trusted;
 
-/// Bytes that a user may have written at once.
+/// Bytes that a user may have written at once. A larger publish is written if the user has had nothing written of late.
 const MAX_BURST: usize = 64 << 20;
 /// Bytes that a user may have written in each second after that.
 const PER_SECOND: usize = 256 << 10;
@@ -27,20 +27,16 @@ impl Pace {
     ///
     /// # Errors
     /// `ERR_RESOURCE_BUSY`: they are too much for now, and are not counted.
-    pub(super) fn admit<'a>(
-        &mut self,
-        uid: u32,
-        records: impl IntoIterator<Item = &'a DurableRecord>,
-    ) -> HostResult<()> {
-        if is_trusted(uid) {
+    pub(super) fn admit(&mut self, uid: u32, records: &[DurableRecord]) -> HostResult<()> {
+        if is_trusted(uid) || records.is_empty() {
             return Ok(());
         }
-        let bytes: usize = records.into_iter().map(|record| OVERHEAD + record.data.len()).sum();
-        let now = Instant::now();
+        let (bytes, now) = (size_of_all(records), Instant::now());
         self.0.retain(|_, (written, since)| {
-            let whole = usize::try_from((now - *since).as_secs()).unwrap_or(usize::MAX);
-            *written = written.saturating_sub(whole.saturating_mul(PER_SECOND));
-            *since += Duration::from_secs(whole.try_into().unwrap_or(u64::MAX));
+            let whole = (now - *since).as_secs();
+            *written =
+                written.saturating_sub(PER_SECOND.saturating_mul(whole.try_into().unwrap_or(usize::MAX)));
+            *since += Duration::from_secs(whole);
             *written > 0
         });
         let (written, _) = self.0.entry(uid).or_insert((0, now));
@@ -48,13 +44,24 @@ impl Pace {
             let seconds = (*written + bytes - MAX_BURST).min(*written).div_ceil(PER_SECOND);
             let wait = short_duration(Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX)));
             let message = format!(
-                "uid {uid} has published too much in a short time to be kept for a successor of this host: try again in {wait}"
+                "uid {uid} has published too much data that is kept for good in a short time: try again in {wait}"
             );
             return Err(HostError::new(Status::ERR_RESOURCE_BUSY, message));
         }
         *written += bytes;
         Ok(())
     }
+
+    /// Records that were counted were not written.
+    pub(super) fn give_back(&mut self, uid: u32, records: &[DurableRecord]) {
+        if let Some((written, _)) = self.0.get_mut(&uid) {
+            *written = written.saturating_sub(size_of_all(records));
+        }
+    }
+}
+
+fn size_of_all(records: &[DurableRecord]) -> usize {
+    records.iter().map(|record| OVERHEAD + record.data.len()).sum()
 }
 
 #[cfg(test)]
@@ -69,29 +76,43 @@ mod tests {
     async fn who_has_written_a_lot_writes_slowly_and_others_as_before() {
         let mut pace = Pace::default();
         let (full, second) = (record(MAX_BURST), record(PER_SECOND));
-        pace.admit(4002, [&full]).unwrap();
-        let refused = pace.admit(4002, [&second]).unwrap_err();
+        pace.admit(4002, &[full.clone()]).unwrap();
+        let refused = pace.admit(4002, &[second.clone()]).unwrap_err();
         assert_eq!(refused.status(), Status::ERR_RESOURCE_BUSY);
         assert!(refused.to_string().contains("in 1 s"), "{refused}");
-        pace.admit(4001, [&full]).unwrap();
-        pace.admit(0, [&full, &full]).unwrap();
+        pace.admit(4001, &[full.clone()]).unwrap();
+        pace.admit(0, &[full.clone(), full.clone()]).unwrap();
         tokio::time::advance(Duration::from_millis(1500)).await;
-        pace.admit(4002, [&second]).unwrap();
-        pace.admit(4002, [&second]).unwrap_err();
+        pace.admit(4002, &[second.clone()]).unwrap();
+        pace.admit(4002, &[second.clone()]).unwrap_err();
         // half a second is not lost
         tokio::time::advance(Duration::from_millis(500)).await;
-        pace.admit(4002, [&second]).unwrap();
+        pace.admit(4002, &[second.clone()]).unwrap();
         tokio::time::advance(Duration::from_secs(1000)).await;
-        pace.admit(4003, [&second]).unwrap();
+        pace.admit(4003, &[second.clone()]).unwrap();
         assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [4003]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_written_does_not_count() {
+        let mut pace = Pace::default();
+        let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
+        pace.admit(4002, &full).unwrap();
+        pace.admit(4002, &[]).unwrap();
+        pace.give_back(4002, &full);
+        pace.admit(4002, &second).unwrap();
+        pace.admit(4002, &full).unwrap_err();
+        assert!(pace.0.values().all(|(written, _)| *written == PER_SECOND));
+        pace.admit(4003, &[]).unwrap();
+        assert_eq!(pace.0.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_more_than_a_burst_is_written_by_who_has_written_nothing() {
         let mut pace = Pace::default();
-        pace.admit(4002, [&record(2 * MAX_BURST)]).unwrap();
+        pace.admit(4002, &[record(2 * MAX_BURST)]).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        let refused = pace.admit(4002, [&record(MAX_BURST)]).unwrap_err();
+        let refused = pace.admit(4002, &[record(MAX_BURST)]).unwrap_err();
         assert!(refused.to_string().contains("in 8 min 31 s"), "{refused}");
     }
 }

@@ -308,6 +308,49 @@ impl DurableStore for Full {
     }
 }
 
+/// Counts what it writes, of any persistence, and never forgets it.
+#[derive(Debug, Default)]
+struct Log(AtomicU64);
+
+#[pmix_server::async_trait]
+impl DurableStore for Log {
+    async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()> {
+        self.0.fetch_add(records.len() as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn remove(&self, _: Vec<u64>) -> HostResult<()> {
+        Ok(())
+    }
+
+    fn keeps(&self, _: Persistence) -> bool {
+        true
+    }
+
+    fn keeps_history(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_need_not_be_kept_is_published_however_much_was_written() {
+    let [host, _] = hosts();
+    let log = Arc::new(Log::default());
+    host.0.published.durable.set(log.clone()).unwrap();
+    let much = DurableRecord::new(1, vec![0; 64 << 20]);
+    lock(&host.0.published.pace).admit(7, &[much]).unwrap();
+    let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
+    let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY, "{error}");
+    publish(&host, &user(0, 8), "of another", for_good()).await.unwrap();
+    publish(&host, &caller(0), "other", Directives::new()).await.unwrap();
+    assert_eq!(look_up(&host, &caller(0), "other", Directives::new()).await.unwrap().len(), 1);
+    assert_eq!(log.0.load(Ordering::SeqCst), 1);
+    until("the data is written", || log.0.load(Ordering::SeqCst) == 2).await;
+    // its key is free
+    publish(&host, &caller(0), "k", for_good()).await.unwrap();
+}
+
 #[tokio::test]
 async fn pub_03_pub_04_what_cannot_be_kept_for_good_is_not_published_and_its_key_free() {
     let [host, _] = hosts();

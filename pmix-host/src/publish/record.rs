@@ -36,6 +36,12 @@ pub trait DurableStore: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the store grows with all that is written, whatever it forgets, until somebody compacts it. How fast ordinary users write to
+    /// such a store is limited: a publish with [`Persistence::INDEF`] beyond that fails with `ERR_RESOURCE_BUSY`. By default, `false`.
+    fn keeps_history(&self) -> bool {
+        false
+    }
+
     /// Forgets records; those that are not there are no error.
     ///
     /// # Errors
@@ -60,6 +66,10 @@ impl<T: DurableStore + ?Sized> DurableStore for Arc<T> {
 
     fn is_silent(&self) -> bool {
         (**self).is_silent()
+    }
+
+    fn keeps_history(&self) -> bool {
+        (**self).keeps_history()
     }
 }
 

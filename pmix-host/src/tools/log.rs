@@ -1,6 +1,7 @@
 //! Data that processes log: to the output of their job, to the syslog of this node or of the first one, and by mail from
 //! the first one.
 
+#[cfg(any(feature = "mail", feature = "syslog"))]
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 

@@ -1,6 +1,8 @@
 //! Mails that processes log: a program of the system sends them.
 
-use std::path::{Path, PathBuf};
+#[cfg(feature = "mail")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use bytes::Bytes;

@@ -145,10 +145,10 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Starts a guardian and does not wait. Directories and processes can be given to it before it is [`ready`](Self::ready).
+    /// As [`start`](Self::start), without waiting. Directories and processes can be given to it before it is [`ready`](Self::ready).
     ///
     /// # Errors
-    /// The command could not be started.
+    /// The command, or the thread that watches the guardian, could not be started.
     pub fn begin(mut command: Command, session: JobSession) -> io::Result<Self> {
         let mark = Mark::new();
         command.env(mark::VARIABLE, mark.value());
@@ -181,12 +181,13 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Waits until it is ready, ten seconds at most.
+    /// Blocks this thread until it is ready, ten seconds at most.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub fn ready(&self) -> io::Result<()> {
-        self.shared.settle_blocking().failure.take().map_or(Ok(()), Err)
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        self.shared.settle_blocking().failure.as_ref().map_or(Ok(()), |error| Err(copy(error)))
     }
 
     /// Makes it remove the directory of a server if the launcher ends without [`finish`](Self::finish).

@@ -127,7 +127,7 @@ impl Watch {
             self.report(&Report::Ready, &[]);
             self.start_leader();
             let mut room = Room::new();
-            let mut inspect_process = Instant::now() + LOOK;
+            let mut look_at = Instant::now() + LOOK;
             loop {
                 tokio::select! {
                     // reports of ends take precedence
@@ -145,10 +145,10 @@ impl Watch {
                             Err(_would_block) => {}
                         }
                     }
-                    () = sleep_until(inspect_process) => {
+                    () = sleep_until(look_at) => {
                         self.look();
                         self.report_ends();
-                        inspect_process = Instant::now() + LOOK;
+                        look_at = Instant::now() + LOOK;
                     }
                 }
             }

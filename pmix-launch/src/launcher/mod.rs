@@ -277,7 +277,8 @@ impl LocalLauncher {
         });
     }
 
-    /// Ends all processes: by a request, and after the grace period by force. Returns when they have ended.
+    /// Ends all processes: by a request, and after the grace period by force. Returns when they have ended, or [`UNKILLABLE`] after they
+    /// were killed, with a warning in the log.
     pub async fn end_all(&self) {
         let (procs, mut ended): (Vec<_>, Vec<_>) =
             self.running().iter().map(|(proc, process)| (proc.clone(), process.ended.clone())).unzip();

@@ -92,7 +92,7 @@ impl Talk {
         match self {
             Self::Little => "error",
             Self::Usual => "warn",
-            Self::Much => "warn,pmix_rm=debug,pmix_server=debug",
+            Self::Much => "warn,pmix_rm=debug,pmix_launch=debug,pmix_server=debug",
         }
     }
 }

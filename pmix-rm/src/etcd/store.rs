@@ -76,6 +76,11 @@ impl DurableStore for EtcdStore {
         true
     }
 
+    /// Until it is compacted, which the head does not do, as others may use it.
+    fn keeps_history(&self) -> bool {
+        true
+    }
+
     fn is_silent(&self) -> bool {
         self.0.is_silent()
     }

@@ -30,7 +30,7 @@ pub use pmix_engine::upcall::*;
 ///   saves two changes of threads if they answer at once.
 /// - [`ServerHandle`] may be called from inside any of them.
 /// - `client_connected` comes before any other upcall for that process (CLI-05).
-/// - Collectives come once per node and operation, when all local participants have called (HST-02), and
+/// - Collectives come once per node and operation, when all local participants have called, or one can no longer (HST-02), and
 ///   never twice at a time for the same participants.
 ///
 /// # You must

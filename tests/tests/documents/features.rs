@@ -33,14 +33,42 @@ fn each_crate_is_built_once_for_all_tests() {
     }
 }
 
+/// The crates that a package of ours needs, itself included.
+fn needed(package: &str, features: &[&str]) -> BTreeSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--quiet", "--locked", "--no-dedupe", "--prefix", "none", "--format", "{p}"]);
+    cargo.args(["--edges", "normal", "--package", package]).args(features);
+    let output = cargo.current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn the_tool_library_needs_at_most_five_crates_more_than_the_client() {
-    let client = crates("normal", &["pmix-client"]);
-    let of_client: BTreeSet<_> = client.iter().map(|(name, _)| name).collect();
-    let tool = crates("normal", &["pmix-tool"]);
-    let of_tool: BTreeSet<_> = tool.iter().map(|(name, _)| name).collect();
-    let more: Vec<_> =
-        of_tool.difference(&of_client).filter(|name| !name.starts_with("pmix-tool ")).collect();
-    assert!(of_client.len() > 50 && of_tool.is_superset(&of_client), "{of_client:?}");
+    let client = needed("pmix-client", &["--no-default-features", "--features", "native-wire"]);
+    let tool = needed("pmix-tool", &[]);
+    let more: Vec<_> = tool.difference(&client).filter(|name| !name.starts_with("pmix-tool ")).collect();
+    assert!(client.len() > 40 && tool.is_superset(&client), "{client:?}");
     assert!(more.len() <= 5, "{more:?}");
+}
+
+#[test]
+fn small_crates_stay_small() {
+    let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| `pmix-"))
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+        .collect();
+    assert!(rows.len() > 8, "{rows:?}");
+    for row in rows {
+        let [package, most, with_defaults] = row.as_slice() else { panic!("{row:?}") };
+        for (features, most) in [("", most), ("default", with_defaults)] {
+            let (count, most) = (needed(package, features).len(), most.parse().unwrap());
+            assert!(
+                count <= most,
+                "{package} with features {features:?} needs {count} crates, {most} at most"
+            );
+        }
+    }
 }
