@@ -171,6 +171,36 @@ async fn query_tool_finds_a_server_and_its_job() {
 }
 
 #[tokio::test]
+async fn watch_job_reports_the_end_of_a_job() {
+    let root = tempfile::tempdir().unwrap();
+    // cat lives until this end of the pipe is closed
+    let (reader, writer) = std::io::pipe().unwrap();
+    let launcher = LocalLauncher::new("here").first_stdin(reader.into());
+    let host = StandardHost::new(launcher, MemoryExchange::single("here"));
+    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
+    let server = server.tool_support(true).start().await.unwrap();
+    let nspace = Nspace::new("job-1").unwrap();
+    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    let ended = tokio::spawn(async move { job.outcome().await });
+
+    let mut tool = tokio::process::Command::from(crate::example("watch_job", root.path()));
+    tool.arg("job-1").env("PMIX_SERVER_TMPDIR", root.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut tool = tool.kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(tool.stdout.take().unwrap()).lines();
+    let first = within(lines.next_line()).await.unwrap().unwrap();
+    assert!(first.starts_with("job-1:0 on here pid ") && first.ends_with(" is RUNNING"), "{first}");
+    drop(writer);
+    let mut last = first;
+    while let Some(line) = within(lines.next_line()).await.unwrap() {
+        last = line;
+    }
+    assert_eq!(last, "job-1 has ended with exit code 0");
+    assert_eq!(ended.await.unwrap().unwrap().exit_code, 0);
+    assert!(within(tool.wait()).await.unwrap().success());
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn output_tool_shows_what_a_job_writes() {
     let root = tempfile::tempdir().unwrap();
     // the job lives until this end of the pipe is closed
@@ -240,6 +270,26 @@ async fn ring_closes() {
             "rank 0 of 3 on here: values right, publish right, spawn right",
             "rank 1 of 3 on here: values right, publish right",
             "rank 2 of 3 on here: values right, publish right",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn toy_runtime_passes_its_token_and_forms_groups() {
+    let output = said("toy_runtime", 3).await;
+    let mut lines: Vec<_> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "rank 0 hears: rank 1 is done",
+            "rank 0 hears: rank 2 is done",
+            "rank 0 of 3: token 3",
+            "rank 0: group even has 2 members",
+            "rank 1 of 3: token 1",
+            "rank 1: group odd has 1 members",
+            "rank 2 of 3: token 2",
+            "rank 2: group even has 2 members",
         ]
     );
 }

@@ -75,21 +75,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_written_a_lot_writes_slowly_and_others_as_before() {
         let mut pace = Pace::default();
-        let (full, second) = (record(MAX_BURST), record(PER_SECOND));
-        pace.admit(4002, &[full.clone()]).unwrap();
-        let refused = pace.admit(4002, &[second.clone()]).unwrap_err();
+        let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
+        pace.admit(4002, &full).unwrap();
+        let refused = pace.admit(4002, &second).unwrap_err();
         assert_eq!(refused.status(), Status::ERR_RESOURCE_BUSY);
         assert!(refused.to_string().contains("in 1 s"), "{refused}");
-        pace.admit(4001, &[full.clone()]).unwrap();
-        pace.admit(0, &[full.clone(), full.clone()]).unwrap();
+        pace.admit(4001, &full).unwrap();
+        pace.admit(0, &[full.clone(), full.clone()].concat()).unwrap();
         tokio::time::advance(Duration::from_millis(1500)).await;
-        pace.admit(4002, &[second.clone()]).unwrap();
-        pace.admit(4002, &[second.clone()]).unwrap_err();
+        pace.admit(4002, &second).unwrap();
+        pace.admit(4002, &second).unwrap_err();
         // half a second is not lost
         tokio::time::advance(Duration::from_millis(500)).await;
-        pace.admit(4002, &[second.clone()]).unwrap();
+        pace.admit(4002, &second).unwrap();
         tokio::time::advance(Duration::from_secs(1000)).await;
-        pace.admit(4003, &[second.clone()]).unwrap();
+        pace.admit(4003, &second).unwrap();
         assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [4003]);
     }
 

@@ -176,12 +176,15 @@ async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) ->
 /// process in a user namespace sees other uids than we do, so its claim may differ; a claim grants nothing.
 fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred), Failure> {
     let refused = |message: String| Failure::new(Status::ERR_INVALID_CRED, message);
-    let said = connect.security.user().ok_or_else(|| {
-        refused(format!(
-            "security mechanism {} is not supported, only `native` is",
-            connect.security.mechanism
-        ))
-    })?;
+    let said = match (&connect.peer, connect.security.user(), &*connect.security.mechanism) {
+        (_, Some(user), _) => user,
+        // libraries choose MUNGE where it runs; the credential is not read, as the kernel tells whose socket it is
+        (Who::Tool { user, .. }, None, "munge") => *user,
+        (.., mechanism) => {
+            let message = format!("security mechanism {mechanism} is not supported, only `native` is");
+            return Err(refused(message));
+        }
+    };
     let (identity, greeting) = match &connect.peer {
         Who::Client(proc) => (Identity::Client(proc.clone()), Greeting::Client),
         Who::Tool { identity: ToolIdentity::Given(proc), .. } => {

@@ -269,6 +269,30 @@ async fn sec_01_a_group_is_not_believed_on_the_native_wire() {
     is_closed(stream).await;
 }
 
+/// Libraries choose MUNGE for tools where it runs. Its credential is not read.
+#[tokio::test]
+async fn sec_01_a_tool_with_a_munge_credential_is_known_by_the_kernels_word() {
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let node = TestNode::builder(1).host(Groups(sender));
+    let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
+    let of = |user: User| {
+        let mut tool = connect_as(Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign }, user);
+        let credential = Bytes::from_static(b"MUNGE:AwQDAAB:\0");
+        tool.security = Security { mechanism: "munge".into(), credential };
+        tool.encode().unwrap()
+    };
+    let own = native_user();
+    let mut stream = native_stream(&node).await;
+    stream.write_all(&of(own)).await.unwrap();
+    assert_eq!(within(told.recv()).await, Some((None, None)));
+    within(stream.read_u8()).await.unwrap();
+    let logs = Logs::start();
+    let mut stream = native_stream(&node).await;
+    stream.write_all(&of(User { uid: own.uid + 1, ..own })).await.unwrap();
+    logs.line_with(&["refused a connection", "it claims uid"]).await;
+    assert!(told.try_recv().is_err());
+}
+
 /// Lets tools in when it is told to, and tells that it was asked, and of every spawn.
 struct Slow {
     told: mpsc::UnboundedSender<&'static str>,
