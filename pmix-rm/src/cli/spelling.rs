@@ -149,6 +149,10 @@ fn with_dash(word: &OsStr) -> OsString {
 
 /// Finds the option of a word. Whole names come first, so that `-np` is not `-n p`.
 fn look_up<'a>(command: &'a Command, word: &str) -> Word<'a> {
+    // MPICH's takes two words, so that the value would be taken for the program
+    if word == "-env" {
+        return Word::Unknown;
+    }
     let (name, has_value) = match word.split_once('=') {
         Some((name, _)) => (name, true),
         None => (word, false),

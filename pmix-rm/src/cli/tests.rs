@@ -467,7 +467,8 @@ fn ranks_are_counted_for_each_node_and_may_exceed_slots_if_that_is_said() {
         ("-N 0 ./a", "-N"),
         ("--map-by ppr:2:numa ./a", "write ppr:N:node"),
         ("--mpi=pmix ./a", "every job is served by PMIx"),
-        ("-genv A=1 ./a", "write -x NAME=VALUE"),
+        ("-genv A 1 ./a", "write -x NAME=VALUE"),
+        ("-env A 1 ./a", "write -x NAME=VALUE"),
         ("-t 5 ./a", "write --timeout SECONDS"),
         ("-bynode ./a", "write --map-by node"),
     ] {
