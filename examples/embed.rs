@@ -1,8 +1,8 @@
 //! A resource manager for one node in about 50 lines: it starts four processes of a program and waits for them.
 
-use pmix_server::host::{Abort, Capabilities, HostResult, Upcall, UpcallContext};
+use pmix_server::host::{Abort, HostResult, UpcallContext};
 use pmix_server::types::{ProcId, Rank, job::JobSpec};
-use pmix_server::{HostModule, NativeWire, Server, async_trait};
+use pmix_server::{HostModule, NativeWire, Server, async_trait, host_module};
 use std::{error::Error, sync::Arc};
 use tokio::{process::Command, sync::Notify};
 
@@ -12,12 +12,9 @@ struct Manager {
     aborted: Notify,
 }
 
+#[host_module]
 #[async_trait]
 impl HostModule for Manager {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::from_iter([Upcall::Abort])
-    }
-
     async fn abort(&self, _: &UpcallContext, _: Abort) -> HostResult<()> {
         self.aborted.notify_one();
         Ok(())

@@ -17,7 +17,7 @@ use pmix_client::{Client, Nspace, ProcId, Rank, Status, keys};
 use pmix_server::host::{Abort, ClientConnected, QueryRequest, QueryResults};
 use pmix_server::types::job::JobSpec;
 use pmix_server::types::{DataArray, Info, Pid, ProcInfo, ProcState, Query};
-use pmix_server::{Capabilities, HostModule, HostResult, Server, Upcall, UpcallContext, async_trait};
+use pmix_server::{HostModule, HostResult, Server, UpcallContext, async_trait, host_module};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -32,12 +32,9 @@ struct MiniRm {
     aborted: watch::Sender<Option<i32>>,
 }
 
+#[host_module]
 #[async_trait]
 impl HostModule for MiniRm {
-    fn capabilities(&self) -> Capabilities {
-        [Upcall::ClientConnected, Upcall::Abort, Upcall::Query].into_iter().collect()
-    }
-
     async fn client_connected(&self, _: &UpcallContext, req: ClientConnected) -> HostResult<()> {
         self.update(req.proc.rank, |row| row.state = ProcState::CONNECTED);
         Ok(())

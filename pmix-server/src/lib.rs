@@ -131,6 +131,7 @@ pub use in_process::InProcess;
 pub use kernel::inspect_process;
 pub use pmi1::{Pmi1Socket, inherit_pmi_fd, number_pmi_fd};
 pub use pmix_engine::{CollectiveStats, Presence, ServerStats};
+pub use pmix_macros::host_module;
 pub use pmix_proto::Limits;
 pub use pmix_topology as topology;
 pub use pmix_types as types;

@@ -344,7 +344,7 @@ async fn ranks_have_the_limit_of_open_files_that_their_launcher_was_given_whoeve
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    let server = Server::builder().session_root(root.path()).start().await.unwrap();
+    let server = Server::builder().session_root(root.path()).raise_nofile(true).start().await.unwrap();
     let (own, all) = (|| getrlimit(Resource::Nofile).current, format!("256 {hard}"));
     assert_eq!(own(), Some(hard), "a server takes what it may");
     assert_eq!(limits(&LocalLauncher::new("here")).await, all, "without guardian");

@@ -29,20 +29,17 @@
 //! ```
 //! use std::sync::Mutex;
 //!
-//! use pmix_server::host::{Capabilities, HostResult, Publish, Lookup, Upcall, UpcallContext};
+//! use pmix_server::host::{HostResult, Publish, Lookup, UpcallContext};
 //! use pmix_server::types::{DataRange, Info, Pdata, ProcId, Rank, Scope, Status, job::JobSpec, keys};
 //! use pmix_server::types::message::{PutEntry, Request};
-//! use pmix_server::{HostModule, Server, async_trait};
+//! use pmix_server::{HostModule, Server, async_trait, host_module};
 //!
 //! #[derive(Default)]
 //! struct Board(Mutex<Vec<(ProcId, Info)>>);
 //!
+//! #[host_module]
 //! #[async_trait]
 //! impl HostModule for Board {
-//!     fn capabilities(&self) -> Capabilities {
-//!         Capabilities::from_iter([Upcall::Publish, Upcall::Lookup])
-//!     }
-//!
 //!     async fn publish(&self, cx: &UpcallContext, publish: Publish) -> HostResult<()> {
 //!         self.0.lock().unwrap().extend(publish.data.into_iter().map(|info| (cx.caller.clone(), info)));
 //!         Ok(())

@@ -34,9 +34,9 @@ pub use pmix_engine::upcall::*;
 ///   never twice at a time for the same participants.
 ///
 /// # You must
-/// - declare in [`HostModule::capabilities`] the entries that you serve; the server calls no others. A method that is
-///   implemented and not declared is never called, without a warning: at its start the server logs the declared upcalls
-///   at level `debug` of the target `pmix_server` (with `tracing-subscriber`: `RUST_LOG=pmix_server=debug`),
+/// - declare the entries that you serve, because the server calls no others: put [`host_module`](crate::host_module) above the `impl`,
+///   which declares each method that is there, or write [`HostModule::capabilities`]. At its start the server logs the declared upcalls at
+///   level `debug` of the target `pmix_server` (with `tracing-subscriber`: `RUST_LOG=pmix_server=debug`),
 /// - not block the thread (GEN-16); awaiting is fine,
 /// - expect that an answer may no longer be wanted, see [`UpcallContext::cancelled`]; a late answer is dropped,
 /// - refuse required directives that you do not know: take those that you carry out, then call
