@@ -62,7 +62,7 @@ async fn serve(builder: ServerBuilder, ranks: u32) -> Result<(), Box<dyn Error>>
 
 fn settings() -> (ServerBuilder, u32, Option<u64>) {
     let host = StandardHost::new(NullLauncher, MemoryExchange::single("here"));
-    let mut builder = Server::builder().hostname("here").host(host);
+    let mut builder = Server::builder().hostname("here").host(host).raise_nofile(true);
     let (mut ranks, mut descriptors) = (1, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
