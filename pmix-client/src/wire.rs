@@ -22,6 +22,8 @@ pub(crate) struct Inbound {
     messages: Messages,
     assembler: Assembler,
     limits: Limits,
+    /// A message has come.
+    has_heard: bool,
 }
 
 #[derive(Debug)]
@@ -89,7 +91,7 @@ pub(crate) fn open_framed(
             socket.shut_down();
         }
     };
-    (Inbound { messages, assembler: Assembler::new(limits), limits }, sending)
+    (Inbound { messages, assembler: Assembler::new(limits), limits, has_heard: false }, sending)
 }
 
 /// What a fence has collected.
@@ -110,7 +112,17 @@ pub(crate) fn read_modex(bytes: Bytes) -> Result<Modex, ConvertError> {
 impl Inbound {
     #[cfg(feature = "grpc")]
     pub(crate) fn by_grpc(messages: tonic::Streaming<ServerMessage>, limits: Limits) -> Self {
-        Self { messages: Messages::Grpc(messages), assembler: Assembler::new(limits), limits }
+        Self {
+            messages: Messages::Grpc(messages),
+            assembler: Assembler::new(limits),
+            limits,
+            has_heard: false,
+        }
+    }
+
+    /// Whether the server has said anything.
+    pub(crate) const fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// The server's answer to the hello.
@@ -180,6 +192,7 @@ impl Inbound {
     async fn body(&mut self) -> Result<Option<(u64, Result<ServerBody, ConvertError>)>, Failure> {
         loop {
             let Some(message) = self.messages.next().await? else { return Ok(None) };
+            self.has_heard = true;
             let id = message.id;
             match self.assembler.accept_server(message) {
                 Ok(Some((id, body))) => return Ok(Some((id, Ok(body)))),

@@ -69,7 +69,8 @@ fn connect_to_ours<'a>(
         if *wire == Wire::Grpc {
             let opened = grpc::open(socket, hello, limits, requests).await;
             let (mut inbound, spawner) = opened.map_err(|problem| closed.error(problem))?;
-            let welcome = inbound.welcome().await.map_err(|error| closed.instead_of(error))?;
+            let welcome = inbound.welcome().await;
+            let welcome = welcome.map_err(|error| closed.instead_of(error, inbound.has_heard()))?;
             spawner.spawn(receive(inbound, deliverer, abandoned));
             return Ok(welcome);
         }
@@ -81,7 +82,7 @@ fn connect_to_ours<'a>(
             // what the server has said before it closed the connection counts
             () = &mut sending => inbound.welcome().await,
         };
-        let welcome = welcome.map_err(|error| closed.instead_of(error))?;
+        let welcome = welcome.map_err(|error| closed.instead_of(error, inbound.has_heard()))?;
         tokio::spawn(future::join(sending, receive(inbound, deliverer, abandoned)));
         Ok(welcome)
     })
@@ -101,8 +102,10 @@ impl Closed<'_> {
     }
 
     /// The error in place of one that says only that nothing has come.
-    fn instead_of(&self, error: Error) -> Error {
-        let says_nothing = [Status::ERR_LOST_CONNECTION, Status::ERR_UNREACH].contains(&error.status());
+    fn instead_of(&self, error: Error, has_heard: bool) -> Error {
+        let lost = [Status::ERR_LOST_CONNECTION, Status::ERR_UNREACH];
+        let says_nothing =
+            lost.contains(&error.status()) || !has_heard && error.status() == Status::ERR_COMM_FAILURE;
         if self.stranger.is_some() && says_nothing { self.error(error.to_string()) } else { error }
     }
 }
