@@ -93,12 +93,6 @@ impl Context {
         self.conns.values().any(|held| held.stage == ConnStage::Connected && held.proc == *proc)
     }
 
-    /// Whether a process is registered here and has neither left nor ended.
-    pub(crate) fn has_not_departed(&self, proc: &ProcId) -> bool {
-        let is_there = |job: &Job| job.clients.contains_key(&proc.rank) && !job.departed.contains(proc.rank);
-        self.jobs.get(&proc.nspace).is_some_and(is_there)
-    }
-
     /// The nodes of processes as far as their jobs are known, and this one, in the order of their names.
     pub(crate) fn nodes_of(&self, procs: &Members) -> Vec<String> {
         let mut nodes = BTreeSet::from([self.config.hostname.clone()]);

@@ -110,22 +110,18 @@ impl Engine {
         Names { cx: &self.cx, groups: &self.groups, sets: &self.connected, is_group, by }
     }
 
-    /// Queries, each with what it means if it names connected sets.
+    /// Queries, each with what it means if it names connected sets. One that names too much fails, and nothing that it names is looked at.
     pub(crate) fn on_query(&mut self, asked: Asked, queries: Vec<Query>) {
         if let Err(failure) = query::check(&queries) {
             return self.cx.reply(asked.to, Err(failure));
         }
         let queries = {
             let names = self.names(&asked.by);
-            queries
-                .into_iter()
-                .map(|query| {
-                    // a query that names too much fails, and nothing that it names is looked at
-                    let is_bounded = query::names_few(&query);
-                    let meant = is_bounded.then(|| names.meant(&query.qualifiers)).flatten();
-                    (query, meant)
-                })
-                .collect()
+            let with_meaning = |query: Query| {
+                let meant = query::check_names(&query).map(|()| names.meant(&query.qualifiers));
+                (query, meant)
+            };
+            queries.into_iter().map(with_meaning).collect()
         };
         self.with_queries(|known, sources, cx| known.on_query(asked, queries, sources, cx));
     }

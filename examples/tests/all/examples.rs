@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use pmix_conformance::{Check, Conformance, checks};
-use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, StandardHost};
+use pmix_host::{JobReport, JobStart, LaunchReport, MemoryExchange, RunningJob, StandardHost};
 use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::host::Upcall;
@@ -139,17 +139,22 @@ fn tour_reports_in_json() {
     }
 }
 
-#[tokio::test]
-async fn query_tool_finds_a_server_and_its_job() {
-    let root = tempfile::tempdir().unwrap();
-    // cat lives until this end of the pipe is closed
+/// A server that tools may use, with a job, `cat`, that lives until the returned end of its input is closed.
+async fn server_with_cat(root: &Path) -> (Server, RunningJob, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     let launcher = LocalLauncher::new("here").first_stdin(reader.into());
     let host = StandardHost::new(launcher, MemoryExchange::single("here"));
-    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
+    let server = Server::builder().host(host.clone()).hostname("here").session_root(root);
     let server = server.tool_support(true).start().await.unwrap();
     let nspace = Nspace::new("job-1").unwrap();
-    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    let job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    (server, job, writer)
+}
+
+#[tokio::test]
+async fn query_tool_finds_a_server_and_its_job() {
+    let root = tempfile::tempdir().unwrap();
+    let (server, mut job, writer) = server_with_cat(root.path()).await;
     while !matches!(job.next_report().await, Some(JobReport::Proc(LaunchReport::Started { .. }))) {}
 
     let pid = std::process::id().to_string();
@@ -173,14 +178,7 @@ async fn query_tool_finds_a_server_and_its_job() {
 #[tokio::test]
 async fn watch_job_reports_the_end_of_a_job() {
     let root = tempfile::tempdir().unwrap();
-    // cat lives until this end of the pipe is closed
-    let (reader, writer) = std::io::pipe().unwrap();
-    let launcher = LocalLauncher::new("here").first_stdin(reader.into());
-    let host = StandardHost::new(launcher, MemoryExchange::single("here"));
-    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
-    let server = server.tool_support(true).start().await.unwrap();
-    let nspace = Nspace::new("job-1").unwrap();
-    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    let (server, mut job, writer) = server_with_cat(root.path()).await;
     let ended = tokio::spawn(async move { job.outcome().await });
 
     let mut tool = tokio::process::Command::from(crate::example("watch_job", root.path()));
@@ -203,14 +201,7 @@ async fn watch_job_reports_the_end_of_a_job() {
 #[tokio::test]
 async fn output_tool_shows_what_a_job_writes() {
     let root = tempfile::tempdir().unwrap();
-    // the job lives until this end of the pipe is closed
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let launcher = LocalLauncher::new("here").first_stdin(reader.into());
-    let host = StandardHost::new(launcher, MemoryExchange::single("here"));
-    let server = Server::builder().host(host.clone()).hostname("here").session_root(root.path());
-    let server = server.tool_support(true).start().await.unwrap();
-    let nspace = Nspace::new("job-1").unwrap();
-    let mut job = host.start_job(JobStart::new(nspace, vec![App::new("cat", 1)])).await.unwrap();
+    let (server, mut job, mut writer) = server_with_cat(root.path()).await;
     let ended = tokio::spawn(async move { job.outcome().await });
 
     let mut tool = tokio::process::Command::from(crate::example("output_tool", root.path()));

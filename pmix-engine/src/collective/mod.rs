@@ -37,13 +37,14 @@ pub(crate) use others::{MAX_FETCHES, MAX_SENT};
 
 use absence::Absences;
 use entry::Signature;
-use members::{LocalPart, are_awaited, is_for_host};
+use members::{LocalPart, any_alive, are_awaited, is_for_host};
 use others::Sent;
 use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of};
 use rounds::{HostSide, Round, Rounds, Terms};
 use shares::Sharer;
 
 use crate::connected::{self, Entered};
+use crate::connections::Kind;
 use crate::context::Context;
 use crate::group::{GroupTerms, Invited, spelled_out};
 use crate::ids::{CallId, ConnId};
@@ -388,17 +389,23 @@ impl Collectives {
     /// A tool is gone and does not come again: those of its fences end that nobody who is still here has entered, unless they have failed
     /// and a process of a job is to hear of that.
     pub(crate) fn tool_gone(&mut self, tool: &ProcId, cx: &mut Context) {
+        let entered = self.rounds.of_nspace(&tool.nspace);
+        if entered.is_empty() {
+            return;
+        }
         let failure = &Failure::new(Status::ERR_LOST_CONNECTION, format!("{tool} has left"));
-        for signature in self.rounds.of_nspace(&tool.nspace) {
+        let tools = cx.conns.values().filter(|held| held.kind == Kind::Tool);
+        let tools: BTreeSet<ProcId> = tools.map(|held| held.proc.clone()).collect();
+        for signature in entered {
             if !signature.operation.is_fence() {
                 continue;
             }
             let is_for_jobs = signature.procs.keys().any(|nspace| cx.jobs.contains_key(nspace));
             let has_ended = self.rounds.retain(&signature, |round| {
-                let is_here = |proc: ProcId| cx.has_not_departed(&proc) || cx.is_connected(&proc);
                 let is_kept = matches!(round.host, HostSide::Asked(_))
                     || is_for_jobs && round.verdict.is_some()
-                    || procs_of(&round.entered).any(is_here);
+                    || any_alive(&round.entered, cx)
+                    || procs_of(&round.entered).any(|proc| tools.contains(&proc));
                 if !is_kept {
                     round.cancel(cx);
                     round.verdict.get_or_insert_with(|| Err(failure.clone()));

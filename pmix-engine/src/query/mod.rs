@@ -68,18 +68,20 @@ impl Queries {
     pub(super) fn on_query(
         &mut self,
         asked: Asked,
-        queries: Vec<(Query, Option<Meant>)>,
+        queries: Vec<(Query, Result<Option<Meant>, Failure>)>,
         sources: Sources<'_>,
         cx: &mut Context,
     ) {
         let Asked { by, to, .. } = asked;
-        let asked = queries.into_iter().map(|(query, meant)| Question::new(query, meant)).collect();
+        let asked = queries.into_iter().map(|(query, meant)| match meant {
+            Ok(meant) => Question::new(query, meant),
+            Err(failure) => Question::refused(query, &failure),
+        });
+        let asked = asked.collect();
         let mut questions = Questions { to, asker: by, asked };
         let known = Known { cx, sources };
         for question in &mut questions.asked {
-            if let Err(failure) = qualifiers::check(&question.query.qualifiers) {
-                question.settle(|_, _| Outcome::Failed(failure.clone()));
-            } else if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
+            if catalogue::deny_strange(&question.query.qualifiers).is_ok() {
                 question.settle(|key, query| known.library_answer(key, query, &questions.asker));
             }
         }
@@ -175,9 +177,9 @@ fn unknown(key: &KeyName, local_only: bool, cx: &Context) -> Failure {
     )
 }
 
-/// Whether a query names so few processes and namespaces that each is looked at.
-pub(super) fn names_few(query: &Query) -> bool {
-    qualifiers::check(&query.qualifiers).is_ok()
+/// Refuses a query that names more processes and namespaces than are looked at.
+pub(super) fn check_names(query: &Query) -> Result<(), Failure> {
+    qualifiers::check(&query.qualifiers)
 }
 
 /// Refuses queries that are malformed (QRY-05).

@@ -66,7 +66,7 @@ pub(super) fn readings(qualifiers: &Directives) -> Result<Vec<Directives>, Failu
 
 /// Refuses a query whose qualifiers name too many processes and namespaces to look at each: every rank that is named is one of every
 /// namespace.
-pub(crate) fn check(qualifiers: &Directives) -> Result<(), Failure> {
+pub(super) fn check(qualifiers: &Directives) -> Result<(), Failure> {
     let (nspaces, ranks) =
         (distinct(qualifiers, keys::NSPACE.name()), distinct(qualifiers, keys::RANK.name()));
     let combined = if ranks == 0 { nspaces } else { nspaces.max(1).saturating_mul(ranks) };

@@ -49,6 +49,13 @@ impl Question {
         Self { query, named, outcomes }
     }
 
+    /// A query of which no key is answered.
+    pub(super) fn refused(query: Query, failure: &Failure) -> Self {
+        let mut question = Self::new(query, None);
+        question.settle(|_, _| Outcome::Failed(failure.clone()));
+        question
+    }
+
     /// The results of the query as it was given.
     fn results(&self, found: Vec<Info>) -> Info {
         let Some((given, procs)) = &self.named else { return self.query.results(found) };

@@ -560,12 +560,44 @@ fn tol_17_a_lost_tool_leaves_no_fence_that_nobody_else_has_entered() {
     t.ask(&tool, fence(both.clone()));
     let to = t.ask(&rank, fence(both.clone()));
     t.lose(&tool);
+    assert_eq!(t.engine.stats().waiting, 2, "the rank and the other tool");
     t.lose(&other);
     t.quiet();
     assert_eq!(t.engine.stats().waiting, 1);
     t.called(HostCall::DeregisterNspace(rank.proc.nspace.clone())).unwrap();
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.drain();
+    t.finish();
+}
+
+/// A user could have one tool after the other leave some behind.
+#[test]
+fn tools_of_a_user_share_one_limit_of_open_collectives() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    let attach = |t: &mut Harness, name: &str| {
+        let own = proc(name, 0);
+        let conn = t.hello_as(Identity::Tool(None), USER);
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(own.clone())));
+        assert!(matches!(t.next(), Command::Accept { conn: accepted, .. } if accepted == conn));
+        Peer { conn, proc: own }
+    };
+    let (first, second) = (attach(&mut t, "first"), attach(&mut t, "second"));
+    let with = |tool: &Peer, rank: u32| fence([tool.proc.clone(), proc("nobody", rank)]);
+    for rank in 0..1000 {
+        t.ask(&first, with(&first, rank));
+    }
+    for rank in 0..24 {
+        t.ask(&second, with(&second, rank));
+    }
+    let to = t.ask(&second, with(&second, 24));
+    let failure = t.fails(to, Status::ERR_RESOURCE_BUSY);
+    assert!(failure.message.contains("that tools of uid 1000 began"), "{failure}");
+    t.lose(&first);
+    t.ask(&second, with(&second, 24));
+    t.quiet();
+    assert_eq!(t.engine.stats().waiting, 25);
+    t.lose(&second);
     t.finish();
 }
 
