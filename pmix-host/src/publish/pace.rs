@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_written_a_lot_writes_slowly_and_others_as_before() {
+    async fn a_user_over_the_burst_is_paced_and_others_are_not() {
         let mut pace = Pace::default();
         let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
         pace.admit(4002, &full).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_not_written_does_not_count() {
+    async fn failed_writes_are_given_back() {
         let mut pace = Pace::default();
         let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
         pace.admit(4002, &full).unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_more_than_a_burst_is_written_by_who_has_written_nothing() {
+    async fn a_publish_larger_than_the_burst_is_admitted_first() {
         let mut pace = Pace::default();
         pace.admit(4002, &[record(2 * MAX_BURST)]).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
