@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pmix_host::OutputChannel;
@@ -20,6 +21,9 @@ use crate::files::{Files, Unwritten};
 /// Pieces on their way to a thread.
 const QUEUE: usize = 16;
 
+/// How long a silenced console waits for its readers at its end.
+const LAST: Duration = Duration::from_secs(1);
+
 /// The outputs of a command.
 #[derive(Debug)]
 pub(crate) struct Console {
@@ -31,6 +35,8 @@ pub(crate) struct Console {
     files: Option<Files>,
     /// Whether that output is printed, too.
     is_shown: bool,
+    /// Whether output of ranks is discarded.
+    is_silent: bool,
     /// The command, as its messages begin.
     name: &'static str,
     talk: Talk,
@@ -45,6 +51,7 @@ impl Console {
             inside: false,
             files: None,
             is_shown: true,
+            is_silent: false,
             name,
             talk,
             progress: Progress::new(talk),
@@ -65,6 +72,9 @@ impl Console {
 
     /// Takes a piece of output of a process.
     pub(crate) fn put_output(&mut self, proc: &ProcId, channel: OutputChannel, piece: Bytes) {
+        if self.is_silent {
+            return;
+        }
         if let (Some(files), false) = (&mut self.files, piece.is_empty()) {
             files.put(proc, channel, piece.clone());
         }
@@ -152,20 +162,29 @@ impl Console {
         }
     }
 
-    /// Discards output of ranks that is not written yet, and all later output.
+    /// Discards what is not written yet and all later output of ranks. Later messages of the command are still written.
     pub(crate) fn silence(&mut self) {
-        self.out.silence();
-        self.err.silence();
+        self.is_silent = true;
+        self.out.waiting.clear();
+        self.err.waiting.clear();
         if let Some(files) = &mut self.files {
             files.silence();
         }
     }
 
-    /// Waits until everything is written. Tells why standard output cannot be written, unless its reader has gone away.
+    /// Waits until everything is written; if silenced, for a second at most. Tells why standard output cannot be written, unless
+    /// its reader has gone away.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        if self.is_silent {
+            return tokio::time::timeout(LAST, self.finish_all()).await.unwrap_or(Ok(()));
+        }
+        self.finish_all().await
+    }
+
+    async fn finish_all(&mut self) -> io::Result<()> {
         while let Some(files) = &mut self.files
             && let Some(unwritten) = files.finish().await
         {
@@ -277,13 +296,9 @@ impl Stream {
             return Ok(());
         }
         let result = self.outcome().await;
-        self.silence();
-        result
-    }
-
-    fn silence(&mut self) {
         self.waiting.clear();
         self.writer = None;
+        result
     }
 
     /// Passes everything that waits to the thread.
@@ -324,7 +339,60 @@ fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use pmix_types::Rank;
+
     use super::*;
+
+    fn console(out: OwnedFd, err: OwnedFd) -> Console {
+        let (out, err) = (Stream::start("stdout", out).unwrap(), Stream::start("stderr", err).unwrap());
+        let progress = Progress { width: None, shown: 0 };
+        let (name, talk) = ("pmixrun", Talk::Usual);
+        Console {
+            out,
+            err,
+            inside: false,
+            files: None,
+            is_shown: true,
+            is_silent: false,
+            name,
+            talk,
+            progress,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silenced_console_discards_output_of_ranks_and_still_says_why_the_command_fails() {
+        let ((mut out, out_end), (mut err, err_end)) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let mut console = console(out_end.into(), err_end.into());
+        let rank = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
+        console.put_output(&rank, OutputChannel::Stdout, "before\n".into());
+        console.silence();
+        console.put_output(&rank, OutputChannel::Stdout, "after\n".into());
+        console.put_output(&rank, OutputChannel::Stderr, "after\n".into());
+        console.say("the head is gone");
+        console.put_line("{}");
+        console.finish().await.unwrap();
+        drop(console);
+        let (mut outs, mut errs) = (String::new(), String::new());
+        out.read_to_string(&mut outs).unwrap();
+        err.read_to_string(&mut errs).unwrap();
+        assert_eq!((outs.as_str(), errs.as_str()), ("before\n{}\n", "pmixrun: the head is gone\n"));
+    }
+
+    #[tokio::test]
+    async fn a_silenced_console_does_not_wait_for_a_reader_that_never_reads() {
+        let ((_out, out_end), (_err, err_end)) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let mut console = console(out_end.into(), err_end.into());
+        let rank = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
+        for channel in [OutputChannel::Stdout, OutputChannel::Stderr] {
+            console.put_output(&rank, channel, vec![b'x'; 1 << 20].into());
+        }
+        console.silence();
+        console.say("the head is gone");
+        console.finish().await.unwrap();
+    }
 
     /// What a terminal shows in its line after these bytes.
     fn line(bytes: &[u8]) -> String {

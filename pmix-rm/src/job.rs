@@ -9,6 +9,7 @@ use pmix_tool::submit::{JobEnd, JobUpdate, SubmittedJob};
 use pmix_tool::{Error, IofChannels, OutputChunk};
 use pmix_types::{App, Nspace, ProcId, ProcInfo, Rank, Status};
 use rustix::process::Signal;
+use tokio::task::JoinHandle;
 
 /// How long all may take to be told to stop.
 const STOPPING: Duration = Duration::from_secs(5);
@@ -29,6 +30,8 @@ pub(crate) struct InDvm {
     next: VecDeque<JobReport>,
     /// What the head has said of its end.
     said: Option<String>,
+    /// The last request to kill it.
+    killing: Option<JoinHandle<()>>,
 }
 
 impl Job {
@@ -88,22 +91,22 @@ impl Job {
     pub(crate) fn terminate(&self) {
         match self {
             Self::Here(job) => job.terminate(),
-            Self::InDvm(dvm) => InDvm::send(dvm.job.terminate(), "end"),
+            Self::InDvm(dvm) => drop(tokio::spawn(ignore_failure(dvm.job.terminate()))),
         }
     }
 
     /// Ends all processes by force.
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill(&mut self) {
         match self {
             Self::Here(job) => job.kill(),
-            Self::InDvm(dvm) => dvm.signal(Signal::KILL.as_raw()),
+            Self::InDvm(dvm) => dvm.kill(),
         }
     }
 }
 
 impl InDvm {
     pub(crate) const fn new(job: SubmittedJob, apps: Vec<App>, table: Vec<ProcInfo>) -> Self {
-        Self { job, apps, table, next: VecDeque::new(), said: None }
+        Self { job, apps, table, next: VecDeque::new(), said: None, killing: None }
     }
 
     async fn next_report(&mut self) -> Result<JobReport, String> {
@@ -163,16 +166,23 @@ impl InDvm {
     }
 
     fn signal(&self, signal: i32) {
-        Self::send(self.job.signal(signal), "signal");
+        let request = self.job.signal(signal);
+        tokio::spawn(ignore_failure(request));
     }
 
-    fn send(request: impl Future<Output = Result<(), Error>> + Send + 'static, what: &'static str) {
-        tokio::spawn(async move {
-            if let Err(error) = request.await {
-                // it may just have ended
-                tracing::debug!(%error, what, "cannot control the job");
-            }
-        });
+    /// Has the head kill it. A key that is held down repeats the request only once the last one is answered.
+    fn kill(&mut self) {
+        if self.killing.as_ref().is_none_or(JoinHandle::is_finished) {
+            let request = self.job.signal(Signal::KILL.as_raw());
+            self.killing = Some(tokio::spawn(ignore_failure(request)));
+        }
+    }
+}
+
+async fn ignore_failure(request: impl Future<Output = Result<(), Error>>) {
+    if let Err(error) = request.await {
+        // the job may just have ended
+        tracing::debug!(%error, "cannot signal the job");
     }
 }
 
