@@ -40,10 +40,9 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let server = tool.server()?;
     let client = server.client();
     // before it is told: its last words may be the answer
-    let mut events =
-        tool.within_limit("register events", client.events([Status::ERR_LOST_CONNECTION])).await?;
+    let mut events = client.events([Status::ERR_LOST_CONNECTION]).await?;
     let itself = ProcId::wildcard(server.proc_id().nspace.clone());
-    let told = tool.within_limit("job control", client.job_control([itself]).terminate()).await;
+    let told = client.job_control([itself]).terminate().await;
     if let Err(error) = told
         && !error.is_lost_connection()
     {

@@ -153,7 +153,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
         None => request,
     };
     let range = args.range.map(DataRange::from);
-    let mut events = tool.within_limit("register events", request).await?;
+    let mut events = request.await?;
     let printer = Printer::start(OutputFormat::default(), false)?;
     let mut left = args.count;
     let mut outcome = Ok(());
@@ -219,7 +219,7 @@ async fn notify(code: Status, args: Args, console: &mut Console<'_>) -> Result<E
     if do_not_cache {
         request = request.do_not_cache();
     }
-    tool.within_limit("notify event", request).await?;
+    request.await?;
     finalize(tool).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,7 +66,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let Some((tool, _)) = found.servers.into_iter().next() else { return Ok(ExitCode::FAILURE) };
     // whether there is such a process, and what the job has
     let size = tool.client().get(ProcId::wildcard(proc.nspace.clone()), &keys::JOB_SIZE).immediate();
-    let size: u32 = tool.within_limit("get", size).await?;
+    let size: u32 = size.await?;
     if !proc.rank.is_wildcard() && proc.rank.to_raw() >= size {
         return Err(Trouble::Other(format!(
             "job {} has no rank {}: its size is {size}",
@@ -85,7 +85,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     for key in args.keys {
         let request = tool.client().get::<Value>(&report.proc, key.clone());
         let request = if args.wait { request } else { request.immediate() };
-        match tool.within_limit("get", request).await {
+        match request.await {
             Ok(value) => drop(report.results.insert(key, value)),
             Err(error) if error.is_not_found() => report.missing.push(key),
             Err(error) if args.wait && error.is_timeout() => {
@@ -131,10 +131,10 @@ async fn all(tool: &Tool, proc: &ProcId) -> Result<BTreeMap<KeyName, Value>, Err
     }
     if !proc.rank.is_wildcard() {
         let put = client.get_all(proc).directive(keys::IMMEDIATE, true);
-        match tool.within_limit("get", put).await {
+        match put.await {
             Ok(put) => results.extend(put.into_iter().map(|info| (info.key, info.value))),
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(results)

@@ -100,7 +100,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let request = if args.once { request.once() } else { request };
     let request = if args.timestamp { request.generate_timestamp().timestamp_output() } else { request };
     let request = if args.tag { request.tag_output() } else { request };
-    let logged = tool.within_limit("log", request).await?;
+    let logged = request.await?;
     let server = tool.server()?.proc_id().nspace.to_string();
     finalize(tool).await;
     let is_partial = logged == Logged::Partially;

@@ -60,7 +60,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let request = tool.client().lookup(args.keys.iter().cloned()).range(args.range.into());
     let request = if args.wait { request.wait_all() } else { request };
     let server = tool.server()?.proc_id().nspace.to_string();
-    let (results, missing) = match tool.within_limit("lookup", request).await {
+    let (results, missing) = match request.await {
         Ok(published) => {
             let found = published.found().iter().map(|data| {
                 (data.key.clone(), Datum { value: data.value.clone(), publisher: data.proc.clone() })

@@ -129,6 +129,12 @@ enum Trouble {
     Other(String),
 }
 
+impl From<pmix_tool::client::Error> for Trouble {
+    fn from(error: pmix_tool::client::Error) -> Self {
+        Self::Tool(error.into())
+    }
+}
+
 /// Where a command writes.
 struct Console<'a> {
     out: &'a mut dyn Write,

@@ -107,8 +107,8 @@ async fn change(change: Change) -> Result<ExitCode, Trouble> {
     };
     let tool = selection.connect().await?;
     let request = tool.client().allocate(directive).directives(directives);
-    match tool.within_limit("change of nodes", request).await {
-        Err(Error::Client(pmix_tool::client::Error::Pmix(refused))) => {
+    match request.await {
+        Err(pmix_tool::client::Error::Pmix(refused)) => {
             return Err(Trouble::Other(format!("cannot {what} nodes: {}", refused.failure)));
         }
         changed => changed.map(drop)?,

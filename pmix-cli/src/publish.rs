@@ -100,7 +100,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Trouble> {
     let request = tool.client().publish().range(args.range.into()).persistence(args.persistence.into());
     let request =
         args.data.into_iter().fold(request, |request, Datum { key, value }| request.data(key, value));
-    tool.within_limit("publish", request).await?;
+    request.await?;
     finalize(tool).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Trouble> {
     let tool = publisher(&args.selection).await?;
     let client = tool.client();
     let request = if args.all { client.unpublish_all() } else { client.unpublish(args.keys) };
-    tool.within_limit("unpublish", request.range(args.range.into())).await?;
+    request.range(args.range.into()).await?;
     finalize(tool).await;
     Ok(ExitCode::SUCCESS)
 }

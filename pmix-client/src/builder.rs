@@ -1,4 +1,4 @@
-use futures::future::BoxFuture;
+use futures::FutureExt;
 use std::time::Duration;
 
 use pmix_proto::Limits;
@@ -47,6 +47,7 @@ pub struct ClientBuilder {
     directives: Directives,
     /// Zero for none.
     timeout: Duration,
+    call_timeout: Duration,
     limits: Limits,
     attributes: AttributeRegistry,
 }
@@ -189,6 +190,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Limits the wait for the reply to each later call that has no timeout of its own, and fails the call with `ERR_TIMEOUT`; the
+    /// server may still carry it out. By default such a call waits as long as the connection lasts; zero means the same (GEN-12).
+    /// Writes to an [`InputSink`](crate::InputSink) wait until the job reads, whatever the limit. Requires a runtime with a timer.
+    pub fn call_timeout(mut self, limit: Duration) -> Self {
+        self.call_timeout = limit;
+        self
+    }
+
     /// Limits the size of messages from the server, in bytes. A larger reply fails its own call and no other.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -257,7 +266,16 @@ impl ClientBuilder {
         let address = server.to_string();
         let limits = [self.timeout, timeout_of(&self.directives)?];
         let limit = limits.into_iter().filter(|limit| !limit.is_zero()).min();
-        let connected = start((server, trust), identity, self.directives, self.limits, attributes);
+        let start = Start {
+            server,
+            trust,
+            identity,
+            directives: self.directives,
+            limits: self.limits,
+            call_limit: Some(self.call_timeout).filter(|limit| !limit.is_zero()),
+            attributes,
+        };
+        let connected = start.connect().boxed();
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             // what is left of a limit is hardly ever a round number
@@ -283,17 +301,24 @@ fn timeout_of(directives: &Directives) -> Result<Duration, Error> {
     whole.map(Duration::from_secs)
 }
 
-fn start(
-    (server, trust): (Server, Trust),
+/// What is known before a connection is made.
+struct Start {
+    server: Server,
+    trust: Trust,
     identity: Identity,
     directives: Directives,
     limits: Limits,
+    call_limit: Option<Duration>,
     attributes: AttributeRegistry,
-) -> BoxFuture<'static, Result<Client, Error>> {
-    Box::pin(async move {
+}
+
+impl Start {
+    async fn connect(self) -> Result<Client, Error> {
+        let Self { server, trust, identity, directives, limits, call_limit, attributes } = self;
         let mut hello = Hello::new(identity, own_pid());
         hello.directives = directives;
-        let (connection, transport_end) = Connection::new(server.id().clone(), server.is_native());
+        let (connection, transport_end) =
+            Connection::new(server.id().clone(), server.is_native(), call_limit);
         let welcome = transport::connect(&server, &trust, &hello, limits, transport_end).await?;
         // a host may give a tool another identity than it requested
         if let Identity::Client(proc) = &hello.identity
@@ -313,7 +338,7 @@ fn start(
             stop_in_init(&core).await?;
         }
         Ok(Client::new(core))
-    })
+    }
 }
 
 fn own_pid() -> Pid {

@@ -7,7 +7,9 @@ mod manager;
 use std::fmt;
 
 use pmix_types::message::{Abort, Log, Publish, Reply, Request, Spawn};
-use pmix_types::{App, DataRange, Event, Info, Nspace, ProcId, Procs, Scope, Status, Value, ValueType, keys};
+use pmix_types::{
+    App, DataRange, Event, Info, Nspace, NspaceError, ProcId, Procs, Scope, Status, Value, ValueType, keys,
+};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -257,8 +259,8 @@ impl Client {
     }
 
     /// A view of a job, to get its values.
-    pub fn job(&self, nspace: impl Into<Nspace>) -> JobView {
-        JobView::new(self.core(), nspace.into())
+    pub fn job(&self, nspace: impl TryInto<Nspace, Error: Into<NspaceError>>) -> JobView {
+        JobView::new(self.core(), nspace.try_into().map_err(Into::into))
     }
 
     /// Waits until all these processes have entered the fence; await the builder.
@@ -437,8 +439,11 @@ impl Client {
     /// Collectives of the remaining processes no longer wait for the caller.
     /// [`ConnectedSet::leave`](crate::ConnectedSet::leave) does the same.
     #[doc(alias = "PMIx_Disconnect")]
-    pub fn disconnect_nspace(&self, nspace: impl TryInto<Nspace, Error: ToString>) -> DisconnectBuilder {
-        DisconnectBuilder::leave(self.core(), nspace.try_into())
+    pub fn disconnect_nspace(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> DisconnectBuilder {
+        DisconnectBuilder::leave(self.core(), nspace)
     }
 
     /// Makes a group of processes that can be named by its id; await the builder.
@@ -453,7 +458,7 @@ impl Client {
     #[doc(alias = "PMIx_Group_construct_nb")]
     pub fn group_construct(
         &self,
-        id: impl TryInto<Nspace, Error: ToString>,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
         members: impl Into<Procs>,
     ) -> GroupConstructBuilder {
         GroupConstructBuilder::of(self.core(), id, members.into())
@@ -484,7 +489,7 @@ impl Client {
     #[doc(alias = "PMIx_Group_construct")]
     pub fn group_bootstrap(
         &self,
-        id: impl TryInto<Nspace, Error: ToString>,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
         leaders: u64,
     ) -> GroupConstructBuilder {
         GroupConstructBuilder::leading(self.core(), id, leaders)
@@ -494,7 +499,10 @@ impl Client {
     /// added members have called; see [`Client::group_bootstrap`]. A process that no leader adds waits, so set a
     /// [`timeout`](GroupConstructBuilder::timeout).
     #[doc(alias = "PMIx_Group_construct")]
-    pub fn group_join_bootstrap(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupConstructBuilder {
+    pub fn group_join_bootstrap(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> GroupConstructBuilder {
         GroupConstructBuilder::added(self.core(), id)
     }
 
@@ -502,7 +510,7 @@ impl Client {
     /// [`Group::destruct`](crate::Group::destruct) does the same.
     #[doc(alias = "PMIx_Group_destruct")]
     #[doc(alias = "PMIx_Group_destruct_nb")]
-    pub fn group_destruct(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupDestructBuilder {
+    pub fn group_destruct(&self, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> GroupDestructBuilder {
         GroupDestructBuilder::of(self.core(), id)
     }
 
@@ -513,7 +521,7 @@ impl Client {
     /// program must make sure that no member waits for the caller in an operation of the group.
     #[doc(alias = "PMIx_Group_leave")]
     #[doc(alias = "PMIx_Group_leave_nb")]
-    pub fn group_leave(&self, id: impl TryInto<Nspace, Error: ToString>) -> GroupLeaveBuilder {
+    pub fn group_leave(&self, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> GroupLeaveBuilder {
         GroupLeaveBuilder::of(self.core(), id)
     }
 
@@ -529,7 +537,7 @@ impl Client {
     #[doc(alias = "PMIx_Group_invite_nb")]
     pub fn group_invite(
         &self,
-        id: impl TryInto<Nspace, Error: ToString>,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
         procs: impl Into<Procs>,
     ) -> GroupInviteBuilder {
         GroupInviteBuilder::of(self.core(), id, procs.into())
@@ -541,7 +549,7 @@ impl Client {
     #[doc(alias = "PMIX_GROUP_ACCEPT")]
     pub fn group_join(
         &self,
-        id: impl TryInto<Nspace, Error: ToString>,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
         leader: impl Into<ProcId>,
     ) -> GroupJoinBuilder {
         GroupJoinBuilder::of(self.core(), id, leader.into())
@@ -552,7 +560,7 @@ impl Client {
     #[doc(alias = "PMIX_GROUP_DECLINE")]
     pub fn group_decline(
         &self,
-        id: impl TryInto<Nspace, Error: ToString>,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
         leader: impl Into<ProcId>,
     ) -> GroupDeclineBuilder {
         GroupDeclineBuilder::of(self.core(), id, leader.into())

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use dashmap::DashMap;
 use pmix_types::message::{Failure, Push, Reply, Request};
@@ -70,6 +71,8 @@ pub(crate) struct TransportEnd {
 #[derive(Debug)]
 pub(crate) struct Connection {
     server: ProcId,
+    /// How long to wait for the reply to a request that has no limit of its own.
+    call_limit: Option<Duration>,
     /// The server is one of the C library. It may end requests that have no limit, has not said all that it knows of the own job, and
     /// keeps what collectives have brought until it is asked for.
     is_native: bool,
@@ -118,13 +121,19 @@ enum End {
 }
 
 impl Connection {
-    /// A connection to a server: one of ours, or one that is spoken to as the C library does.
-    pub(crate) fn new(server: ProcId, is_native: bool) -> (Arc<Self>, TransportEnd) {
+    /// A connection to a server: one of ours, or one that is spoken to as the C library does. Requests without a limit of their own
+    /// have `call_limit`.
+    pub(crate) fn new(
+        server: ProcId,
+        is_native: bool,
+        call_limit: Option<Duration>,
+    ) -> (Arc<Self>, TransportEnd) {
         let (requests, requests_end) = mpsc::channel(QUEUED_REQUESTS);
         let (errands, errands_end) = mpsc::unbounded_channel();
         let (held, abandoned) = oneshot::channel();
         let connection = Arc::new(Self {
             server,
+            call_limit,
             is_native,
             outlet: Mutex::new(Some(Outlet { requests, errands })),
             // two shards: more would be for many threads, and DashMap asks the system how many there are
@@ -165,7 +174,8 @@ impl Connection {
 
     /// Sends a request and waits for its reply. Once sent it stands; dropping the future drops the reply.
     ///
-    /// If the request has a limit, it fails with `ERR_TIMEOUT` if the server does not answer within [`patience::SLACK`] after it.
+    /// Fails with `ERR_TIMEOUT` if the server does not answer within [`patience::SLACK`] after the limit of the request, or, if it has
+    /// none, within that of the connection.
     pub(crate) async fn request(&self, request: Request) -> Result<Reply, Error> {
         self.send(request, None).await
     }
@@ -181,10 +191,24 @@ impl Connection {
     }
 
     async fn send(&self, request: Request, destination: Option<Destination>) -> Result<Reply, Error> {
-        let (operation, limit) = (request.operation(), patience::limit(&request));
+        let (operation, limit) = (request.operation(), patience::wait(&request, self.call_limit));
         let reply = async { self.slot().await?.send_with(request, destination).await };
+        self.within(limit, operation, reply).await
+    }
+
+    /// Awaits the reply to a request that has no limit of its own.
+    pub(crate) async fn answer(&self, reply: PendingReply<'_>) -> Result<Reply, Error> {
+        self.within(self.call_limit, reply.operation, reply).await
+    }
+
+    async fn within(
+        &self,
+        limit: Option<Duration>,
+        operation: &'static str,
+        reply: impl Future<Output = Result<Reply, Error>>,
+    ) -> Result<Reply, Error> {
         let Some(limit) = limit else { return reply.await };
-        let outcome = tokio::time::timeout(limit + patience::SLACK, reply).await;
+        let outcome = tokio::time::timeout(limit, reply).await;
         outcome.unwrap_or_else(|_| Err(patience::exhausted(operation, &self.server, limit)))
     }
 
@@ -388,7 +412,7 @@ impl<'a> Slot<'a> {
         let id = self.connection.expect(PendingRequest { operation, reply, is_output, destination });
         tracing::trace!(id, operation, "request");
         self.permit.send(Outgoing { id, request });
-        PendingReply { connection: self.connection, id, is_output, outcome, is_over: false }
+        PendingReply { connection: self.connection, operation, id, is_output, outcome, is_over: false }
     }
 }
 
@@ -397,6 +421,7 @@ impl<'a> Slot<'a> {
 #[must_use = "a reply has to be awaited"]
 pub(crate) struct PendingReply<'a> {
     connection: &'a Connection,
+    operation: &'static str,
     id: u64,
     /// Whether a registration is one for output.
     is_output: bool,

@@ -12,7 +12,7 @@ use pmix_types::{Nspace, ProcId, Rank, Status};
 
 use super::actor::Task;
 use super::rank::{PATIENCE, run_rank};
-use super::{Check, Report, SecondJob, Verdict, checks};
+use super::{Check, Report, SecondJob, Verdict, checks, declared};
 use pmix_server::host::HostModule;
 use pmix_server::{Server, ServerError};
 
@@ -120,23 +120,41 @@ where
     /// # Errors
     /// [`SetUpError`] if the checks cannot be run. The findings of the checks are in the report.
     pub async fn run(self) -> Result<Report, SetUpError> {
-        if let Some(unknown) =
-            self.only.iter().find(|name| !checks().iter().any(|check| check.name == **name))
-        {
+        let is_known = |name: &str| name == declared::NAME || checks().iter().any(|check| check.name == name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_known(name)) {
             return Err(SetUpError::NoSuchCheck(unknown.clone()));
         }
         let mut report = Report::default();
         for (number, check) in checks().iter().enumerate() {
-            if self.only.is_empty() || self.only.iter().any(|name| name == check.name) {
+            if self.is_wanted(check.name) {
                 let verdict = self.run_check(check, number).await?;
                 report.outcomes.push(check.outcome(verdict));
             }
         }
+        if self.is_wanted(declared::NAME) {
+            report.outcomes.push(declared::outcome(self.check_declared().await));
+        }
         Ok(report)
     }
 
+    fn is_wanted(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+
+    /// Checks the first host, before it has a server.
+    async fn check_declared(&self) -> Verdict {
+        match (self.make)(&self.names()).first() {
+            Some(host) => declared::check(host, self.patience).await,
+            None => Verdict::Passed,
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        (0..self.nodes).map(|node| format!("node{node}")).collect()
+    }
+
     async fn run_check(&self, check: &Check, number: usize) -> Result<Verdict, SetUpError> {
-        let names: Vec<String> = (0..self.nodes).map(|node| format!("node{node}")).collect();
+        let names = self.names();
         let hosts = (self.make)(&names);
         if hosts.len() != names.len() {
             return Err(SetUpError::Hosts { hosts: hosts.len(), nodes: names.len() });

@@ -29,6 +29,7 @@
 
 mod actor;
 mod checks;
+mod declared;
 mod host;
 mod rank;
 mod report;

@@ -81,11 +81,13 @@ pub enum Fault {
     TwinGroups,
     /// Its groups by bootstrap have only the leaders for members.
     LonelyLeaders,
+    /// It implements lookup, but does not declare it.
+    SilentAboutLookup,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::HastyFence,
         Self::FenceWithoutData,
         Self::CarelessFence,
@@ -118,6 +120,7 @@ impl Fault {
         Self::GroupWithoutData,
         Self::TwinGroups,
         Self::LonelyLeaders,
+        Self::SilentAboutLookup,
     ];
 }
 
@@ -177,7 +180,11 @@ macro_rules! answered_in_one_place {
         #[async_trait]
         impl<H: HostModule> HostModule for Faulty<H> {
             fn capabilities(&self) -> Capabilities {
-                self.host.capabilities()
+                let declared = self.host.capabilities();
+                match self.fault {
+                    Fault::SilentAboutLookup => declared.iter().filter(|upcall| *upcall != Upcall::Lookup).collect(),
+                    _ => declared,
+                }
             }
 
             fn started(&self, handle: &ServerHandle) {

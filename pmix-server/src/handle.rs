@@ -10,7 +10,7 @@ use pmix_types::job::{JobData, JobSpec, Target};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status, keys};
+use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Status, keys};
 use rustix::process::geteuid;
 use tokio::sync::oneshot;
 
@@ -184,19 +184,23 @@ impl ServerHandle {
     /// Removes a namespace, its clients and their data; their pending requests fail (REG-11).
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` if it is not registered.
+    /// `ERR_INVALID_NAMESPACE` if it is not registered, `ERR_BAD_PARAM` for a text that is not a name.
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
     #[doc(alias = "PMIx_server_deregister_nspace")]
-    pub async fn deregister_nspace(&self, nspace: &Nspace) -> Result<(), Failure> {
+    pub async fn deregister_nspace(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<(), Failure> {
+        let nspace = nspace.try_into().map_err(Into::into)?;
         let (answer, answered) = oneshot::channel();
         let call = HostCall::DeregisterNspace(nspace.clone());
         if !self.inbox.send(DriverEvent::Call { call, answer }).await {
             return Err(stopped());
         }
         // not before: if nobody waits for room in the inbox any more, the job goes on
-        let _forgets = self.shared.pmi1.as_ref().map(|pmi1| pmi1.forgets(nspace));
+        let _forgets = self.shared.pmi1.as_ref().map(|pmi1| pmi1.forgets(&nspace));
         answered.await.unwrap_or_else(|_| Err(stopped())).map(drop)
     }
 
@@ -413,12 +417,16 @@ impl ServerHandle {
     /// Returns the job-level data that the server holds for a namespace.
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` if it is not registered.
+    /// `ERR_INVALID_NAMESPACE` if it is not registered, `ERR_BAD_PARAM` for a text that is not a name.
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn job_data(&self, nspace: &Nspace) -> Result<Arc<JobData>, Failure> {
-        match self.inbox.call(HostCall::JobData(nspace.clone())).await? {
+    pub async fn job_data(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<Arc<JobData>, Failure> {
+        let nspace = nspace.try_into().map_err(Into::into)?;
+        match self.inbox.call(HostCall::JobData(nspace)).await? {
             CallValue::Job(job) => Ok(job),
             _ => Err(Status::ERROR.into()),
         }

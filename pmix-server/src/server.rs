@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pmix_types::trace::TraceContext;
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use tokio::sync::oneshot;
 
 use crate::clock::WallClock;
@@ -61,7 +61,7 @@ pub struct Server {
 pub struct ServerBuilder {
     host: HostMaker,
     hostname: Option<String>,
-    nspace: Option<String>,
+    nspace: Option<Result<Nspace, NspaceError>>,
     session_root: Option<PathBuf>,
     rank: Rank,
     tool_support: bool,
@@ -109,8 +109,8 @@ impl ServerBuilder {
     /// (see [`ServerHandle::register_nspace`]). C tools of release 4.2.2 cut the namespace of a server off at its first dot,
     /// so a server that such tools attach to besides another server needs a namespace without dots, unlike the default.
     #[doc(alias = "PMIX_SERVER_NSPACE")]
-    pub fn nspace(mut self, nspace: impl Into<String>) -> Self {
-        self.nspace = Some(nspace.into());
+    pub fn nspace(mut self, nspace: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
+        self.nspace = Some(nspace.try_into().map_err(Into::into));
         self
     }
 
@@ -310,8 +310,8 @@ impl ServerBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServerError::NoRuntime)?;
         let hostname = self.hostname.unwrap_or_else(system_hostname);
         let pid = std::process::id();
-        let nspace = self.nspace.unwrap_or_else(|| format!("server.{hostname}.{pid}"));
-        let server = ProcId::new(Nspace::new(nspace)?, self.rank);
+        let nspace = self.nspace.unwrap_or_else(|| Nspace::new(format!("server.{hostname}.{pid}")))?;
+        let server = ProcId::new(nspace, self.rank);
         if self.raise_nofile {
             raise_descriptor_limit();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use pmix_client::{EventError, EventStream};
-use pmix_types::{DataRange, Event, Nspace, Status};
+use pmix_types::{DataRange, Event, Nspace, NspaceError, Status};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, UnknownEnd};
@@ -32,15 +32,18 @@ impl Tool {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn await_end(&self, nspace: impl Into<Nspace>) -> Result<Option<AwaitedEnd>, Error> {
-        let (tool, nspace) = (self.clone(), nspace.into());
+    pub async fn await_end(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<Option<AwaitedEnd>, Error> {
+        let (tool, nspace) = (self.clone(), nspace.try_into().map_err(Into::into)?);
         // before the first look, so that no end comes in between
         let mut events = tool.client().events([Status::EVENT_JOB_END]);
         if !tool.server()?.is_of_openpmix() {
             // a process could tell of an end, too
             events = events.source_range(DataRange::RM);
         }
-        let events = tool.within_limit("register events", events).await?;
+        let events = events.await?;
         let mut known = tool.job_end(nspace.clone()).await?;
         if known.is_none() && !tool.namespaces().await?.contains(&nspace) {
             // it may have ended just now

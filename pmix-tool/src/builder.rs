@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pmix_client::Client;
 use pmix_proto::proof;
 use pmix_types::keys::env::{LAUNCHER_RNDZ_FILE, LAUNCHER_RNDZ_URI};
-use pmix_types::{Nspace, ProcId, Rank, Status};
+use pmix_types::{Nspace, NspaceError, ProcId, Rank, Status};
 use tokio::time::Instant;
 
 use crate::attributes;
@@ -72,7 +72,7 @@ enum Selection {
     Only,
     Uri(String),
     Pid(u32),
-    Nspace(Nspace),
+    Nspace(Result<Nspace, NspaceError>),
     File(PathBuf),
     Server(Box<ServerInfo>),
     System,
@@ -104,8 +104,8 @@ impl ToolBuilder {
     /// Attaches to the server with this namespace of its own, as opposed to a server that runs a job of that
     /// namespace.
     #[doc(alias = "PMIX_SERVER_NSPACE")]
-    pub fn nspace(mut self, nspace: Nspace) -> Self {
-        self.selection = Selection::Nspace(nspace);
+    pub fn nspace(mut self, nspace: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
+        self.selection = Selection::Nspace(nspace.try_into().map_err(Into::into));
         self
     }
 
@@ -164,8 +164,9 @@ impl ToolBuilder {
         self
     }
 
-    /// Limits the time for connecting, and for each later call of the tool. By default there is no limit, as with zero. A
-    /// system-level server that comes before another one has half of the time. Requires a runtime with a timer.
+    /// Limits the time for connecting, and for each later call of the tool and of its [clients](Tool::client) that has no limit of its
+    /// own, as [`ClientBuilder::call_timeout`](pmix_client::ClientBuilder::call_timeout) does. By default there is no limit, as with
+    /// zero. A system-level server that comes before another one has half of the time to connect. Requires a runtime with a timer.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit).filter(|limit| !limit.is_zero());
         self
@@ -308,7 +309,7 @@ impl ToolBuilder {
             // in the words of the C library it has an address for that library only, but the name of the server
             let native = uri.split_once(';').filter(|(_, address)| !address.starts_with("unix:"));
             let nspace = native.and_then(|(proc, _)| Nspace::new(proc.rsplit_once('.')?.0).ok());
-            return Some(nspace.map_or(Selection::Uri(uri), Selection::Nspace));
+            return Some(nspace.map_or(Selection::Uri(uri), |nspace| Selection::Nspace(Ok(nspace))));
         }
         let file = PathBuf::from(variable(LAUNCHER_RNDZ_FILE)?);
         file.exists().then_some(Selection::File(file))
@@ -389,6 +390,7 @@ impl ToolBuilder {
         if let Some(release) = of_openpmix.and_then(|info| info.version.as_deref()) {
             client = client.server_release(release);
         }
+        client = client.call_timeout(self.limit.unwrap_or_default());
         if let Some(deadline) = deadline {
             // none left is not the same as no limit
             client = client.timeout((deadline - Instant::now()).max(Duration::from_nanos(1)));
@@ -463,6 +465,7 @@ impl ToolBuilder {
                 self.search(Some(format!("pid {pid}")), known, |server| server.pid == *pid)
             }
             Selection::Nspace(nspace) => {
+                let nspace = nspace.as_ref().map_err(Clone::clone)?;
                 self.search(Some(format!("namespace {nspace}")), known, |server| server.nspace() == nspace)
             }
         }

@@ -60,7 +60,7 @@ fn tol_07b_several_live_servers_are_listed_and_need_a_selection() {
     assert!(error.to_string().ends_with("pid 2 (srv.a), pid 3 (srv.b)"), "{error}");
 
     assert_eq!(find(&fakes, |one| one.pid(2)).unwrap(), 2);
-    assert_eq!(find(&fakes, |one| one.nspace("srv.b".parse().unwrap())).unwrap(), 3);
+    assert_eq!(find(&fakes, |one| one.nspace("srv.b")).unwrap(), 3);
     assert_eq!(find(&fakes, |one| one.pid(2).rendezvous_file(file)).unwrap(), 3);
 }
 
@@ -71,7 +71,7 @@ fn tol_06a_tol_06c_tol_06d_a_selection_that_fails_is_final() {
     fakes.add("srv.a", 2, true);
     let error = find(&fakes, |one| one.pid(9)).unwrap_err().to_string();
     assert!(error.contains("with pid 9") && error.ends_with("running servers: pid 2 (srv.a)"), "{error}");
-    let error = find(&fakes, |one| one.nspace("dead".parse().unwrap())).unwrap_err().to_string();
+    let error = find(&fakes, |one| one.nspace("dead")).unwrap_err().to_string();
     assert!(
         error.contains("namespace dead") && error.contains("files of dead servers: pid 1 (dead)"),
         "{error}"

@@ -26,7 +26,7 @@ pub enum Error {
     /// A rendezvous file, or a directory of servers, cannot be used.
     #[error(transparent)]
     Rendezvous(Box<RendezvousError>),
-    /// The server did not answer within the tool's time limit.
+    /// The tool has not attached to a server within the limit.
     #[error(transparent)]
     Timeout(Box<Timeout>),
     /// The server's reply to a query is invalid.
@@ -127,16 +127,14 @@ pub struct RendezvousError {
     pub source: Option<io::Error>,
 }
 
-/// A server that did not answer in time.
+/// A server to which the tool has not attached in time.
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("{operation} timed out: server {server} did not answer within {limit:?}")]
+#[error("the tool has not attached to server {server} within {limit:?}")]
 #[non_exhaustive]
 pub struct Timeout {
-    /// The operation that timed out.
-    pub operation: &'static str,
     /// The server.
     pub server: ProcId,
-    /// The tool's time limit.
+    /// The limit.
     pub limit: Duration,
 }
 
@@ -357,8 +355,7 @@ mod tests {
         }
         converts::<pmix_client::Error>();
         converts::<RendezvousError>();
-        let timeout =
-            Timeout { operation: "query", server: ProcId::none(), limit: Duration::from_millis(1500) };
+        let timeout = Timeout { server: ProcId::none(), limit: Duration::from_millis(1500) };
         let error = Error::Timeout(Box::new(timeout));
         assert!(error.is_timeout() && error.procs().is_empty() && !error.is_lost_connection());
         assert!(error.to_string().ends_with("within 1.5s"), "{error}");

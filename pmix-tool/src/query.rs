@@ -1,10 +1,11 @@
 //! The servers of this node, as the answer to a query: the library of a tool knows them, no server does.
 
-use pmix_client::{Client, Error, QueryResults};
+use pmix_client::{Client, QueryResults};
 use pmix_types::message::QueryReply;
 use pmix_types::{DataArray, Info, Pid, Query, Status, keys};
 
 use crate::discovery::{ServerInfo, discover, system_server};
+use crate::error::Error;
 
 /// Asks the server for all keys but `QUERY_AVAIL_SERVERS`, which is answered here. The keys of a query that has it and others
 /// are answered in two results with its qualifiers.
@@ -12,7 +13,7 @@ pub(crate) async fn query(client: Client, queries: Vec<Query>) -> Result<QueryRe
     let is_own = |key: &str| *key == *keys::QUERY_AVAIL_SERVERS.name();
     let asks_here = |query: &Query| query.keys.iter().any(|key| is_own(key)) && !query.is_for_attributes();
     if !queries.iter().any(asks_here) {
-        return client.query(queries).await;
+        return Ok(client.query(queries).await?);
     }
     let (mut here, mut there) = (Vec::new(), Vec::new());
     for mut query in queries {
@@ -37,11 +38,11 @@ pub(crate) async fn query(client: Client, queries: Vec<Query>) -> Result<QueryRe
                 results.extend(found.to_infos());
             }
             Err(error) if error.status() == Status::ERR_NOT_FOUND => status = Status::ERR_PARTIAL_SUCCESS,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     here.extend(there);
-    QueryResults::of_reply(&here, QueryReply::new(status, results))
+    Ok(QueryResults::of_reply(&here, QueryReply::new(status, results))?)
 }
 
 /// One array for each live server of this user, and for the system-level one.

@@ -245,10 +245,9 @@ impl Servers {
             }
         };
         let Some(limit) = limit else { return attached.await };
-        tokio::time::timeout(limit, attached).await.unwrap_or_else(|_| {
-            let operation = "choosing a primary server";
-            Err(Error::Timeout(Box::new(Timeout { operation, server: server.clone(), limit })))
-        })
+        tokio::time::timeout(limit, attached)
+            .await
+            .unwrap_or_else(|_| Err(Error::Timeout(Box::new(Timeout { server: server.clone(), limit }))))
     }
 
     /// Disconnects from a server. Calls that wait for its answer, and later calls of its clients, fail with `ERR_INIT`; the
@@ -266,7 +265,7 @@ impl Servers {
     #[doc(alias = "PMIx_tool_disconnect")]
     pub async fn disconnect(&self, server: &ProcId) -> Result<(), Error> {
         let leaving = self.state().remove(server).ok_or_else(|| Error::not_attached(server.clone()))?;
-        self.finalize_at(&leaving, "disconnect").await
+        Ok(leaving.client().clone().finalize().await?)
     }
 
     /// The client for calls of the tool.
@@ -293,20 +292,9 @@ impl Servers {
         };
         self.tell_of_change();
         self.shared.alone.clone().finalize().await?;
-        let ends = join_all(leaving.iter().map(|server| self.finalize_at(server, "finalize"))).await;
-        ends.into_iter().collect()
-    }
-
-    async fn finalize_at(&self, server: &AttachedServer, operation: &'static str) -> Result<(), Error> {
-        let finalized = server.client().clone().finalize();
-        let Some(limit) = self.limit() else { return Ok(finalized.await?) };
-        match tokio::time::timeout(limit, finalized).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(_) => {
-                let server = server.proc_id().clone();
-                Err(Error::Timeout(Box::new(Timeout { operation, server, limit })))
-            }
-        }
+        let ends =
+            join_all(leaving.iter().map(|server| server.client().clone().finalize().into_future())).await;
+        Ok(ends.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// Adds a server to which there is a connection. If another task was faster, the older connection stays.

@@ -2,11 +2,12 @@ use std::fmt;
 
 use pmix_client::{Client, InputSink, OutputBuilder, Procs, QueryResults};
 use pmix_types::{
-    DataArray, Event, Info, JOB_END, Key, KeyName, Nspace, ProcId, ProcInfo, Query, SessionNode, Status, keys,
+    DataArray, Event, Info, JOB_END, Key, KeyName, Nspace, NspaceError, ProcId, ProcInfo, Query, SessionNode,
+    Status, keys,
 };
 
 use crate::builder::ToolBuilder;
-use crate::error::{Error, NotAttached, Timeout};
+use crate::error::{Error, NotAttached};
 use crate::query;
 use crate::servers::{AttachedServer, Servers};
 use crate::submit::JobEnd;
@@ -54,8 +55,7 @@ impl Tool {
     /// The client of the primary server, for operations that tools share with processes, such as events. Without a
     /// primary server, calls of this client that need a server fail with `ERR_UNREACH`.
     ///
-    /// It stays a client of that server when another becomes the primary one. The limit of [`ToolBuilder::timeout`] applies
-    /// to its calls only if they are made [`within_limit`](Self::within_limit).
+    /// It stays a client of that server when another becomes the primary one.
     pub fn client(&self) -> Client {
         self.servers.client()
     }
@@ -69,14 +69,14 @@ impl Tool {
     /// # Errors
     /// [`Error::Client`] with `ERR_NOT_FOUND` if no key was found, `ERR_NOT_SUPPORTED` if the host does not support
     /// queries, `ERR_BAD_PARAM` without queries, for a query without keys, or for contradictory qualifiers (QRY-05), and
-    /// with a lost connection; [`Error::Timeout`] when the tool's limit has passed.
+    /// with a lost connection, and with `ERR_TIMEOUT` when the tool's limit has passed.
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
     #[doc(alias = "PMIx_Query_info")]
     pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
         let queries = queries.into_iter().collect();
-        self.within_limit("query", query::query(self.client(), queries)).await
+        query::query(self.client(), queries).await
     }
 
     /// Namespaces of the running jobs; may be empty (QRY-12).
@@ -122,8 +122,11 @@ impl Tool {
     /// # Cancel safety
     /// Safe.
     #[doc(alias = "PMIX_QUERY_PROC_TABLE")]
-    pub async fn proc_table(&self, nspace: impl Into<Nspace>) -> Result<Vec<ProcInfo>, Error> {
-        self.table(&keys::QUERY_PROC_TABLE, nspace.into()).await
+    pub async fn proc_table(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<Vec<ProcInfo>, Error> {
+        self.table(&keys::QUERY_PROC_TABLE, nspace.try_into().map_err(Into::into)?).await
     }
 
     /// How a job that the server's host started has ended; `None` while it runs, or if the host does not know it. Our hosts remember the
@@ -134,14 +137,17 @@ impl Tool {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn job_end(&self, nspace: impl Into<Nspace>) -> Result<Option<JobEnd>, Error> {
-        self.job_end_at(self.client(), nspace.into()).await
+    pub async fn job_end(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<Option<JobEnd>, Error> {
+        self.job_end_at(self.client(), nspace.try_into().map_err(Into::into)?).await
     }
 
     /// The same, of the server of this connection.
     pub(crate) async fn job_end_at(&self, client: Client, nspace: Nspace) -> Result<Option<JobEnd>, Error> {
         let query = Query::new(&JOB_END).qualifier(&keys::NSPACE, nspace.clone());
-        match self.within_limit("query", query::query(client, vec![query])).await {
+        match query::query(client, vec![query]).await {
             Ok(answer) => {
                 let Some(DataArray::Info(infos)) = answer.get(&JOB_END)? else { return Ok(None) };
                 let event = Event::new(Status::EVENT_JOB_END, ProcId::none());
@@ -162,19 +168,22 @@ impl Tool {
     /// # Cancel safety
     /// Safe.
     #[doc(alias = "PMIX_QUERY_LOCAL_PROC_TABLE")]
-    pub async fn local_proc_table(&self, nspace: impl Into<Nspace>) -> Result<Vec<ProcInfo>, Error> {
-        self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace.into()).await
+    pub async fn local_proc_table(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> Result<Vec<ProcInfo>, Error> {
+        self.table(&keys::QUERY_LOCAL_PROC_TABLE, nspace.try_into().map_err(Into::into)?).await
     }
 
     /// Subscribes to the standard output and error of processes; await the builder to send the request. See
-    /// [`Client::pull_output`]. The limit of [`ToolBuilder::timeout`] applies only [`within_limit`](Self::within_limit).
+    /// [`Client::pull_output`].
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
         self.client().pull_output(procs)
     }
 
-    /// A sink for the standard input of processes. See [`Client::push_stdin`]. The limit of [`ToolBuilder::timeout`] does not
-    /// apply to it.
+    /// A sink for the standard input of processes. See [`Client::push_stdin`]. Its writes wait until the processes read, whatever
+    /// the limit of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout).
     #[doc(alias = "PMIx_IOF_push")]
     pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
         self.client().push_stdin(targets)
@@ -183,7 +192,7 @@ impl Tool {
     /// Finalizes the connections to all servers. Calls of other clones then fail with `ERR_INIT`.
     ///
     /// # Errors
-    /// [`Error::Client`] if another clone has already finalized the tool or a connection is lost, [`Error::Timeout`] when
+    /// [`Error::Client`] if another clone has already finalized the tool or a connection is lost, `ERR_TIMEOUT` when
     /// the tool's limit has passed.
     ///
     /// # Cancel safety
@@ -206,32 +215,6 @@ impl Tool {
             Some(other) => {
                 let problem = format!("an array of {} instead of PROC_INFO", other.element_type());
                 Err(Error::answer(key.key_name(), problem))
-            }
-        }
-    }
-
-    /// Awaits a call of [`Tool::client`], or another future, for no longer than the limit of [`ToolBuilder::timeout`].
-    ///
-    /// # Errors
-    /// Those of the call, and [`Error::Timeout`] when the limit has passed.
-    ///
-    /// # Cancel safety
-    /// That of the call, whose future is dropped when the limit has passed.
-    pub async fn within_limit<T, E>(
-        &self,
-        operation: &'static str,
-        call: impl IntoFuture<Output = Result<T, E>>,
-    ) -> Result<T, Error>
-    where
-        Error: From<E>,
-    {
-        let Some(limit) = self.servers.limit() else { return Ok(call.await?) };
-        match tokio::time::timeout(limit, call).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(_) => {
-                let server =
-                    self.servers.primary().map_or_else(ProcId::none, |server| server.proc_id().clone());
-                Err(Error::Timeout(Box::new(Timeout { operation, server, limit })))
             }
         }
     }

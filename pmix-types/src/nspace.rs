@@ -1,4 +1,5 @@
 use std::borrow::Borrow;
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
@@ -159,6 +160,13 @@ impl fmt::Debug for Nspace {
 impl From<&Self> for Nspace {
     fn from(nspace: &Self) -> Self {
         nspace.clone()
+    }
+}
+
+/// What converts into a namespace without fail can be given where a call takes a name that may be invalid.
+impl From<Infallible> for NspaceError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -31,8 +31,8 @@ impl Procs {
     }
 
     /// All processes of a namespace.
-    pub fn nspace(nspace: impl Into<Nspace>) -> Self {
-        Self(Some(vec![ProcId::wildcard(nspace.into())]))
+    pub fn nspace(nspace: Nspace) -> Self {
+        Self(Some(vec![ProcId::wildcard(nspace)]))
     }
 
     /// The processes as they were named; `None` for the caller's namespace.
@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(Procs::own_nspace().named(), None);
         assert_eq!(Procs::own_nspace().resolve(&own), [ProcId::wildcard(own.clone())]);
         assert!(Procs::from(Vec::<ProcId>::new()).resolve(&own).is_empty());
-        assert_eq!(Procs::nspace(&own), Procs::from(ProcId::wildcard(own)));
+        assert_eq!(Procs::nspace(own.clone()), Procs::from(ProcId::wildcard(own)));
     }
 }

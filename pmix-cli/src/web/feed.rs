@@ -59,7 +59,7 @@ async fn waits(tool: &Tool, hub: &Hub) -> Result<(), Error> {
 }
 
 async fn events(tool: &Tool, hub: &Hub) -> Result<(), Error> {
-    let mut events = tool.within_limit("register events", tool.client().events(Vec::new())).await?;
+    let mut events = tool.client().events(Vec::new()).await?;
     loop {
         match events.recv().await {
             Some(Ok(event)) => hub.tell_event(state::event(&event)),

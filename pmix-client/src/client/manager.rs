@@ -194,11 +194,10 @@ impl Client {
         ValidateCredentialBuilder::new(self.draft(ValidateCredential::new(credential.into())))
     }
 
-    /// Controls the session with this id, or the caller's own for `u32::MAX`; the directives say what to do. Await the
-    /// builder.
+    /// Controls the session with this id, or the caller's own for `None`; the directives say what to do. Await the builder.
     #[doc(alias = "PMIx_Session_control")]
-    pub fn session_control(&self, session: u32) -> SessionControlBuilder {
-        SessionControlBuilder::new(self.draft(SessionControl::new(session)))
+    pub fn session_control(&self, session: impl Into<Option<u32>>) -> SessionControlBuilder {
+        SessionControlBuilder::new(self.draft(SessionControl::new(session.into())))
     }
 
     /// Defines, changes or deletes a named block of resources; await the builder.

@@ -22,13 +22,26 @@ use crate::error::Error;
 /// may be spoken to as one of those.
 pub(crate) const SLACK: Duration = LATENESS.saturating_add(Duration::from_secs(1));
 
-/// The limit after which the server reports a timeout; `None` if there is none.
-pub(super) fn limit(request: &Request) -> Option<Duration> {
+/// How long to wait for the reply to a request; `None` for as long as the connection lasts. `general` is the limit of requests that
+/// have none of their own.
+pub(super) fn wait(request: &Request, general: Option<Duration>) -> Option<Duration> {
+    match (limit(request), request) {
+        (Some(Duration::ZERO), _) => None,
+        (Some(limit), _) => Some(limit + SLACK),
+        // input waits until the job reads it
+        (None, Request::IofPush(_)) => None,
+        (None, _) => general,
+    }
+}
+
+/// The limit after which the server reports a timeout: zero if the request says that there is none, `None` if it says nothing.
+fn limit(request: &Request) -> Option<Duration> {
     match request {
         Request::Spawn(spawn) => {
             // the server takes the shorter (SPN-06)
             let either = [&keys::TIMEOUT, &keys::SPAWN_TIMEOUT].map(|key| seconds(&spawn.directives, key));
-            either.into_iter().flatten().min()
+            let is_limit = |limit: &Duration| !limit.is_zero();
+            either.into_iter().flatten().filter(is_limit).min().or(either[0])
         }
         // all are answered at once
         Request::Query(queries) => {
@@ -42,21 +55,20 @@ pub(super) fn limit(request: &Request) -> Option<Duration> {
 /// A limit that makes no sense is refused by the server.
 fn seconds(directives: &Directives, key: &Key<i32>) -> Option<Duration> {
     let seconds = directives.get(key).ok().flatten().and_then(|seconds| u64::try_from(seconds).ok());
-    seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    seconds.map(Duration::from_secs)
 }
 
-/// The server did not even report the timeout.
-pub(super) fn exhausted(operation: &'static str, server: &ProcId, limit: Duration) -> Error {
+/// The server has neither replied nor reported a timeout.
+pub(super) fn exhausted(operation: &'static str, server: &ProcId, waited: Duration) -> Error {
     let message = format!(
-        "server {server} did not answer within the limit of {limit:?} and {SLACK:?} more: it may hang, and may still carry out the \
-         request"
+        "server {server} did not answer within {waited:?}: it may hang, and may still carry out the request"
     );
     Error::failed(operation, Failure::new(Status::ERR_TIMEOUT, message))
 }
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::message::{Fence, Spawn};
+    use pmix_types::message::{Fence, IofPush, Spawn};
     use pmix_types::{Info, Query};
 
     use super::*;
@@ -71,7 +83,7 @@ mod tests {
     fn gen_12_a_limit_is_in_whole_seconds_and_0_is_none() {
         let limited = |seconds: i32| limit(&fence(Directives::new().with(&keys::TIMEOUT, seconds)));
         assert_eq!(limited(3), Some(Duration::from_secs(3)));
-        assert_eq!(limited(0), None);
+        assert_eq!(limited(0), Some(Duration::ZERO));
         assert_eq!(limited(-1), None);
         assert_eq!(limit(&fence(Directives::new())), None);
         let mistyped = Info::dynamic(keys::TIMEOUT.key_name(), "soon");
@@ -90,7 +102,19 @@ mod tests {
             (spawn(7, 3), spawn(2, 3), spawn(0, 3), spawn(7, 0)),
             (Some(3), Some(2), Some(3), Some(7))
         );
-        assert_eq!(spawn(0, 0), None);
+        assert_eq!(spawn(0, 0), Some(0));
+    }
+
+    #[test]
+    fn gen_12_the_limit_of_a_request_counts_before_the_general_one() {
+        let general = Some(Duration::from_secs(5));
+        let fence_with = |seconds: i32| fence(Directives::new().with(&keys::TIMEOUT, seconds));
+        assert_eq!(wait(&fence_with(30), general), Some(Duration::from_secs(30) + SLACK));
+        assert_eq!(wait(&fence_with(0), general), None);
+        assert_eq!(wait(&fence(Directives::new()), general), general);
+        assert_eq!(wait(&fence(Directives::new()), None), None);
+        let input = Request::IofPush(IofPush::new(Vec::new(), "line".into()));
+        assert_eq!(wait(&input, general), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::events::{EventError, EventQueue as Queue, Listener};
 
 /// A connection and the transport's end of it, played by the test.
 fn pair() -> (Arc<Connection>, TransportEnd) {
-    Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()), false)
+    Connection::new(ProcId::new("srv".parse().unwrap(), "0".parse().unwrap()), false, None)
 }
 
 /// The queue of an interest in a stream.
@@ -284,8 +284,8 @@ async fn gen_12_a_server_that_says_nothing_is_given_up_some_time_after_the_limit
     let error = connection.request(limited(3)).await.unwrap_err();
     assert_eq!(clock.passed(), patience_for(3));
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
-    let expected = "fence failed: server srv:0 did not answer within the limit of 3s and 3s more: it may hang, and may \
-                    still carry out the request (ERR_TIMEOUT)";
+    let expected = "fence failed: server srv:0 did not answer within 6s: it may hang, and may still carry out the request \
+                    (ERR_TIMEOUT)";
     assert_eq!(error.to_string(), expected);
     assert!(connection.is_open());
 
@@ -331,6 +331,22 @@ async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn gen_12_a_call_without_a_limit_has_that_of_the_connection() {
+    let limit = Duration::from_secs(5);
+    let (connection, _end) = Connection::new(ProcId::none(), false, Some(limit));
+    let clock = PausedClock::start();
+    let asked = connection.request(Request::DeregisterEvents(1)).await;
+    assert_eq!((asked.unwrap_err().status(), clock.passed()), (Status::ERR_TIMEOUT, limit));
+    let in_order = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let asked = connection.answer(in_order).await;
+    assert_eq!((asked.unwrap_err().status(), clock.passed()), (Status::ERR_TIMEOUT, 2 * limit));
+    assert!(connection.is_open());
+    let mut unlimited = pin!(connection.request(limited(0)));
+    tokio::time::advance(Duration::from_secs(1_000_000)).await;
+    assert!(is_ready(unlimited.as_mut()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn gen_12_without_a_limit_the_wait_has_no_end() {
     let (connection, mut end) = pair();
     let mut answers =
@@ -363,7 +379,7 @@ async fn a_registration_that_was_given_up_is_taken_back_when_the_server_wakes_up
 #[tokio::test(start_paused = true)]
 async fn what_nobody_waits_for_any_more_is_forgotten() {
     let server = || ProcId::new("srv".parse().unwrap(), "0".parse().unwrap());
-    let (connection, mut end) = Connection::new(server(), true);
+    let (connection, mut end) = Connection::new(server(), true, None);
     let mut given_up = Vec::new();
     for number in 0..3 {
         if number == 0 {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Nspace, ProcId, Procs, Status};
+use pmix_types::{Directives, Nspace, NspaceError, ProcId, Procs, Status};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -28,14 +28,14 @@ impl<R> Draft<R> {
     /// A request that names a namespace or group, which may be given as text.
     pub(crate) fn naming(
         core: Core,
-        name: Result<Nspace, impl ToString>,
+        name: impl TryInto<Nspace, Error: Into<NspaceError>>,
         request: impl FnOnce(Nspace) -> R,
     ) -> Self {
-        match name {
+        match name.try_into() {
             Ok(name) => Self::new(core, request(name)),
             Err(error) => {
                 let mut draft = Self::new(core, request(Nspace::none()));
-                draft.mistaken(error.to_string());
+                draft.mistaken(error.into());
                 draft
             }
         }

@@ -16,7 +16,7 @@ pub(crate) async fn commit(core: &Core) -> Result<(), Error> {
         let staged = core.store().staged();
         (slot.send(Request::Commit(staged.entries.clone())), staged)
     };
-    match reply.await? {
+    match connection.answer(reply).await? {
         Reply::Done => core.store_mut().committed(&staged),
         _ => return Err(Error::unexpected_reply("commit")),
     }

@@ -58,7 +58,7 @@ impl ConnectedSet {
 
     /// All connected processes, for a fence for example, if they have a namespace.
     pub fn all(&self) -> Option<Procs> {
-        self.nspace.as_ref().map(Procs::nspace)
+        self.nspace.clone().map(Procs::nspace)
     }
 
     /// Dissolves the set; all its processes must call it. Await the builder. See
@@ -78,11 +78,11 @@ impl ConnectedSet {
     /// Without a namespace the builder fails with `ERR_BAD_PARAM`.
     #[doc(alias = "PMIx_Disconnect")]
     pub fn leave(&self) -> DisconnectBuilder {
-        let nspace = self
-            .nspace
-            .clone()
-            .ok_or("the connected set has no namespace, without which a process cannot leave it alone");
-        DisconnectBuilder::leave(self.core.clone(), nspace)
+        let core = self.core.clone();
+        match &self.nspace {
+            Some(nspace) => DisconnectBuilder::leave(core, nspace),
+            None => DisconnectBuilder::leave_nameless(core),
+        }
     }
 }
 

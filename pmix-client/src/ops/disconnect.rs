@@ -1,5 +1,5 @@
 use pmix_types::message::{Disconnect, Request};
-use pmix_types::{Nspace, ProcId, Procs, keys};
+use pmix_types::{Nspace, NspaceError, ProcId, Procs, keys};
 
 use super::builder::{Draft, builder, directed};
 use crate::core::Core;
@@ -48,8 +48,15 @@ impl DisconnectBuilder {
     }
 
     /// Of the caller alone.
-    pub(crate) fn leave(core: Core, nspace: Result<Nspace, impl ToString>) -> Self {
+    pub(crate) fn leave(core: Core, nspace: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
         Self::new(Draft::naming(core, nspace, Disconnect::leave))
+    }
+
+    /// Fails, because the connected set has no namespace.
+    pub(crate) fn leave_nameless(core: Core) -> Self {
+        let mut draft = Draft::new(core, Disconnect::leave(Nspace::none()));
+        draft.mistaken("the connected set has no namespace, without which a process cannot leave it alone");
+        Self::new(draft)
     }
 
     /// The id that was given to the connect, if any (CON-04).

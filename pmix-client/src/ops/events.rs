@@ -148,7 +148,7 @@ impl EventStream {
         match self.registration.take() {
             Some(registration) => {
                 connection.router().remove(registration);
-                slot.send(Request::DeregisterEvents(registration)).await.map(drop)
+                connection.answer(slot.send(Request::DeregisterEvents(registration))).await.map(drop)
             }
             None => Ok(()),
         }

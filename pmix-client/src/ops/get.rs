@@ -1,7 +1,9 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use pmix_types::{Directives, Info, InfoFlags, KeyName, KeyOf, ProcId, Scope, ValueType, keys};
+use pmix_types::{
+    Directives, Info, InfoFlags, KeyName, KeyOf, Nspace, NspaceError, ProcId, Scope, ValueType, keys,
+};
 
 use super::builder::{Directed, Draft, builder};
 use super::find::{find, nothing, with_limit};
@@ -116,6 +118,15 @@ impl<T: ValueType> GetBuilder<T> {
         let mut draft = Draft::new(core, wanted);
         draft.request.key = draft.checked(key.into_key_name());
         Self::new(draft)
+    }
+
+    pub(super) fn of_job(core: Core, nspace: &Result<Nspace, NspaceError>, key: impl KeyOf<T>) -> Self {
+        let target = nspace.as_ref().ok().cloned().map(ProcId::wildcard);
+        let mut builder = Self::of(core, Target(target), key);
+        if let Err(error) = nspace {
+            builder.draft.mistaken(error);
+        }
+        builder
     }
 
     /// Looks only at the data that this process holds, and never asks the server (GET-03).

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use pmix_types::message::{GroupConstruct, GroupReply, Reply, Request};
-use pmix_types::{DataArray, Nspace, ProcId, Procs, Rank, keys};
+use pmix_types::{DataArray, Nspace, NspaceError, ProcId, Procs, Rank, keys};
 
 use super::builder::{Draft, builder, check_id, directed};
 use super::group_destruct::GroupDestructBuilder;
@@ -58,7 +58,7 @@ impl Group {
 
     /// All members, by the id of the group, for a fence for example.
     pub fn all(&self) -> Procs {
-        Procs::nspace(&self.id)
+        Procs::nspace(self.id.clone())
     }
 
     /// Leaves the group without waiting for the others; await the builder. See
@@ -139,10 +139,10 @@ builder! {
 directed!(GroupConstruct);
 
 impl GroupConstructBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, members: Procs) -> Self {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, members: Procs) -> Self {
         let members = members.into_named().unwrap_or_default();
         let is_empty = members.is_empty();
-        let mut draft = Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, members));
+        let mut draft = Draft::naming(core, id, |id| GroupConstruct::new(id, members));
         if is_empty {
             draft.mistaken("list the members; `own_nspace()` is not allowed here");
         }
@@ -150,14 +150,18 @@ impl GroupConstructBuilder {
     }
 
     /// The caller leads the group with others.
-    pub(crate) fn leading(core: Core, id: impl TryInto<Nspace, Error: ToString>, leaders: u64) -> Self {
+    pub(crate) fn leading(
+        core: Core,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        leaders: u64,
+    ) -> Self {
         let own = core.proc().clone();
         Self::of(core, id, own.into()).directive(keys::GROUP_BOOTSTRAP, leaders)
     }
 
     /// The caller is added by the leaders.
-    pub(crate) fn added(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
-        Self::new(Draft::naming(core, id.try_into(), |id| GroupConstruct::new(id, Vec::new())))
+    pub(crate) fn added(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
+        Self::new(Draft::naming(core, id, |id| GroupConstruct::new(id, Vec::new())))
     }
 
     /// Adds processes that do not lead, to a group made by [`Client::group_bootstrap`](crate::Client::group_bootstrap);

@@ -1,5 +1,5 @@
 use pmix_types::message::{GroupJoin, Request};
-use pmix_types::{GroupOpt, Nspace, ProcId};
+use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
 use super::builder::{Draft, builder, check_id};
 use crate::core::Core;
@@ -42,8 +42,8 @@ builder! {
 }
 
 impl GroupDeclineBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, leader: ProcId) -> Self {
-        Self::new(Draft::naming(core, id.try_into(), |id| GroupJoin::new(id, leader, GroupOpt::DECLINE)))
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, leader: ProcId) -> Self {
+        Self::new(Draft::naming(core, id, |id| GroupJoin::new(id, leader, GroupOpt::DECLINE)))
     }
 
     async fn ask(self) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-use pmix_types::Nspace;
 use pmix_types::message::{GroupDestruct, Request};
+use pmix_types::{Nspace, NspaceError};
 
 use super::builder::{Draft, builder, check_id, directed};
 use crate::core::Core;
@@ -39,8 +39,8 @@ builder! {
 directed!(GroupDestruct);
 
 impl GroupDestructBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
-        Self::new(Draft::naming(core, id.try_into(), GroupDestruct::new))
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
+        Self::new(Draft::naming(core, id, GroupDestruct::new))
     }
 
     async fn ask(self) -> Result<(), Error> {

@@ -1,5 +1,5 @@
 use pmix_types::message::{GroupInvite, Reply, Request};
-use pmix_types::{Nspace, Procs, keys};
+use pmix_types::{Nspace, NspaceError, Procs, keys};
 
 use super::builder::{Draft, builder, check_id, directed};
 use super::group_construct::Group;
@@ -45,9 +45,9 @@ builder! {
 directed!(GroupInvite);
 
 impl GroupInviteBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, procs: Procs) -> Self {
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, procs: Procs) -> Self {
         let procs = procs.into_named().unwrap_or_default();
-        Self::new(Draft::naming(core, id.try_into(), |id| GroupInvite::new(id, procs)))
+        Self::new(Draft::naming(core, id, |id| GroupInvite::new(id, procs)))
     }
 
     /// Continues without processes that decline or end; the group is then [`partial`](Group::partial).

@@ -1,5 +1,5 @@
 use pmix_types::message::{GroupJoin, Reply, Request};
-use pmix_types::{GroupOpt, Nspace, ProcId};
+use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
 use super::builder::{Draft, builder, check_id, directed};
 use super::group_construct::Group;
@@ -47,8 +47,8 @@ builder! {
 directed!(GroupJoin);
 
 impl GroupJoinBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>, leader: ProcId) -> Self {
-        Self::new(Draft::naming(core, id.try_into(), |id| GroupJoin::new(id, leader, GroupOpt::ACCEPT)))
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, leader: ProcId) -> Self {
+        Self::new(Draft::naming(core, id, |id| GroupJoin::new(id, leader, GroupOpt::ACCEPT)))
     }
 
     async fn ask(self) -> Result<Group, Error> {

@@ -1,5 +1,5 @@
-use pmix_types::Nspace;
 use pmix_types::message::{GroupLeave, Request};
+use pmix_types::{Nspace, NspaceError};
 
 use super::builder::{Draft, builder, check_id, directed};
 use crate::core::Core;
@@ -37,8 +37,8 @@ builder! {
 directed!(GroupLeave);
 
 impl GroupLeaveBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: ToString>) -> Self {
-        Self::new(Draft::naming(core, id.try_into(), GroupLeave::new))
+    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
+        Self::new(Draft::naming(core, id, GroupLeave::new))
     }
 
     async fn ask(self) -> Result<(), Error> {

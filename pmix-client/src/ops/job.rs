@@ -1,4 +1,4 @@
-use pmix_types::{Nspace, ProcId, ValueType};
+use pmix_types::{Nspace, NspaceError, ValueType};
 
 use super::get::GetBuilder;
 use crate::core::Core;
@@ -21,22 +21,18 @@ use pmix_types::KeyOf;
 #[derive(Clone, Debug)]
 pub struct JobView {
     core: Core,
-    proc: ProcId,
+    nspace: Result<Nspace, NspaceError>,
 }
 
 impl JobView {
-    pub(crate) const fn new(core: Core, nspace: Nspace) -> Self {
-        Self { core, proc: ProcId::wildcard(nspace) }
+    pub(crate) const fn new(core: Core, nspace: Result<Nspace, NspaceError>) -> Self {
+        Self { core, nspace }
     }
 
-    /// The namespace of the job.
-    pub const fn nspace(&self) -> &Nspace {
-        &self.proc.nspace
-    }
-
-    /// Gets a value of the job; await the builder. See [`Client::get`](crate::Client::get).
+    /// Gets a value of the job; await the builder. See [`Client::get`](crate::Client::get). `ERR_BAD_PARAM` if the text of the
+    /// namespace is not a name.
     #[doc(alias = "PMIx_Get")]
     pub fn get<T: ValueType>(&self, key: impl KeyOf<T>) -> GetBuilder<T> {
-        GetBuilder::of(self.core.clone(), (&self.proc).into(), key)
+        GetBuilder::of_job(self.core.clone(), &self.nspace, key)
     }
 }

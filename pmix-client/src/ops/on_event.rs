@@ -227,7 +227,7 @@ impl HandlerRegistration {
             Some(number) => {
                 connection.router().remove(number);
                 connection.router().unseat(self.handler.id);
-                slot.send(Request::DeregisterEvents(number)).await.map(drop)
+                connection.answer(slot.send(Request::DeregisterEvents(number))).await.map(drop)
             }
             None => Ok(()),
         }

@@ -205,7 +205,7 @@ async fn a_fabric_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked {
 
 async fn a_session_control_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked {
     let make = |directives| {
-        let mut control = SessionControl::new(u32::MAX);
+        let mut control = SessionControl::new(None);
         control.directives = directives;
         Ok(Request::SessionControl(control))
     };

@@ -205,7 +205,7 @@ mod tests {
         for number in 1..FEW {
             assert_eq!(begin("ends", number).await, 1);
         }
-        server.handle().deregister_nspace(&"ends".parse().unwrap()).await.unwrap();
+        server.handle().deregister_nspace("ends").await.unwrap();
         assert_eq!(kept(), FEW);
         // the next one looks
         assert_eq!((begin("stays", 1).await, kept()), (1, 2));

@@ -323,8 +323,8 @@ request_structs! {
 
     /// A request to control a session.
     pub struct SessionControl {
-        /// Number of the session.
-        pub session: u32,
+        /// Number of the session; `None` for the caller's own.
+        pub session: Option<u32>,
         ..
         /// The operation.
         pub info: Directives,

@@ -8,6 +8,9 @@ use super::request::*;
 use super::{Command, Context};
 use crate::codec::{CodecError, Packed, Problem, Reader, Writer, kind};
 
+/// The number of the session of the caller.
+const OWN_SESSION: u32 = u32::MAX;
+
 impl Request {
     /// Decodes a request.
     ///
@@ -139,7 +142,9 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             Request::Refresh(ProcId::new(r.item::<kind::JobName>()?, r.item::<kind::Rank>()?))
         }
         Command::SESSION_CONTROL => {
-            Request::SessionControl(SessionControl { session: r.item::<kind::Uint32>()?, info: info(r)? })
+            let session = r.item::<kind::Uint32>()?;
+            let session = (session != OWN_SESSION).then_some(session);
+            Request::SessionControl(SessionControl { session, info: info(r)? })
         }
         Command::RESOLVE_PEERS => Request::ResolvePeers(ResolvePeers {
             node: r.item::<kind::Text>()?,
@@ -303,7 +308,7 @@ fn write(context: &Context, w: &mut Writer, request: &Request) -> Result<(), Cod
             w.item::<kind::Rank>(&proc.rank)
         }
         Request::SessionControl(control) => {
-            w.item::<kind::Uint32>(&control.session)?;
+            w.item::<kind::Uint32>(&control.session.unwrap_or(OWN_SESSION))?;
             put_info(w, &control.info)
         }
         Request::ResolvePeers(resolve) => {

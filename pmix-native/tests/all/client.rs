@@ -197,7 +197,7 @@ fn what_servers_of_a_release_do_not_know_is_not_asked() {
     let pull = || Request::IofPull(IofPull::new(vec![proc(1)], IofChannels::STDOUT));
     let construct =
         || Request::GroupConstruct(GroupConstruct::new("g".parse().unwrap(), vec![proc(0), proc(1)]));
-    let control = || Request::SessionControl(pmix_types::message::SessionControl::new(1));
+    let control = || Request::SessionControl(pmix_types::message::SessionControl::new(Some(1)));
     let credential = || Request::GetCredential(Directives::new());
     // it takes servers before 5.0 down
     let attributes = || Request::Query(vec![Query::attributes(["PMIx_Fence"])]);

@@ -1715,8 +1715,8 @@ pub struct CredentialReply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionControl {
-    #[prost(uint32, tag = "1")]
-    pub session: u32,
+    #[prost(uint32, optional, tag = "1")]
+    pub session: ::core::option::Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }

@@ -358,7 +358,7 @@ pub trait HostModule: Send + Sync + 'static {
         not_served(Upcall::Fabric)
     }
 
-    /// Controls a session as the directives say. `req.session` is its number; `u32::MAX` means the session of the
+    /// Controls a session as the directives say. `req.session` is its number, or `None` for the session of the
     /// caller. The answer may hold results, or be empty. Refuse required directives that you do not know.
     #[doc(alias = "pmix_server_session_control_fn_t")]
     async fn session_control(&self, cx: &UpcallContext, req: SessionControl) -> HostResult<Infos> {

@@ -40,7 +40,7 @@ impl Tool {
     /// the primary one.
     ///
     /// # Errors
-    /// [`Error::NotAttached`] without a primary server, [`Error::Client`] as of [`Client::events`], and [`Error::Timeout`]
+    /// [`Error::NotAttached`] without a primary server, [`Error::Client`] as of [`Client::events`], and `ERR_TIMEOUT`
     /// when the tool's limit has passed.
     ///
     /// # Cancel safety
@@ -56,7 +56,7 @@ impl Tool {
             // a process could tell of an end, too
             events = events.source_range(DataRange::RM);
         }
-        let events = self.within_limit("register events", events).await?;
+        let events = events.await?;
         let doubt = Arc::new(Notify::new());
         let shared = Arc::new_cyclic(|shared| Shared {
             tool: self.clone(),
@@ -157,7 +157,7 @@ impl Submitter {
     ///
     /// # Errors
     /// Those of [`Client::spawn`] and [`Client::pull_output`], as [`Error::Client`], such as `ERR_TIMEOUT` when that limit has passed,
-    /// and [`Error::Timeout`] if the output is not pulled within the tool's limit. No job is left running, unless the server does
+    /// and `ERR_TIMEOUT` if the output is not pulled within the tool's limit. No job is left running, unless the server does
     /// not answer any more.
     ///
     /// # Cancel safety
@@ -291,7 +291,7 @@ impl SubmittedJob {
     /// Sends a signal to all its processes.
     ///
     /// # Errors
-    /// Those of [`Client::job_control`] as [`Error::Client`], such as `ERR_NOT_FOUND` after its end, and [`Error::Timeout`] when
+    /// Those of [`Client::job_control`] as [`Error::Client`], such as `ERR_NOT_FOUND` after its end, and `ERR_TIMEOUT` when
     /// the tool's limit has passed.
     ///
     /// # Cancel safety
@@ -333,7 +333,7 @@ impl SubmittedJob {
         let (shared, job) = (Arc::clone(&self.shared), ProcId::wildcard(self.nspace.clone()));
         async move {
             let request = what(shared.client.job_control([job]));
-            shared.tool.within_limit("job control", request).await.map(drop)
+            Ok(request.await.map(drop)?)
         }
     }
 
@@ -341,7 +341,7 @@ impl SubmittedJob {
     async fn pull(&mut self, channels: IofChannels) -> Result<(), Error> {
         let job = ProcId::wildcard(self.nspace.clone());
         let pull = self.shared.client.pull_output([job]).channels(channels).capacity(UNREAD_OUTPUT);
-        match self.shared.tool.within_limit("pull output", pull).await {
+        match pull.await {
             Ok(output) => self.output = Some(output),
             // it ended, and nobody came for its output in time
             Err(error) if error.is_not_found() => self.misses_all = true,
@@ -349,7 +349,7 @@ impl SubmittedJob {
                 if let Err(why) = self.terminate().await {
                     tracing::warn!(job = %self.nspace, error = %why, "a job whose output cannot be pulled cannot be ended");
                 }
-                return Err(error);
+                return Err(error.into());
             }
         }
         Ok(())
@@ -371,7 +371,7 @@ impl Shared {
     /// The jobs that the server has.
     async fn running(&self) -> Result<HashSet<Nspace>, Error> {
         let queries = vec![Query::new(&keys::QUERY_NAMESPACES)];
-        let answer = self.tool.within_limit("query", query::query(self.client.clone(), queries)).await;
+        let answer = query::query(self.client.clone(), queries).await;
         match answer {
             Ok(results) => Ok(read_namespaces(&results)?.into_iter().collect()),
             // OpenPMIx answers so if there are none

@@ -10,7 +10,7 @@ use pmix_types::{DataArray, Nspace, ProcInfo, Query, Status, Value, keys};
 use super::jobs::Jobs;
 use crate::error::Error;
 use crate::query;
-use crate::tool::{Tool, read_namespaces};
+use crate::tool::read_namespaces;
 
 /// Jobs in one request, so that no answer becomes too large for a message because of many small jobs.
 const AT_A_TIME: usize = 256;
@@ -18,7 +18,6 @@ const AT_A_TIME: usize = 256;
 /// What is asked, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
-    pub(super) tool: Tool,
     /// Of the server that is watched, whichever is the primary one now.
     pub(super) client: Client,
     /// Empty for all jobs.
@@ -61,7 +60,7 @@ impl Ask {
 
     /// `None` if there is nothing of that kind: OpenPMIx answers so if there are no jobs, every server if they have ended.
     async fn query(&self, queries: Vec<Query>) -> Result<Option<QueryResults>, Error> {
-        let answer = self.tool.within_limit("query", query::query(self.client.clone(), queries)).await;
+        let answer = query::query(self.client.clone(), queries).await;
         match answer {
             Ok(results) => Ok(Some(results)),
             Err(error) if error.is_not_found() || error.status() == Status::ERR_INVALID_NAMESPACE => Ok(None),

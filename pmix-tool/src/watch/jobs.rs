@@ -31,7 +31,7 @@ pub struct Jobs {
     jobs: BTreeMap<Nspace, JobProcs>,
 }
 
-/// How the jobs of a server have changed. An empty change comes only after [`Error::Timeout`](crate::Error::Timeout), and means that the
+/// How the jobs of a server have changed. An empty change comes only after `ERR_TIMEOUT`, and means that the
 /// server answers again.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

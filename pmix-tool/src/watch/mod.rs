@@ -96,7 +96,7 @@ impl WatchBuilder<'_> {
     ///
     /// # Errors
     /// [`Error::NotAttached`] without a primary server, [`Error::Client`] as of
-    /// [`Client::events`](pmix_client::Client::events), and [`Error::Timeout`] when the tool's limit has passed.
+    /// [`Client::events`](pmix_client::Client::events), and `ERR_TIMEOUT` when the tool's limit has passed.
     ///
     /// # Cancel safety
     /// Safe.
@@ -108,9 +108,9 @@ impl WatchBuilder<'_> {
             // a process could tell of an end, too
             events = events.source_range(DataRange::RM);
         }
-        let events = self.tool.within_limit("register events", events).await?;
+        let events = events.await?;
         let has_usage = self.has_usage && !server.is_of_openpmix();
-        let ask = ask::Ask { tool: self.tool.clone(), client, only: self.only.into(), has_usage };
+        let ask = ask::Ask { client, only: self.only.into(), has_usage };
         Ok(JobsWatch::new(ask, events, self.period))
     }
 }

@@ -60,7 +60,7 @@ pub enum WatchUpdate {
 /// that has started and ended between two questions is not told of.
 ///
 /// If the server takes longer than the limit of [`ToolBuilder::timeout`](crate::ToolBuilder::timeout), an item is
-/// [`Error::Timeout`], and the stream goes on. After any other error it ends, such as that of a lost connection.
+/// `ERR_TIMEOUT`, and the stream goes on. After any other error it ends, such as that of a lost connection.
 #[must_use = "a stream that is not read tells nothing"]
 pub struct JobsWatch {
     ask: Ask,
@@ -119,7 +119,7 @@ impl JobsWatch {
     /// The next news; `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Timeout`], after which the stream goes on; [`Error::Client`] if the connection is lost or the tool was finalized, and
+    /// `ERR_TIMEOUT`, after which the stream goes on; [`Error::Client`] if the connection is lost or the tool was finalized, and
     /// other errors of [`Tool::query`](crate::Tool::query), after which it ends.
     ///
     /// # Cancel safety

@@ -46,7 +46,7 @@ async fn tol_06a_tol_06b_tol_06c_tol_06d_tol_06g_tol_07b_several_servers_need_a_
     assert!(matches!(&error, Error::Ambiguous(error) if error.candidates.len() == 2), "{error}");
     assert!(error.to_string().contains("(srv.a)") && error.to_string().contains("(srv.b)"), "{error}");
 
-    let by_nspace = builder().nspace("srv.b".parse().unwrap()).connect().await.unwrap();
+    let by_nspace = builder().nspace("srv.b").connect().await.unwrap();
     assert_eq!(*by_nspace.server().unwrap().proc_id(), proc("srv.b", 0));
     let by_uri = builder().uri(a.handle().uri()).connect().await.unwrap();
     assert_eq!(*by_uri.server().unwrap().proc_id(), proc("srv.a", 0));
@@ -138,11 +138,8 @@ async fn tol_08a_tol_08b_a_server_that_is_selected_may_come_later() {
     let (soon, never) = (Duration::from_millis(1), Duration::from_secs(3600));
     let builder = || Tool::builder().session_root(root.path());
     let file = root.path().join("copy");
-    let selections = [
-        builder().nspace("srv".parse().unwrap()),
-        builder().pid(std::process::id()),
-        builder().rendezvous_file(&file),
-    ];
+    let selections =
+        [builder().nspace("srv"), builder().pid(std::process::id()), builder().rendezvous_file(&file)];
     for selection in selections {
         let mut connecting = pin!(selection.clone().retry(u32::MAX, soon).connect());
         assert!(poll_once(connecting.as_mut()).await.is_none(), "there is no server yet");

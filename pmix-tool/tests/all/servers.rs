@@ -31,7 +31,7 @@ impl Rig {
     }
 
     fn at(&self, server: &str) -> ToolBuilder {
-        self.any().nspace(server.parse().unwrap())
+        self.any().nspace(server)
     }
 }
 
@@ -287,7 +287,7 @@ async fn tol_11_registrations_stay_with_the_server_at_which_they_were_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_lost_is_not_listed_and_may_be_attached_again() {
     let Rig { root, a, b } = Rig::new().await;
-    let tool = within(search(root.path()).nspace("srv.a".parse().unwrap()).connect()).await.unwrap();
+    let tool = within(search(root.path()).nspace("srv.a").connect()).await.unwrap();
     within(tool.servers().attach(Tool::builder().uri(b.handle().uri()))).await.unwrap();
     let mut lost = tool.client().events([Status::ERR_LOST_CONNECTION]).await.unwrap();
     a.stop().await;

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{KeyName, KeyNameError, ProcId, Status, ValueError, escaped};
+use crate::{KeyName, KeyNameError, NspaceError, ProcId, Status, ValueError, escaped};
 
 /// How much later than its limit a request with participants on several nodes may fail: the server first asks the other nodes which
 /// participants are missing and what they are doing, and waits no longer than this for their answers. A process waits longer than this
@@ -50,6 +50,12 @@ impl Failure {
     /// The value of a key has another type than was asked for.
     pub(super) fn mistyped(key: &KeyName, error: ValueError) -> Self {
         Self::new(error.status(), format!("{key}: {error}"))
+    }
+}
+
+impl From<NspaceError> for Failure {
+    fn from(error: NspaceError) -> Self {
+        Self::new(Status::ERR_BAD_PARAM, error.to_string())
     }
 }
 

@@ -30,8 +30,8 @@ directed_requests! {
     SessionControl {
         /// What to do with it.
         directives,
-        /// The session; `u32::MAX` means the caller's own.
-        session: u32,
+        /// The session; `None` for the caller's own.
+        session: Option<u32>,
     }
     /// A request for data about a fabric.
     Fabric {

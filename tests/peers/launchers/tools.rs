@@ -136,7 +136,7 @@ async fn attaches(dir: &Path) {
         matches!(&refused, Error::Unsupported(unsupported) if unsupported.server == found.proc),
         "{refused}"
     );
-    let unknown = tool.proc_table("nobody".parse::<Nspace>().unwrap()).await.unwrap_err();
+    let unknown = tool.proc_table("nobody").await.unwrap_err();
     assert!(unknown.is_not_found() || unknown.status() == Status::ERR_INVALID_NAMESPACE, "{unknown}");
     tool.finalize().await.unwrap();
 }

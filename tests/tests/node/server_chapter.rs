@@ -70,7 +70,7 @@ impl HostModule for Echo {
     }
 
     async fn session_control(&self, cx: &UpcallContext, req: SessionControl) -> HostResult<Infos> {
-        assert_eq!(req.session, 7);
+        assert_eq!(req.session, Some(7));
         Ok(echo(cx, req.directives))
     }
 

@@ -189,7 +189,7 @@ fn manage_requests() -> impl Strategy<Value = Request> {
         Just(Request::GetCredential(Directives::new())),
         bytes().prop_map(|bytes| Request::ValidateCredential(ValidateCredential::new(bytes))),
         any::<u8>().prop_map(|number| Request::Fabric(Fabric::new(number.into()))),
-        any::<u32>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
+        any::<Option<u32>>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
         (any::<u8>(), text(), vec(ResourceUnit::sample(0), 0..3)).prop_map(|(number, block, units)| {
             Request::ResourceBlock(ResourceBlock::new(number.into(), block, units))
         }),

@@ -90,7 +90,7 @@ pub(crate) async fn fence_limit(pair: Pair) -> Done {
 /// An answer, if it is not this library that has given up waiting for it.
 fn told_by_the_server<T>(answer: Result<T, Error>) -> Result<Result<T, Error>, String> {
     match answer {
-        Err(error) if error.to_string().contains("did not answer within the limit") => Err(error.to_string()),
+        Err(error) if error.to_string().contains("did not answer within") => Err(error.to_string()),
         answer => Ok(answer),
     }
 }

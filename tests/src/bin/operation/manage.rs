@@ -237,6 +237,7 @@ pub(crate) async fn fabric(pair: Pair) -> Done {
 
 pub(crate) async fn session(pair: Pair) -> Done {
     pair.client.session_control(0).await?;
+    pair.client.session_control(None).await?;
     Ok(())
 }
 

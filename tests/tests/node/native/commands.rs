@@ -164,7 +164,7 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
             Request::DeviceDistances(DeviceDistances::new(Value::Undef, cpuset))
         }
         Command::REFRESH => Request::Refresh(me()),
-        Command::SESSION_CONTROL => Request::SessionControl(SessionControl::new(1)),
+        Command::SESSION_CONTROL => Request::SessionControl(SessionControl::new(Some(1))),
         Command::RESOLVE_PEERS => Request::ResolvePeers(ResolvePeers::new(None, me().nspace)),
         Command::RESOLVE_NODES => Request::ResolveNodes(me().nspace),
         _ => return None,

@@ -179,7 +179,7 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
     let mut push = IofPush::new(whole(), "last".into());
     push.info = Directives::new().with(&keys::IOF_COMPLETE, true);
     let last = push.info.clone();
-    let mut of_session = SessionControl::new(7);
+    let mut of_session = SessionControl::new(Some(7));
     of_session.info = wish();
 
     let aborted = host::Abort::new(3, "over").with_procs(whole());
@@ -211,7 +211,7 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
         ),
         (
             Request::SessionControl(of_session),
-            format!("{:?}", host::SessionControl::new(7).with_directives(identity(wish()))),
+            format!("{:?}", host::SessionControl::new(Some(7)).with_directives(identity(wish()))),
         ),
     ] {
         let reply = session.ask(&request).await;
