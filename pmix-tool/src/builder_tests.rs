@@ -23,7 +23,7 @@ fn tol_04_a_tool_that_another_has_started_attaches_to_what_its_environment_names
     let any = ToolBuilder::default();
     assert_eq!(of(&any, Some("a.b.0;unix:/x"), Some(&file)), "Some(Uri(\"a.b.0;unix:/x\"))");
     // of the C library's address, the name of the server is of use
-    assert_eq!(of(&any, Some("a.b.0;tcp4://127.0.0.1:1"), None), "Some(Nspace(\"a.b\"))");
+    assert_eq!(of(&any, Some("a.b.0;tcp4://127.0.0.1:1"), None), "Some(Nspace(Ok(\"a.b\")))");
     // what is no address fails as one
     assert_eq!(of(&any, Some("nonsense"), None), "Some(Uri(\"nonsense\"))");
     assert_eq!(of(&any, None, Some(&file)), format!("Some(File({file:?}))"));
