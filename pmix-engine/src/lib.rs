@@ -328,6 +328,11 @@ impl Engine {
         };
         let mut request = request;
         let bytes = request.memory();
+        if let Some(limit) = request.memory_limit().filter(|limit| bytes > *limit) {
+            let message =
+                format!("the request takes {bytes} bytes, the limit of a {} is {limit}", request.operation());
+            return self.cx.reply(to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)));
+        }
         let named = self.names(&caller).resolve(&mut request);
         if let Err(failure) = named {
             return self.cx.reply(to, Err(failure));

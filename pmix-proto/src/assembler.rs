@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::{Bytes, BytesMut};
+use pmix_types::message::{MAX_NAMING, MAX_PLAIN};
 use prost::Message;
 
 use crate::convert::At;
@@ -33,6 +34,29 @@ impl Default for Limits {
             decoded_bytes: 256 * PART_BYTES,
         }
     }
+}
+
+/// How many times what it takes a body may be estimated at.
+const ESTIMATE: usize = 4;
+/// Fields of `ClientBody` that bring data: commit, notify, publish and `iof_push`.
+const DATA: [u32; 4] = [2, 9, 11, 32];
+/// Those that name many processes, or describe programs: fence, abort, spawn, connect, disconnect, `job_control`, `iof_pull`,
+/// `group_construct`, `group_destruct` and `group_invite`.
+const NAMING: [u32; 10] = [4, 5, 14, 15, 16, 17, 30, 55, 56, 58];
+
+/// The most memory that the request in a body may take, if there is a limit for its kind: see [`Request::memory_limit`].
+///
+/// [`Request::memory_limit`]: pmix_types::message::Request::memory_limit
+fn memory_of(body: &[u8]) -> usize {
+    // the last field counts, and all are decoded
+    expansion::numbers(body)
+        .map(|number| match number {
+            _ if DATA.contains(&number) => usize::MAX,
+            _ if NAMING.contains(&number) => MAX_NAMING,
+            _ => MAX_PLAIN,
+        })
+        .min()
+        .unwrap_or(MAX_PLAIN)
 }
 
 /// Decodes the messages of one connection in one direction, and joins bodies sent in parts.
@@ -110,9 +134,9 @@ impl Assembler {
         if self.open.contains_key(&id) { Err(ConvertError::new(Reason::Interrupted)) } else { Ok(body) }
     }
 
-    /// Refuses a body that would take too much memory: a small message can become gigabytes.
+    /// Refuses a body that would take too much memory: a small message can become gigabytes, and only data may be large.
     fn decode_client(&self, bytes: Bytes) -> Result<v1::ClientBody, ConvertError> {
-        let limit = self.limits.decoded_bytes;
+        let limit = self.limits.decoded_bytes.min(memory_of(&bytes).saturating_mul(ESTIMATE));
         if expansion::exceeds("ClientBody", &bytes, limit) {
             return Err(ConvertError::new(Reason::TooLarge { what: "the structure of the body", limit }));
         }
@@ -162,4 +186,37 @@ fn finish(mut opened: BytesMut, data: Bytes) -> Bytes {
     }
     opened.extend_from_slice(&data);
     opened.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_data_and_of_names_are_those_meant() {
+        let files = FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).unwrap();
+        let body =
+            files.file.iter().flat_map(|file| &file.message_type).find(|one| one.name() == "ClientBody");
+        let fields = &body.unwrap().field;
+        let name = |number: &u32| {
+            let number = i32::try_from(*number).unwrap();
+            fields.iter().find(|field| field.number() == number).unwrap().name()
+        };
+        assert_eq!(DATA.each_ref().map(name), ["commit", "notify", "publish", "iof_push"]);
+        let naming = [
+            "fence",
+            "abort",
+            "spawn",
+            "connect",
+            "disconnect",
+            "job_control",
+            "iof_pull",
+            "group_construct",
+            "group_destruct",
+            "group_invite",
+        ];
+        assert_eq!(NAMING.each_ref().map(name), naming);
+    }
 }

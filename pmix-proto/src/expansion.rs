@@ -88,6 +88,22 @@ pub(crate) fn exceeds(message: &str, encoded: &[u8], limit: usize) -> bool {
     walked.is_err_and(|stop| stop.is_too_large)
 }
 
+/// The numbers of the fields of an encoded message, up to the first that cannot be read.
+pub(crate) fn numbers(mut data: &[u8]) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let (number, wire) = decode_key(&mut data).ok()?;
+        let length = match wire {
+            WireType::LengthDelimited => usize::try_from(decode_varint(&mut data).ok()?).ok()?,
+            WireType::Varint => decode_varint(&mut data).map(|_| 0).ok()?,
+            WireType::ThirtyTwoBit => 4,
+            WireType::SixtyFourBit => 8,
+            WireType::StartGroup | WireType::EndGroup => return None,
+        };
+        data = data.get(length..)?;
+        Some(number)
+    })
+}
+
 fn walk(message: usize, mut data: &[u8], left: &mut usize, depth: u32) -> Result<(), Stop> {
     const UNREADABLE: Stop = Stop { is_too_large: false };
     let fields = SCHEMA.fields.get(message).ok_or(UNREADABLE)?;

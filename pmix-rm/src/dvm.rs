@@ -103,10 +103,9 @@ impl Dvm {
         // it becomes ready while the servers start
         let mut command = Command::new("/proc/self/exe");
         command.arg(GUARDIAN_COMMAND);
-        let guardian =
-            Guardian::begin(command, setup.session).map_err(|error| format!("{node}: guardian: {error}"))?;
-        let guardian = Arc::new(guardian);
-        guardian.end_if_silent(setup.start.head_grace);
+        let failed = |error| format!("{node}: guardian: {error}");
+        let guardian = Arc::new(Guardian::begin(command, setup.session).map_err(failed)?);
+        guardian.end_if_silent(setup.start.head_grace).map_err(failed)?;
         interrupts.announce_to(&guardian);
         let (mut session, lost) = start_session(node, setup, &keeping, console, interrupts).await?;
         let started = Self::start_servers(setup, keeping, reader, guardian, (session.as_mut(), lost)).await;

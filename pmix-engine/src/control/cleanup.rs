@@ -102,13 +102,14 @@ fn paths(directives: &mut Directives, key: &Key<String>) -> Result<impl Iterator
 
 fn absolute(directives: &mut Directives, key: &Key<String>) -> Result<BTreeSet<PathBuf>, Failure> {
     let plain = |path: &Path| path.components().all(|part| part != Component::ParentDir);
+    let names = |path: &Path| path.components().any(|part| matches!(part, Component::Normal(_)));
     paths(directives, key)?
         .map(|path| {
-            if path.is_absolute() && plain(&path) {
+            if path.is_absolute() && plain(&path) && names(&path) {
                 return Ok(path);
             }
             let message = format!(
-                "{} cannot be cleaned up: its path must be absolute and without .. in it",
+                "{} cannot be cleaned up: its path must be absolute, without .. in it, and not that of the root directory",
                 path.display()
             );
             Err(Failure::new(Status::ERR_BAD_PARAM, message))

@@ -33,7 +33,7 @@ use question::{Outcome, Question, Questions, says};
 /// Keys that the queries of one request may have together.
 const MAX_KEYS: usize = 1024;
 /// Qualifiers that the keys of one request may have together: each key is answered with all of its query.
-const MAX_QUALIFIERS: usize = 65_536;
+const MAX_QUALIFIERS: usize = 16_384;
 /// Bytes that the answer to one request may take.
 const MAX_FOUND: usize = 256 << 20;
 

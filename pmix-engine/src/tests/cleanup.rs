@@ -169,6 +169,8 @@ fn jct_03_what_cannot_be_registered_is_refused_whole() {
     let cases = [
         (files("relative"), Status::ERR_BAD_PARAM),
         (files("/tmp/../etc/x"), Status::ERR_BAD_PARAM),
+        (dirs("/"), Status::ERR_BAD_PARAM),
+        (dirs("/./"), Status::ERR_BAD_PARAM),
         (files("/tmp/a").with(&keys::CLEANUP_IGNORE, "/tmp/a"), Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
     ];
     for (directives, status) in cases {

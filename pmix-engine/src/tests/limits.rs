@@ -1,9 +1,10 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
 use pmix_types::message::{
-    Abort, Connect, GroupInvite, IofPull, IofPush, Log, Monitor, RegisterEvents, Reply, Request,
+    Abort, Connect, Failure, GroupInvite, IofPull, IofPush, Log, MAX_NAMING, MAX_PLAIN, Monitor, Publish,
+    RegisterEvents, Reply, Request, Spawn,
 };
-use pmix_types::{DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
+use pmix_types::{App, DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
 use super::super::connected::MAX_SETS;
 use super::super::group::MAX_GROUPS_OF_PROC;
@@ -14,6 +15,37 @@ use super::harness::*;
 /// So many processes that nobody knows.
 fn strangers(count: u32) -> Vec<ProcId> {
     (0..count).map(|rank| proc("strange", rank)).collect()
+}
+
+#[test]
+fn a_request_that_brings_no_data_is_bounded_in_bytes() {
+    let mut t = Harness::new([Upcall::Log, Upcall::Spawn, Upcall::Publish]);
+    t.job("job", "0");
+    let peer = t.connect(&proc("job", 0));
+    let log = |bytes: usize| Request::Log(Log::new(vec![Info::new(&keys::LOG_STDERR, "x".repeat(bytes))]));
+    let spawn = |variables: usize| {
+        let mut app = App::new("true", 1);
+        app.env = vec!["E=1".into(); variables];
+        Request::Spawn(Spawn::new(vec![app]))
+    };
+    for too_large in [log(MAX_PLAIN), spawn(MAX_NAMING / 24)] {
+        let to = t.ask(&peer, too_large);
+        t.fails(to, Status::ERR_OUT_OF_RESOURCE);
+    }
+    // data has limits where it is kept
+    let published = Info::dynamic(key("key"), vec![0u8; 2 * MAX_NAMING]);
+    let publish = Request::Publish(Publish::new(vec![published]));
+    for fits in [log(MAX_PLAIN - 10_000), publish] {
+        let to = t.ask(&peer, fits);
+        let (upcall, _, _) = t.upcall();
+        t.answer(upcall, Ok(Answer::Done));
+        t.done(to);
+    }
+    let to = t.ask(&peer, spawn(100_000));
+    let (upcall, _, _) = t.upcall();
+    t.answer(upcall, Err(Failure::new(Status::ERR_NOT_SUPPORTED, "the host starts nothing")));
+    t.fails(to, Status::ERR_NOT_SUPPORTED);
+    t.finish();
 }
 
 #[test]
@@ -93,24 +125,24 @@ fn wishes_for_output_of_a_connection_are_bounded_in_bytes() {
 #[test]
 fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
     const LARGE: usize = 20 << 20;
-    let mut t = Harness::new([Upcall::Log, Upcall::Abort, Upcall::PushStdin]);
+    let mut t = Harness::new([Upcall::Publish, Upcall::Abort, Upcall::PushStdin]);
     t.job("job", "0-1");
     let (one, other) = (proc("job", 0), proc("job", 1));
-    let log = || Request::Log(Log::new(vec![Info::dynamic(key("log"), "x".repeat(LARGE))]));
+    let publish = || Request::Publish(Publish::new(vec![Info::dynamic(key("data"), "x".repeat(LARGE))]));
     let mut upcalls = Vec::new();
     let push = || Request::IofPush(IofPush::new(vec![proc("job", 1)], "x".repeat(LARGE).into()));
-    for request in [Request::Abort(Abort::new(1, "x".repeat(LARGE))), push(), log()] {
+    for request in [publish(), push(), publish()] {
         let peer = t.connect(&one);
         t.ask(&peer, request);
         upcalls.push(t.upcall().0);
         t.lose(&peer);
     }
     let peer = t.connect(&other);
-    let to = t.ask(&peer, log());
+    let to = t.ask(&peer, publish());
     upcalls.push(t.upcall().0);
     t.lose(&peer);
     let peer = t.connect(&one);
-    for request in [log(), push(), Request::Abort(Abort::new(1, ""))] {
+    for request in [publish(), push(), Request::Abort(Abort::new(1, ""))] {
         let to = t.ask(&peer, request);
         t.fails(to, Status::ERR_RESOURCE_BUSY);
     }
@@ -118,7 +150,7 @@ fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
         t.answer(upcall, Ok(Answer::Done));
     }
     assert_ne!(to.conn, peer.conn);
-    let to = t.ask(&peer, log());
+    let to = t.ask(&peer, publish());
     let (upcall, _, _) = t.upcall();
     t.answer(upcall, Ok(Answer::Done));
     t.done(to);

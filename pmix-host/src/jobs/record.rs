@@ -1,6 +1,6 @@
 //! Where a node keeps what its flight recorder held when a job failed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,11 +9,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pmix_proto::files::{self, Directory};
 use pmix_server::ServerHandle;
-use pmix_types::Nspace;
+use pmix_types::job::Target;
+use pmix_types::{Nspace, Value, keys};
 use time::OffsetDateTime;
 
-/// Files that a node keeps; older ones are removed.
+/// Files that a node keeps of the jobs of a user; older ones are removed.
 const KEPT: usize = 8;
+/// Files that it keeps of all users: beyond it the oldest of the user with most of them go.
+const KEPT_OF_ALL: usize = 64;
 /// The part of the name of a job that the name of a file has at most.
 const NAME: usize = 64;
 
@@ -35,8 +38,8 @@ pub enum Records {
 #[derive(Debug, Default)]
 pub(crate) struct RecordFiles {
     place: OnceLock<Records>,
-    /// Those that are there, the oldest first.
-    kept: Mutex<VecDeque<PathBuf>>,
+    /// Those that are there, the oldest first, with the user of the job.
+    kept: Mutex<VecDeque<(Option<u32>, PathBuf)>>,
 }
 
 impl RecordFiles {
@@ -65,7 +68,7 @@ impl RecordFiles {
         match written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(()) => {
                 tracing::info!(%nspace, why, file = %path.display(), "wrote the record of a job that failed");
-                self.keep(path.clone());
+                self.keep(user_of(server, nspace).await, path.clone());
                 Some(path)
             }
             Err(error) => {
@@ -75,13 +78,31 @@ impl RecordFiles {
         }
     }
 
-    fn keep(&self, path: PathBuf) {
+    fn keep(&self, user: Option<u32>, path: PathBuf) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(path);
-        while kept.len() > KEPT {
+        kept.push_back((user, path));
+        let mut counts = BTreeMap::<_, usize>::new();
+        kept.iter().for_each(|(user, _)| *counts.entry(*user).or_default() += 1);
+        let most = counts.iter().max_by_key(|(_, count)| **count).map(|(user, _)| *user);
+        let goes = if counts.get(&user).is_some_and(|count| *count > KEPT) {
+            Some(user)
+        } else {
+            most.filter(|_| kept.len() > KEPT_OF_ALL)
+        };
+        let oldest = goes.and_then(|user| kept.iter().position(|(of, _)| *of == user));
+        if let Some((_, file)) = oldest.and_then(|at| kept.remove(at)) {
             // somebody may have taken it away
-            let _ = kept.pop_front().map(fs::remove_file);
+            let _ = fs::remove_file(file);
         }
+    }
+}
+
+/// The user of a job, if it has not gone meanwhile.
+async fn user_of(server: &ServerHandle, nspace: &Nspace) -> Option<u32> {
+    let job = server.job_data(nspace).await.ok()?;
+    match job.lookup(keys::USERID.name(), &Target::Job) {
+        Some(Value::Uint32(user)) => Some(user),
+        _ => None,
     }
 }
 
@@ -159,10 +180,31 @@ mod tests {
         fs::write(root.path().join("of-another"), "").unwrap();
         for number in 0..KEPT + 2 {
             fs::write(path(number), "").unwrap();
-            files.keep(path(number));
+            files.keep(Some(4001), path(number));
         }
         let is_there: Vec<_> = (0..KEPT + 2).map(|number| path(number).exists()).collect();
         assert_eq!(is_there, [[false; 2].as_slice(), &[true; KEPT]].concat());
         assert!(root.path().join("of-another").exists());
+    }
+
+    #[test]
+    fn jobs_of_one_user_displace_no_records_of_another() {
+        let root = tempfile::tempdir().unwrap();
+        let files = RecordFiles::default();
+        let keep = |user: u32, name: &str| {
+            let path = root.path().join(name);
+            fs::write(&path, "").unwrap();
+            files.keep(Some(user), path);
+        };
+        let is_there = |name: &str| root.path().join(name).exists();
+        keep(4001, "first");
+        (0..3 * KEPT).for_each(|number| keep(4002, &format!("b{number}")));
+        assert!(is_there("first") && !is_there("b0") && is_there(&format!("b{}", 3 * KEPT - 1)));
+        // when there are too many, those of the user with most of them go
+        for user in 0..KEPT_OF_ALL as u32 - KEPT as u32 {
+            keep(5000 + user, &format!("c{user}"));
+        }
+        assert!(is_there("first") && is_there("c0") && !is_there(&format!("b{}", 2 * KEPT)));
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), KEPT_OF_ALL);
     }
 }

@@ -1,4 +1,4 @@
-//! Signs of life of a launcher: one that is stopped or hangs gives none, and its guardian ends its processes.
+//! Signs of life of a launcher: one that is stopped, or hangs for long, gives none, and its guardian ends its processes.
 //!
 //! The launcher counts its signs in a file in memory, which its guardian reads, so that neither can block the other.
 
@@ -6,16 +6,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{Instant, sleep_until};
 
-use super::Guardian;
+use super::{Guardian, Shared};
 
 /// Signs that a launcher gives within the time that it may be silent.
 const SIGNS: u32 = 5;
+
+/// How many times the limit the runtime of a launcher may hang.
+const PATIENCE: u32 = 20;
 
 /// How often the guardian looks.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -142,26 +145,53 @@ impl Watched {
 
 impl Guardian {
     /// Has the guardian end all processes once the launcher has given no sign of life for this long, a second at least: it is stopped,
-    /// or its runtime hangs. A task of the current runtime gives the signs from now on. Time in which
-    /// the guardian is stopped, too, does not count.
+    /// or its runtime has hung for twenty times as long. A runtime that has much to do is late, and its processes must not end for that:
+    /// so a thread gives the signs, and a task of the current runtime tells the thread that it goes on. Time in which the guardian is
+    /// stopped, too, does not count.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     ///
     /// # Panics
     /// Outside of a runtime of tokio.
-    pub fn end_if_silent(&self, limit: Duration) {
-        self.shared.life.promise(limit.max(Duration::from_secs(1)));
+    pub fn end_if_silent(&self, limit: Duration) -> io::Result<()> {
+        let limit = limit.max(Duration::from_secs(1));
+        self.shared.life.promise(limit);
+        let due = limit / SIGNS;
+        let (goes_on, lives) = mpsc::channel();
         let shared = Arc::downgrade(&self.shared);
+        let signs = std::thread::Builder::new().name("signs of life".into()).spawn(move || {
+            give_signs(&shared, &lives, limit);
+        });
         tokio::spawn(async move {
-            let lives = || shared.upgrade().filter(|shared| !shared.lock().is_dismissed);
-            while let Some(due) = lives().map(|shared| shared.life.give_sign()) {
+            while goes_on.send(()).is_ok() {
                 sleep_until(Instant::now() + due).await;
             }
         });
+        signs.map(drop)
     }
 
     /// Announces that the launcher is about to stop itself, which [`end_if_silent`](Self::end_if_silent) does not count, or that it
     /// goes on.
     pub fn pause(&self, is_paused: bool) {
         self.shared.life.pause(is_paused);
+    }
+}
+
+/// Gives signs of life until the launcher is gone, or its runtime has not gone on for too long.
+fn give_signs(shared: &Weak<Shared>, runtime: &mpsc::Receiver<()>, limit: Duration) {
+    let (due, mut missed) = (limit / SIGNS, 0);
+    while let Some(shared) = shared.upgrade().filter(|shared| !shared.lock().is_dismissed) {
+        if missed < SIGNS * PATIENCE {
+            shared.life.give_sign();
+        }
+        drop(shared);
+        missed = match runtime.recv_timeout(due) {
+            Ok(()) => 0,
+            Err(mpsc::RecvTimeoutError::Timeout) => missed + 1,
+            // it has ended, and the launcher with it
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        };
     }
 }
 

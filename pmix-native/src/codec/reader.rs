@@ -292,6 +292,11 @@ impl<'a> Reader<'a> {
         self.limits.memory = inner.limits.memory;
     }
 
+    /// Lowers the limit of decoded values.
+    pub(crate) fn lower_memory(&mut self, bytes: usize) {
+        self.limits.memory = self.limits.memory.min(bytes);
+    }
+
     /// Subtracts the memory for this many values from the limit.
     pub(super) fn charge<T>(&mut self, count: u64) -> Result<(), CodecError> {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>()));

@@ -1,12 +1,13 @@
 //! Requests on the wire.
 
 use bytes::Bytes;
+use pmix_types::message::{MAX_NAMING, MAX_PLAIN};
 use pmix_types::{Directives, KeyName, ProcId};
 
 use super::data::{read_pairs, write_pairs};
 use super::request::*;
 use super::{Command, Context};
-use crate::codec::{CodecError, Packed, Problem, Reader, Writer, kind};
+use crate::codec::{CodecError, Limits, Packed, Problem, Reader, Writer, kind};
 
 /// The number of the session of the caller.
 const OWN_SESSION: u32 = u32::MAX;
@@ -20,6 +21,7 @@ impl Request {
     pub fn decode(context: &Context, payload: &[u8]) -> Result<Self, CodecError> {
         let mut reader = context.reader(payload);
         let command = Command::from_raw(reader.item::<kind::Command>()?);
+        reader.lower_memory(memory_of(command));
         read(context, &mut reader, command)
     }
 
@@ -40,6 +42,23 @@ impl Request {
         writer.item::<kind::Command>(&self.command().to_raw())?;
         write(context, &mut writer, self)?;
         Ok(writer.finish())
+    }
+}
+
+/// The most memory that the values of a request may take.
+const fn memory_of(command: Command) -> usize {
+    match command {
+        Command::COMMIT | Command::PUBLISH | Command::NOTIFY | Command::IOF_PUSH => Limits::MEMORY,
+        Command::FENCE
+        | Command::ABORT
+        | Command::SPAWN
+        | Command::CONNECT
+        | Command::DISCONNECT
+        | Command::GROUP_CONSTRUCT
+        | Command::GROUP_DESTRUCT
+        | Command::JOB_CONTROL
+        | Command::IOF_PULL => MAX_NAMING,
+        _ => MAX_PLAIN,
     }
 }
 

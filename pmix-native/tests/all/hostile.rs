@@ -2,9 +2,9 @@
 
 use crate::common::{Direction, Vector, vectors};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
-use pmix_native::msg::{Context, Reply, Request};
+use pmix_native::msg::{Context, JobControl, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding, Version};
-use pmix_types::{DataType, Info, KeyName, KeyVal, ProcId, Scope, Value};
+use pmix_types::{App, DataType, Info, KeyName, KeyVal, ProcId, Scope, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -234,6 +234,26 @@ fn replies_of_nothing_are_refused() {
     for vector in vectors().iter().filter(|vector| vector.direction == Direction::Reply) {
         assert!(Reply::decode(&vector.context, vector.command(), &[]).is_err(), "{}", vector.name);
     }
+}
+
+#[test]
+fn a_request_without_data_takes_less_memory_than_one_with_data() {
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
+    let spawn = |variables: usize| {
+        let mut app = App::new("true", 1);
+        app.env = vec!["E=1".into(); variables];
+        Request::Spawn(Spawn::new(vec![app])).encode(&context).unwrap()
+    };
+    let error = Request::decode(&context, &spawn(1 << 20)).unwrap_err();
+    assert_eq!(error.problem, Problem::Memory);
+    assert!(Request::decode(&context, &spawn(100_000)).is_ok());
+    let mut publish = Publish::new(1000);
+    publish.info = vec![Info::new(&keys::LOG_STDERR, "x"); 200_000].into();
+    assert!(Request::decode(&context, &Request::Publish(publish.clone()).encode(&context).unwrap()).is_ok());
+    let mut lookup = JobControl::new(Vec::new());
+    lookup.info = publish.info;
+    let error = Request::decode(&context, &Request::JobControl(lookup).encode(&context).unwrap());
+    assert_eq!(error.unwrap_err().problem, Problem::Memory);
 }
 
 #[test]

@@ -47,6 +47,26 @@ fn a_body_that_would_become_far_larger_is_refused_before_it_is_decoded() {
     );
 }
 
+#[test]
+fn a_request_without_data_is_refused_before_it_is_decoded_if_it_would_become_large() {
+    let logged = |count| {
+        let infos = vec![Info::new(&pmix_types::keys::LOG_STDERR, ""); count];
+        v1::ClientBody::from(&Request::Log(pmix_types::message::Log::new(infos)))
+    };
+    let accept = |bytes: Vec<u8>| {
+        let part = v1::Part { data: bytes.into(), last: true };
+        let message = v1::ClientMessage { id: 1, content: Some(v1::client_message::Content::Part(part)) };
+        Assembler::new(Limits::default()).accept_client(message)
+    };
+    assert!(accept(logged(10_000).encode_to_vec()).unwrap().is_some());
+    // the first field, a commit of nothing, is not the request
+    let disguised = [&[2 << 3 | 2, 0][..], &logged(300_000).encode_to_vec()].concat();
+    for large in [logged(300_000).encode_to_vec(), disguised] {
+        let error = accept(large).unwrap_err();
+        assert!(matches!(error.reason(), Reason::TooLarge { .. }), "{error}");
+    }
+}
+
 fn decode_everything(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Ok(message) = v1::ClientMessage::decode(bytes.clone()) {

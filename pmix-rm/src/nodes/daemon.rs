@@ -262,7 +262,7 @@ impl Node {
         let failed = |error: io::Error| format!("guardian: {error}");
         // it becomes ready while the server starts
         let guardian = Arc::new(Guardian::begin(command, JobSession::Own).map_err(failed)?);
-        guardian.end_if_silent(line.head_grace());
+        guardian.end_if_silent(line.head_grace()).map_err(failed)?;
         let launcher = LocalLauncher::new(node)
             .with_guardian(guardian.clone())
             .grace(line.grace())

@@ -7,6 +7,11 @@ use super::{
 };
 use crate::{Directives, Event, Nspace, Query};
 
+/// The most bytes of memory of a request without data.
+pub const MAX_PLAIN: usize = 4 << 20;
+/// The most bytes of memory of a request that names many processes, or describes programs.
+pub const MAX_NAMING: usize = 16 << 20;
+
 /// A request of a process to its server. Each is answered exactly once.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -120,6 +125,25 @@ impl Request {
             Self::IofDeregister(_) => "deregister output",
             Self::IofPush(_) => "push input",
             Self::Finalize(_) => "finalize",
+        }
+    }
+
+    /// The most bytes of memory that a server takes such a request with, so that none occupies it for long; `None` for requests that
+    /// bring data, which is bounded where it is kept.
+    pub const fn memory_limit(&self) -> Option<usize> {
+        match self {
+            Self::Commit(_) | Self::Publish(_) | Self::Notify(_) | Self::IofPush(_) => None,
+            Self::Fence(_)
+            | Self::Abort(_)
+            | Self::Spawn(_)
+            | Self::Connect(_)
+            | Self::Disconnect(_)
+            | Self::GroupConstruct(_)
+            | Self::GroupInvite(_)
+            | Self::GroupDestruct(_)
+            | Self::JobControl(_)
+            | Self::IofPull(_) => Some(MAX_NAMING),
+            _ => Some(MAX_PLAIN),
         }
     }
 

@@ -42,7 +42,10 @@ fn pmix_why_goes_on_watching_a_server_that_was_slow_once() {
     });
     rig.hold(Some("query"));
     let message = why.message();
-    assert!(message.contains("did not answer within 1s") && message.contains("; pmix doctor says"), "{message}");
+    assert!(
+        message.contains("did not answer within 1s") && message.contains("; pmix doctor says"),
+        "{message}"
+    );
     rig.hold(None);
     // more than came before it was slow
     for _ in 0..3 {
