@@ -22,6 +22,10 @@ use pmix_server::host::HostError;
 pub(crate) const MAX_PROCS: usize = 1 << 20;
 /// Processes of all jobs of a user other than the server's own and root.
 const MAX_PROCS_OF_USER: usize = 1 << 16;
+/// Applications of a job.
+const MAX_APPS: usize = 1 << 12;
+/// Environment variables of an application.
+const MAX_VARIABLES: usize = 1 << 15;
 
 /// Where each rank goes, and what it runs.
 #[derive(Clone, Debug)]
@@ -46,6 +50,22 @@ pub(crate) struct Starting<'a> {
     pub(crate) user: Option<&'a Account>,
 }
 
+/// Refuses more than a launcher could start in good time.
+fn check_sizes(nspace: &Nspace, apps: &[AppRequest]) -> Result<(), StartError> {
+    let too_large = |message| Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message).into());
+    if apps.len() > MAX_APPS {
+        return too_large(format!("{nspace}: {} applications, the limit of a job is {MAX_APPS}", apps.len()));
+    }
+    match apps.iter().map(|AppRequest { app, .. }| app).find(|app| app.env.len() > MAX_VARIABLES) {
+        Some(app) => too_large(format!(
+            "{nspace}: {} environment variables for {}, the limit is {MAX_VARIABLES}",
+            app.env.len(),
+            app.command.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 impl Plan {
     /// Puts the ranks on nodes in blocks, whose sizes differ by one at most: those of all applications that name the same
     /// nodes as one; or deals them to the nodes in turn. Nodes with slots are filled up to these instead. Files of hosts are read with the rights of the user.
@@ -63,6 +83,7 @@ impl Plan {
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
         }
+        check_sizes(nspace, apps)?;
         for hosts in added.iter().filter(|hosts| !hosts.is_empty()) {
             // the launcher has those that it has
             hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
@@ -489,6 +510,24 @@ mod tests {
             assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
         }
         assert_eq!(blocks(MAX_PROCS as u32, 1).await, [MAX_PROCS]);
+    }
+
+    #[tokio::test]
+    async fn applications_and_their_variables_are_bounded() {
+        let with_variables = |count| {
+            let mut app = App::new("a", 1);
+            app.env = vec!["E=1".into(); count];
+            app
+        };
+        for (apps, fits) in [
+            (vec![App::new("a", 1); MAX_APPS], true),
+            (vec![App::new("a", 1); MAX_APPS + 1], false),
+            (vec![with_variables(MAX_VARIABLES)], true),
+            (vec![App::new("a", 1), with_variables(MAX_VARIABLES + 1)], false),
+        ] {
+            let status = plan(apps, Directives::new(), 1).await.err().map(|error| error.status());
+            assert_eq!(status, (!fits).then_some(Status::ERR_OUT_OF_RESOURCE));
+        }
     }
 
     #[test]
