@@ -130,6 +130,7 @@ system_id! {
     ///
     /// let gid: Gid = "100".parse()?;
     /// assert_eq!((gid, gid.to_string().as_str()), (Gid::new(100), "100"));
+    /// assert!(Gid::ROOT.is_root() && !gid.is_root());
     /// let directives = Directives::new().with(keys::GRPID, gid);
     /// assert_eq!(directives.get(keys::GRPID)?, Some(gid));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -139,9 +140,16 @@ system_id! {
 }
 
 impl Gid {
+    /// The group of root.
+    pub const ROOT: Self = Self(0);
     /// The group that stands for all that a namespace of users does not have, unless the system is set to another one.
     #[doc(alias = "nogroup", alias = "overflowgid")]
     pub const NOBODY: Self = Self(65534);
+
+    /// Whether this is [`Gid::ROOT`].
+    pub const fn is_root(self) -> bool {
+        self.0 == Self::ROOT.0
+    }
 }
 
 #[cfg(test)]
