@@ -158,7 +158,7 @@ mod tests {
         for user in 0..MAX_USERS {
             table.remember([ending(user as u32, user, 0)]);
         }
-        table.remember([ending(0, MAX_USERS, 0), ending(u32::MAX, MAX_USERS + 1, 0)]);
+        table.remember([ending(0, MAX_USERS, 0), ending(MAX_USERS as u32, MAX_USERS + 1, 0)]);
         assert!(table.ending(&name(1)).is_none());
         for number in [0, 2, MAX_USERS, MAX_USERS + 1] {
             assert!(table.ending(&name(number)).is_some(), "{number}");
