@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pmix_client::{Client, Nspace, ProcId, Rank, Status, keys};
 use pmix_server::host::{Abort, ClientConnected, QueryRequest, QueryResults};
 use pmix_server::types::job::JobSpec;
-use pmix_server::types::{DataArray, Info, Pid, ProcInfo, ProcState, Query};
+use pmix_server::types::{DataArray, Gid, Info, Pid, ProcInfo, ProcState, Query, Uid};
 use pmix_server::{HostModule, HostResult, Server, UpcallContext, async_trait, host_module};
+use rustix::process::{getgid, getuid};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -79,7 +80,7 @@ impl MiniRm {
         let nspace = Nspace::new(format!("mini-rm-{}", std::process::id()))?;
         handle.register_nspace(JobSpec::new(nspace.clone()).node_map([node])?.ranks_block(1, procs)?).await?;
 
-        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let (uid, gid) = (Uid::new(getuid().as_raw()), Gid::new(getgid().as_raw()));
         let mut running = JoinSet::new();
         for rank in 0..procs {
             let proc = ProcId::new(nspace.clone(), Rank::new(rank)?);

@@ -15,6 +15,8 @@ use pmix_host::{MemoryExchange, StandardHost};
 use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::job::JobSpec;
+use pmix_server::types::{Gid, Uid};
+use rustix::process::{getgid, getuid};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -84,7 +86,7 @@ async fn main() -> Result<()> {
 
 /// Announces a process to its server and connects as that process, which here is this one.
 async fn connect(server: &Server, proc: ProcId) -> Result<Client> {
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let (uid, gid) = (Uid::new(getuid().as_raw()), Gid::new(getgid().as_raw()));
     server.handle().register_client(&proc, uid, gid, None).await?;
     Ok(Client::builder().uri(server.handle().uri()).proc(proc).init().await?)
 }

@@ -11,6 +11,8 @@ use pmix_host::StandardHost;
 use pmix_launch::LocalLauncher;
 use pmix_server::Server;
 use pmix_server::types::job::JobSpec;
+use pmix_server::types::{Gid, Uid};
+use rustix::process::{getgid, getuid};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -77,7 +79,7 @@ pub(crate) async fn run() -> Result<()> {
 
 /// Starts this program as a rank.
 async fn start(server: &Server, proc: &ProcId, to_lose: &str) -> Result<tokio::process::Child> {
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let (uid, gid) = (Uid::new(getuid().as_raw()), Gid::new(getgid().as_raw()));
     server.handle().register_client(proc, uid, gid, None).await?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["rank", to_lose]);

@@ -17,7 +17,7 @@ use pmix_types::message::{
     JobControl, Lookup, Monitor, PutEntry, RegisterEvents, Request as Asked, ResolvePeers, Spawn,
 };
 use pmix_types::{
-    App, Directives, Event, GroupOpt, Info, IofChannels, ProcId, Query, Rank, Scope, Status, keys,
+    App, Directives, Event, Gid, GroupOpt, Info, IofChannels, ProcId, Query, Rank, Scope, Status, Uid, keys,
 };
 
 /// All that is read before the first message, on either side.
@@ -133,7 +133,8 @@ pub(crate) fn conversation(input: &[u8]) {
     let [how, release, rest @ ..] = input else { return };
     let Some(Input { context, .. }) = Input::read(&[*how, *release, 0]) else { return };
     let me = ProcId::new("demo".parse().expect("a namespace"), Rank::from_raw(0));
-    let mut client = Conversation::new(Caller::new(me, User { uid: 1, gid: 1 }, "n0", context));
+    let mut client =
+        Conversation::new(Caller::new(me, User { uid: Uid::new(1), gid: Gid::new(1) }, "n0", context));
     client.start();
     (1..).zip(asked()).for_each(|(id, request)| client.request(id, request));
     let mut answered = HashSet::new();

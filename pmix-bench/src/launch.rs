@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use pmix_server::ServerHandle;
-use pmix_server::types::{Nspace, ProcId, Rank};
+use pmix_server::types::{Gid, Nspace, ProcId, Rank, Uid};
+use rustix::process::{getgid, getuid};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -101,7 +102,7 @@ impl Launch {
         let begin = clock::now();
         handle.register_nspace_infos(nspace.clone(), Some(shape.local), infos).await?;
         stats.register_nspace.push(clock::since(begin));
-        let user = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let user = (Uid::new(getuid().as_raw()), Gid::new(getgid().as_raw()));
         let procs: Vec<_> = Rank::first(shape.local).map(|rank| ProcId::new(nspace.clone(), rank)).collect();
         for proc in &procs {
             let begin = clock::now();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use pmix_tool::types::{KeyName, SessionNode};
 use pmix_tool::{Error, Nspace, Query, Tool, keys};
+use pmix_types::Uid;
 use serde::Serialize;
 
 use super::attrs::functions_of;
@@ -41,7 +42,7 @@ struct Report {
     version: Option<String>,
     wire: &'static str,
     node: Option<String>,
-    uid: Option<u32>,
+    uid: Option<Uid>,
     jobs: Vec<Nspace>,
     nodes: Option<Vec<SessionNode>>,
     operations: BTreeMap<String, Vec<&'static str>>,

@@ -142,7 +142,7 @@ pub(super) async fn are_own(tool: &Tool, procs: impl Iterator<Item = &ProcId>) -
     for job in jobs {
         let asked = tool.client().get(ProcId::wildcard(job), keys::USERID).immediate();
         match asked.await {
-            Ok(owner) if owner == own.as_raw() => {}
+            Ok(owner) if owner.as_raw() == own.as_raw() => {}
             Err(error) if !own.is_root() && !error.is_lost_connection() => {}
             _ => return Ok(false),
         }

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::TypedValueParser;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pmix_tool::types::Nspace;
 use pmix_tool::{Error, ServerInfo, Tool, ToolBuilder, discover, system_server};
+use pmix_types::Uid;
 use tokio::time::timeout;
 
 use super::{Console, Trouble};
@@ -25,8 +27,8 @@ pub(super) struct Selection {
 
     /// Also trust a server of this user, besides those of root and of your own: whoever is at the address of a server that has ended
     /// would get what you send
-    #[arg(long, value_name = "UID")]
-    trust_uid: Option<u32>,
+    #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).map(Uid::new))]
+    trust_uid: Option<Uid>,
 }
 
 /// How long a server may take if the command line does not say.
@@ -130,7 +132,8 @@ impl Selection {
     /// All live servers.
     pub(super) fn live() -> Result<Vec<ServerInfo>, Error> {
         let live = discover()?.into_iter().filter(|server| server.is_alive);
-        let others = system_server().filter(|server| server.uid != rustix::process::geteuid().as_raw());
+        let others =
+            system_server().filter(|server| server.uid.as_raw() != rustix::process::geteuid().as_raw());
         Ok(live.chain(others).collect())
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pmix_tool::{Nspace, ServerInfo, discover, system_server};
+use pmix_types::Uid;
 use serde::Serialize;
 
 use super::doctor::no_server;
@@ -38,7 +39,7 @@ struct Found {
     nspace: Nspace,
     rank: pmix_tool::Rank,
     pid: u32,
-    uid: u32,
+    uid: Uid,
     node: Option<String>,
     version: Option<String>,
     uri: String,

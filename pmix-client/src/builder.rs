@@ -4,7 +4,7 @@ use std::time::Duration;
 use pmix_proto::Limits;
 use pmix_proto::proof::{self, Secret};
 use pmix_types::message::{Failure, Hello, Identity};
-use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, keys};
+use pmix_types::{AttributeRegistry, Directives, Pid, ProcId, Status, Uid, keys};
 
 use crate::client::Client;
 use crate::connection::Connection;
@@ -42,7 +42,7 @@ pub struct ClientBuilder {
     proc: Option<ProcId>,
     is_tool: bool,
     proof: Option<String>,
-    trusted_uid: Option<u32>,
+    trusted_uid: Option<Uid>,
     allows_singleton: bool,
     directives: Directives,
     /// Zero for none.
@@ -154,8 +154,8 @@ impl ClientBuilder {
     /// user of this process, or this one. If the system does not tell the user of a server, as some containers do not for servers
     /// of the C library, init of a [`tool`](Self::tool) fails, and that of a process trusts the address in its environment. The
     /// last call wins.
-    pub const fn trusted_server_uid(mut self, uid: u32) -> Self {
-        self.trusted_uid = Some(uid);
+    pub fn trusted_server_uid(mut self, uid: impl Into<Uid>) -> Self {
+        self.trusted_uid = Some(uid.into());
         self
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use pmix_proto::proof::{LENGTH, QUESTION, Secret};
 use pmix_types::message::Failure;
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::error::{Error, TransportError};
@@ -15,7 +15,7 @@ pub(crate) struct Trust {
     /// The server knows this secret.
     pub(crate) secret: Option<Secret>,
     /// Without a secret, the server is a process of root, of the client's user, or of this uid.
-    pub(crate) uid: Option<u32>,
+    pub(crate) uid: Option<Uid>,
     /// A tool chooses its server itself, so it refuses one whose user the system does not report. Other processes have the address
     /// from whoever started them.
     pub(crate) is_tool: bool,
@@ -31,7 +31,7 @@ impl Trust {
         server: &ProcId,
         address: &str,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-        owner: impl Future<Output = io::Result<u32>>,
+        owner: impl Future<Output = io::Result<Uid>>,
     ) -> Result<(), Error> {
         let Some(secret) = &self.secret else {
             return match owner.await {
@@ -63,8 +63,8 @@ impl Trust {
         Err(refused(server, address, "it does not know the secret that the server of this process has"))
     }
 
-    fn check_user(&self, uid: u32) -> Result<(), String> {
-        let own = rustix::process::geteuid().as_raw();
+    fn check_user(&self, uid: Uid) -> Result<(), String> {
+        let own = Uid::new(rustix::process::geteuid().as_raw());
         if self.uid == Some(uid) {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Trust {
                 "it is a process of a user that this container or user namespace does not know".into()
             );
         }
-        if uid == 0 || uid == own {
+        if uid.is_root() || uid == own {
             return Ok(());
         }
         Err(format!("it is a process of uid {uid}, and only root and uid {own} are trusted here"))
@@ -91,9 +91,9 @@ fn distrusted(server: &ProcId, address: &str, problem: &str) -> Error {
 }
 
 /// Whether this uid stands for every user that the user namespace of this process does not map.
-fn is_overflow_uid(uid: u32) -> bool {
+fn is_overflow_uid(uid: Uid) -> bool {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65534);
+    let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(Uid::NOBODY);
     let knows_all = || {
         let map = read("/proc/self/uid_map");
         map.split_whitespace().eq(["0", "0", "4294967295"])
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    async fn verify(trust: &Trust, owner: io::Result<u32>, answer: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn verify(trust: &Trust, owner: io::Result<Uid>, answer: &[u8]) -> Result<Vec<u8>, Error> {
         let (mut ours, mut theirs) = tokio::io::duplex(256);
         theirs.write_all(answer).await.unwrap();
         let server = ProcId::new("srv".parse().unwrap(), Rank::from_raw(0));
@@ -124,9 +124,9 @@ mod tests {
     async fn a_server_is_asked_for_its_secret_and_told_nothing_else() {
         let secret = Secret::new([7; LENGTH]);
         let trust = Trust { secret: Some(secret), ..Trust::default() };
-        let strange = || Ok(rustix::process::geteuid().as_raw() + 1);
+        let strange = || Ok(Uid::new(rustix::process::geteuid().as_raw() + 1));
         assert_eq!(verify(&trust, strange(), &[7; LENGTH]).await.unwrap(), QUESTION);
-        let error = verify(&trust, Ok(0), &[8; LENGTH]).await.unwrap_err();
+        let error = verify(&trust, Ok(Uid::ROOT), &[8; LENGTH]).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_INVALID_CRED);
         assert!(error.to_string().contains("it does not know the secret"), "{error}");
     }
@@ -134,16 +134,16 @@ mod tests {
     #[tokio::test]
     async fn without_a_secret_a_server_must_be_a_process_of_root_or_of_this_user_or_of_one_that_is_trusted() {
         let own = rustix::process::geteuid().as_raw();
+        let [own, other, third] = [own, own + 4001, own + 4002].map(Uid::new);
         let trust = |uid| Trust { uid, is_tool: true, ..Trust::default() };
-        for uid in [0, own] {
+        for uid in [Uid::ROOT, own] {
             assert!(verify(&trust(None), Ok(uid), &[]).await.unwrap().is_empty());
         }
-        let other = own + 4001;
         let error = verify(&trust(None), Ok(other), &[]).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_INVALID_CRED);
         assert!(error.to_string().contains(&format!("process of uid {other}, and only root")), "{error}");
         verify(&trust(Some(other)), Ok(other), &[]).await.unwrap();
-        verify(&trust(Some(other)), Ok(other + 1), &[]).await.unwrap_err();
+        verify(&trust(Some(other)), Ok(third), &[]).await.unwrap_err();
         // what cannot be known is too little for a tool
         let unknown = || Err(io::ErrorKind::Unsupported.into());
         let error = verify(&trust(None), unknown(), &[]).await.unwrap_err();

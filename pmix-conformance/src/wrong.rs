@@ -289,7 +289,7 @@ impl<H: HostModule> Faulty<H> {
                 Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid)]))
             }
             (Fault::WrongHolder, UpcallRequest::ValidateCredential(_)) => {
-                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid + 1)]))
+                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid.as_raw() + 1)]))
             }
             (Fault::EndlessRelease, UpcallRequest::Allocate(req))
                 if req.directive == AllocDirective::RELEASE =>

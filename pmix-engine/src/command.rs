@@ -10,7 +10,7 @@ use pmix_types::message::{Failure, Push, Reply, Welcome};
 use pmix_types::trace::TraceContext;
 use pmix_types::usage::ProcUsage;
 use pmix_types::why::{ProcLook, Wait};
-use pmix_types::{Info, ProcId};
+use pmix_types::{Gid, Info, ProcId, Uid};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::stats::ServerStats;
@@ -109,19 +109,26 @@ pub enum Command {
 }
 
 /// Files to be removed, and their owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, reason = "the driver acts on all of it")]
 pub struct Cleanup {
     /// Only what belongs to this user and group is removed.
-    pub uid: u32,
+    pub uid: Uid,
     /// The group; see `uid`.
-    pub gid: u32,
+    pub gid: Gid,
     /// Files, by absolute paths.
     pub files: BTreeSet<PathBuf>,
     /// Directories, by absolute paths.
     pub dirs: BTreeMap<PathBuf, DirCleanup>,
     /// What is kept: whole paths, or names of files.
     pub ignored: BTreeSet<PathBuf>,
+}
+
+impl Cleanup {
+    /// Nothing to be removed yet, of this user and group.
+    pub const fn of(uid: Uid, gid: Gid) -> Self {
+        Self { uid, gid, files: BTreeSet::new(), dirs: BTreeMap::new(), ignored: BTreeSet::new() }
+    }
 }
 
 /// How far a directory is cleared.
@@ -143,9 +150,9 @@ pub struct Caller {
     /// The process, or the server itself.
     pub proc: ProcId,
     /// Its user.
-    pub uid: u32,
+    pub uid: Uid,
     /// Its group; `None` if unknown.
-    pub gid: Option<u32>,
+    pub gid: Option<Gid>,
     /// The object that the host gave when it registered the process.
     pub object: Option<HostObject>,
     /// The span that the upcall belongs to, of an operation that is traced.
@@ -167,9 +174,9 @@ pub enum CallValue {
     /// The user and group of a process.
     User {
         /// The user.
-        uid: u32,
+        uid: Uid,
         /// The group.
-        gid: u32,
+        gid: Gid,
     },
     /// The counters.
     Stats(Box<ServerStats>),

@@ -1,7 +1,7 @@
 //! What can happen to the engine.
 
 use pmix_types::message::{Failure, Hello, Output, Request};
-use pmix_types::{Directives, Event, Info, KeyName, Nspace, ProcId, RegAttr};
+use pmix_types::{Directives, Event, Gid, Info, KeyName, Nspace, ProcId, RegAttr, Uid};
 
 use super::ids::{CallId, ConnId, RequestId, UpcallId};
 use super::upcall::{Answer, HostObject};
@@ -11,9 +11,9 @@ use super::upcall::{Answer, HostObject};
 #[allow(clippy::exhaustive_structs, reason = "what the kernel reports of a peer, and nothing else")]
 pub struct PeerCred {
     /// Its user.
-    pub uid: u32,
+    pub uid: Uid,
     /// Its group; `None` if the kernel does not report it.
-    pub gid: Option<u32>,
+    pub gid: Option<Gid>,
     /// Its process; `None` if the kernel does not report it.
     pub pid: Option<i32>,
 }
@@ -94,9 +94,9 @@ pub enum HostCall {
         /// Its identity.
         proc: ProcId,
         /// The user it must run as.
-        uid: u32,
+        uid: Uid,
         /// The group it must run as.
-        gid: u32,
+        gid: Gid,
         /// An object that the host gets back in upcalls on behalf of the process.
         object: Option<HostObject>,
     },
@@ -133,7 +133,7 @@ pub enum HostCall {
         /// The event.
         event: Event,
         /// The user of that process.
-        uid: u32,
+        uid: Uid,
     },
     /// Output of a process, for its subscribers.
     IofDeliver(Output),

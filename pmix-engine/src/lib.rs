@@ -89,7 +89,7 @@ mod waits;
 use std::time::Instant;
 
 use pmix_types::message::{Failure, GroupDestruct, GroupLeave, Reply, Request};
-use pmix_types::{AttributeRegistry, Memory, ProcId, Status};
+use pmix_types::{AttributeRegistry, Gid, Memory, ProcId, Status, Uid};
 
 pub use blob::Codec;
 pub use census::Census;
@@ -130,9 +130,9 @@ pub struct Config {
     /// Identity of the server.
     pub server: ProcId,
     /// User it runs as.
-    pub uid: u32,
+    pub uid: Uid,
     /// Group it runs as.
-    pub gid: u32,
+    pub gid: Gid,
     /// Name of the node.
     pub hostname: String,
     /// Where programs connect to it: on the native wire, if it speaks that. `None` if it is not to be told.
@@ -156,7 +156,7 @@ impl Config {
     /// fields to change this. `incarnation` is a number drawn for this server, see [the field](Self::incarnation).
     pub fn new(
         server: ProcId,
-        (uid, gid): (u32, u32),
+        (uid, gid): (Uid, Gid),
         hostname: impl Into<String>,
         incarnation: u64,
         codec: &'static dyn Codec,

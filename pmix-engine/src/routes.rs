@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pmix_types::message::{Disconnect, Failure, Get, GetReply, IofPush, Reply, ResolvePeers};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Nspace, ProcId, Query, Status, keys};
+use pmix_types::{Directives, Event, Gid, Nspace, ProcId, Query, Status, Uid, keys};
 
 use super::bootstrap::Bootstraps;
 use super::collective::{Collectives, Entry, Filing, Lower};
@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn on_register_client(
         &mut self,
         proc: &ProcId,
-        user: (u32, u32),
+        user: (Uid, Gid),
         object: Option<HostObject>,
     ) -> Result<CallValue, Failure> {
         registration::register_client(proc, user, object, &mut self.cx)?;

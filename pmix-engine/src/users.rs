@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Event, Info, Nspace, ProcId, Status, Value, keys};
+use pmix_types::{Directives, Event, Gid, Info, Nspace, ProcId, Status, Uid, Value, keys};
 
 use super::Config;
 
@@ -17,14 +17,14 @@ pub(super) enum Voice {
     /// The server, its host, its user or root: everybody may receive it.
     Trusted,
     /// A process of another user.
-    Of { uid: u32, nspace: Nspace },
+    Of { uid: Uid, nspace: Nspace },
 }
 
 /// A receiver of events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listener<'a> {
     pub(super) proc: &'a ProcId,
-    pub(super) uid: u32,
+    pub(super) uid: Uid,
     /// Whether it is no process of a job.
     pub(super) is_tool: bool,
     /// Whether it is the host of this server.
@@ -33,8 +33,8 @@ pub(super) struct Listener<'a> {
 
 impl Config {
     /// Whether a user may see everything.
-    pub(super) const fn trusts(&self, uid: u32) -> bool {
-        uid == self.uid || uid == 0
+    pub(super) fn trusts(&self, uid: Uid) -> bool {
+        uid == self.uid || uid.is_root()
     }
 
     /// The group that a process of a user calls by this id. Each user has ids of its own (GRP-11): in the server, between
@@ -42,7 +42,7 @@ impl Config {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` if it is too long with that.
-    pub(super) fn group_of_user<'a>(&self, uid: u32, id: &'a Nspace) -> Result<Cow<'a, Nspace>, Failure> {
+    pub(super) fn group_of_user<'a>(&self, uid: Uid, id: &'a Nspace) -> Result<Cow<'a, Nspace>, Failure> {
         if self.trusts(uid) {
             return Ok(Cow::Borrowed(id));
         }
@@ -55,20 +55,20 @@ impl Config {
     }
 
     /// What processes of a user call a group.
-    pub(super) fn group_for_user<'a>(&self, uid: u32, id: &'a str) -> &'a str {
+    pub(super) fn group_for_user<'a>(&self, uid: Uid, id: &'a str) -> &'a str {
         let own = || id.strip_suffix(&uid.to_string())?.strip_suffix('@');
         if self.trusts(uid) { id } else { own().unwrap_or(id) }
     }
 
     /// An event as a process of a user receives it: with what it calls the group that the event is about.
-    pub(super) fn event_for_user(&self, uid: u32, event: &Event) -> Event {
+    pub(super) fn event_for_user(&self, uid: Uid, event: &Event) -> Event {
         let mut event = event.clone();
         self.name_group_for_user(uid, &mut event.info);
         event
     }
 
     /// Calls the group that infos name as processes of a user do.
-    pub(super) fn name_group_for_user(&self, uid: u32, infos: &mut Directives) {
+    pub(super) fn name_group_for_user(&self, uid: Uid, infos: &mut Directives) {
         if self.trusts(uid) {
             return;
         }
@@ -110,12 +110,12 @@ impl Voice {
 }
 
 /// Reports that a namespace does not belong to this user, and nothing else about it.
-pub(super) fn not_own(uid: u32, nspace: &Nspace) -> Failure {
+pub(super) fn not_own(uid: Uid, nspace: &Nspace) -> Failure {
     Failure::new(Status::ERR_NO_PERMISSIONS, format!("job {nspace} does not belong to uid {uid}"))
 }
 
 /// Adds user and group of the caller, as reported by the kernel, in place of what the caller claims (GEN-13).
-pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (u32, Option<u32>)) {
+pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (Uid, Option<Gid>)) {
     directives.remove(&keys::USERID);
     directives.remove(&keys::GRPID);
     directives.push(Info::new(&keys::USERID, uid));

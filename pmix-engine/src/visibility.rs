@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pmix_types::job::Target;
 use pmix_types::message::Failure;
-use pmix_types::{Nspace, ProcId, Value, keys};
+use pmix_types::{Nspace, ProcId, Uid, Value, keys};
 
 use super::context::Context;
 use super::users::{Voice, not_own};
@@ -13,7 +13,7 @@ use crate::jobs::{Job, unknown_nspace};
 
 impl Job {
     /// The user who owns the job according to its data and its processes; `None` if that is unknown or ambiguous.
-    pub(super) fn owner(&self) -> Option<u32> {
+    pub(super) fn owner(&self) -> Option<Uid> {
         let stated = self.data.lookup(keys::USERID.name(), &Target::Job).and_then(|value| value.get().ok());
         let mut users = stated.into_iter().chain(self.clients.values().map(|client| client.uid));
         let first = users.next()?;
@@ -28,7 +28,7 @@ impl Job {
 
 impl Context {
     /// Whether a process may see a namespace. One with an unknown owner is hidden from other users.
-    pub(super) fn may_see(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
+    pub(super) fn may_see(&self, by: &ProcId, uid: Uid, nspace: &Nspace) -> bool {
         self.config.trusts(uid)
             || by.nspace == *nspace
             || self.jobs.get(nspace).is_some_and(|job| job.owner() == Some(uid))
@@ -47,7 +47,7 @@ impl Context {
 
     /// A value of another session than that of the job in question, from a job of that session that the caller may see
     /// (GET-41).
-    pub(super) fn of_session(&self, by: &ProcId, uid: u32, id: u32, key: &str) -> Option<Value> {
+    pub(super) fn of_session(&self, by: &ProcId, uid: Uid, id: u32, key: &str) -> Option<Value> {
         let of_it = self.jobs.values().filter(|job| job.data.session_id() == Some(id));
         let mut visible = of_it.filter(|job| self.may_see(by, uid, job.data.nspace()));
         visible.find_map(|job| job.data.lookup(key, &Target::Session(Some(id))))
@@ -65,12 +65,12 @@ impl Context {
     }
 
     /// Whether a namespace is known to belong to another user. This may become known only while an operation is waiting for it.
-    pub(super) fn is_of_another(&self, by: &ProcId, uid: u32, nspace: &Nspace) -> bool {
+    pub(super) fn is_of_another(&self, by: &ProcId, uid: Uid, nspace: &Nspace) -> bool {
         self.jobs.get(nspace).is_some_and(Job::has_user) && !self.may_see(by, uid, nspace)
     }
 
     /// The voice of a process.
-    pub(super) fn voice_of(&self, uid: u32, proc: &ProcId) -> Voice {
+    pub(super) fn voice_of(&self, uid: Uid, proc: &ProcId) -> Voice {
         if self.config.trusts(uid) { Voice::Trusted } else { Voice::Of { uid, nspace: proc.nspace.clone() } }
     }
 
@@ -81,13 +81,13 @@ impl Context {
 
     /// The jobs of a user who may have only a share of what the server has for all together; `None` for one who sees everything, or is
     /// not known.
-    pub(super) fn jobs_of_sharer(&self, uid: Option<u32>) -> Option<BTreeSet<&Nspace>> {
+    pub(super) fn jobs_of_sharer(&self, uid: Option<Uid>) -> Option<BTreeSet<&Nspace>> {
         let uid = uid.filter(|uid| !self.config.trusts(*uid))?;
         Some(self.jobs.iter().filter(|(_, job)| job.owner() == Some(uid)).map(|(nspace, _)| nspace).collect())
     }
 
     /// The user of a process, as far as it is known.
-    pub(super) fn user_of(&self, proc: &ProcId) -> Option<u32> {
+    pub(super) fn user_of(&self, proc: &ProcId) -> Option<Uid> {
         let of_conn = || self.conns.values().find(|held| held.proc == *proc).map(|held| held.peer.uid);
         let of_job = || self.jobs.get(&proc.nspace).and_then(Job::owner);
         self.client(proc).map(|client| client.uid).or_else(of_conn).or_else(of_job)

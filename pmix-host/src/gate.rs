@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 
 use crate::jobs::JobTable;
 use crate::user::{User, is_trusted, own_uid};
@@ -112,7 +112,7 @@ impl Gate {
 }
 
 /// Refuses access to a process of another user, and reveals nothing else about it.
-pub(crate) fn not_own(uid: u32, proc: &ProcId) -> HostError {
+pub(crate) fn not_own(uid: Uid, proc: &ProcId) -> HostError {
     refusal(format!("{proc} does not belong to uid {uid}"))
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use pmix_types::message::{Failure, JobControl, Request};
-use pmix_types::{App, Directives, IofChannels, Nspace, ProcInfo, Query, Rank, keys};
+use pmix_types::{App, Directives, Gid, IofChannels, Nspace, ProcInfo, Query, Rank, Uid, keys};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -56,12 +56,12 @@ impl Launcher for Launching {
 }
 
 /// Two users who are not the server's.
-fn alice() -> u32 {
-    own_uid() + 4001
+fn alice() -> Uid {
+    Uid::new(own_uid().as_raw() + 4001)
 }
 
-fn bob() -> u32 {
-    own_uid() + 4002
+fn bob() -> Uid {
+    Uid::new(own_uid().as_raw() + 4002)
 }
 
 fn proc(name: &str) -> ProcId {
@@ -69,14 +69,14 @@ fn proc(name: &str) -> ProcId {
 }
 
 /// A process of a job that asks.
-fn cx(name: &str, uid: u32) -> UpcallContext {
+fn cx(name: &str, uid: Uid) -> UpcallContext {
     let mut cx = UpcallContext::new(proc(name), uid);
-    cx.gid = Some(uid);
+    cx.gid = Some(Gid::new(uid.as_raw()));
     cx
 }
 
-fn user(name: &str, uid: u32) -> User {
-    User { proc: proc(name), uid, gid: Some(uid) }
+fn user(name: &str, uid: Uid) -> User {
+    User { proc: proc(name), uid, gid: Some(Gid::new(uid.as_raw())) }
 }
 
 /// A host with the jobs `alices`, `bobs` and `servers`, and what their supervisors are told.
@@ -162,14 +162,14 @@ fn what_is_not_in_the_table_is_refused() {
     let owners = ["abort", "job_control", "iof_pull", "push_stdin"];
     for upcall in Upcall::ALL.iter().copied() {
         let admits =
-            |uid: u32, named: &str| host.0.gate.admit(upcall, &user("alices", uid), &[proc(named)]).is_ok();
+            |uid: Uid, named: &str| host.0.gate.admit(upcall, &user("alices", uid), &[proc(named)]).is_ok();
         let is_for_all = strangers.contains(&upcall.name());
         let is_for_owners = is_for_all || owners.contains(&upcall.name());
         assert_eq!(admits(alice(), "alices"), is_for_owners, "{upcall:?}");
         for others in ["bobs", "servers", "unknown"] {
             assert_eq!(admits(alice(), others), is_for_all, "{upcall:?} {others}");
         }
-        for (trusted, named) in [(own_uid(), "bobs"), (0, "bobs"), (0, "unknown")] {
+        for (trusted, named) in [(own_uid(), "bobs"), (Uid::ROOT, "bobs"), (Uid::ROOT, "unknown")] {
             assert!(admits(trusted, named), "{upcall:?}");
         }
     }
@@ -178,7 +178,7 @@ fn what_is_not_in_the_table_is_refused() {
 #[test]
 fn who_names_nobody_means_its_own_job_which_must_be_its_own() {
     let Scene { host, .. } = Scene::new();
-    let admits = |name: &str, uid: u32| status(host.0.gate.admit(Upcall::Abort, &user(name, uid), &[]));
+    let admits = |name: &str, uid: Uid| status(host.0.gate.admit(Upcall::Abort, &user(name, uid), &[]));
     assert_eq!(admits("alices", alice()), Status::SUCCESS);
     assert_eq!(admits("bobs", alice()), Status::ERR_NO_PERMISSIONS);
     assert_eq!(admits("started-by-others", alice()), Status::SUCCESS);
@@ -257,7 +257,7 @@ async fn jct_01b_the_host_of_another_node_gets_no_further_than_its_process_would
 #[tokio::test]
 async fn qry_10_process_tables_are_for_the_user_of_the_job() {
     let Scene { host, .. } = Scene::new();
-    let rows = async |uid: u32, name: &str| {
+    let rows = async |uid: Uid, name: &str| {
         let query = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), name);
         status(host.query(&cx("alices", uid), QueryRequest::new(vec![query])).await)
     };
@@ -265,7 +265,7 @@ async fn qry_10_process_tables_are_for_the_user_of_the_job() {
     assert_eq!(rows(alice(), "bobs").await, Status::ERR_NOT_SUPPORTED, "as of a job that is not there");
     assert_eq!(rows(alice(), "servers").await, Status::ERR_NOT_SUPPORTED);
     assert_eq!(rows(own_uid(), "bobs").await, Status::SUCCESS);
-    assert_eq!(rows(0, "alices").await, Status::SUCCESS);
+    assert_eq!(rows(Uid::ROOT, "alices").await, Status::SUCCESS);
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn tol_15_sec_02_tools_of_other_users_are_refused() {
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     let words = format!("is allowed for uid {}, which owns this server, not for uid {}", own_uid(), alice());
     assert!(error.message().ends_with(&words), "{error}");
-    for uid in [own_uid(), 0] {
+    for uid in [own_uid(), Uid::ROOT] {
         assert_eq!(host.tool_connected(&cx("tool", uid), wish()).await.unwrap(), proc("tool"));
     }
 }
@@ -294,7 +294,7 @@ async fn tol_15_sec_02_a_host_that_serves_all_lets_their_tools_in_by_names_of_it
             "{error}"
         );
     }
-    for uid in [own_uid(), 0] {
+    for uid in [own_uid(), Uid::ROOT] {
         let wish = ToolConnected::new(Some(proc("tool")));
         assert_eq!(host.tool_connected(&cx("tool", uid), wish).await.unwrap(), proc("tool"));
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pmix_server::Account;
+use pmix_types::Uid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::runtime::Handle;
@@ -28,7 +29,7 @@ const MAX_WRITTEN: usize = 1 << 16;
 pub(crate) struct Programs {
     turns: Semaphore,
     /// By user who causes them.
-    of_users: Mutex<BTreeMap<u32, Arc<Semaphore>>>,
+    of_users: Mutex<BTreeMap<Uid, Arc<Semaphore>>>,
     /// Longest time that each may take.
     limit: Duration,
 }
@@ -47,7 +48,7 @@ impl Programs {
     /// It cannot be started, writes more than 64 KiB, or has not ended after ten seconds.
     pub(crate) async fn run(
         &self,
-        causer: u32,
+        causer: Uid,
         command: Command,
         user: Option<&Account>,
         input: Vec<u8>,
@@ -71,7 +72,7 @@ async fn run(mut command: Command, user: Option<&Account>, input: Vec<u8>) -> io
         None => command.spawn()?,
         Some(user) => {
             let runtime = Handle::current();
-            command.uid(user.uid()).env_clear().envs(user.environment());
+            command.uid(user.uid().as_raw()).env_clear().envs(user.environment());
             let start = move || {
                 let _entered = runtime.enter();
                 command.spawn()
@@ -128,11 +129,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let programs = patient();
         for script in ["yes", "yes >&2"] {
-            let error = programs.run(1, shell(script, dir.path()), None, Vec::new()).await.unwrap_err();
+            let error =
+                programs.run(Uid::new(1), shell(script, dir.path()), None, Vec::new()).await.unwrap_err();
             assert_eq!(error.to_string(), "it has written more than 65536 bytes");
         }
-        let output =
-            programs.run(1, shell("cat; echo b >&2; exit 3", dir.path()), None, vec![b'a'; MAX_WRITTEN]);
+        let output = programs.run(
+            Uid::new(1),
+            shell("cat; echo b >&2; exit 3", dir.path()),
+            None,
+            vec![b'a'; MAX_WRITTEN],
+        );
         let output = output.await.unwrap();
         assert_eq!(
             (output.stdout.len(), &output.stderr[..], output.status.code()),
@@ -148,7 +154,7 @@ mod tests {
         let programs = Arc::new(patient());
         let of = |uid: u32, script: &str| {
             let (programs, command) = (Arc::clone(&programs), shell(script, dir.path()));
-            tokio::spawn(async move { programs.run(uid, command, None, Vec::new()).await.unwrap() })
+            tokio::spawn(async move { programs.run(uid.into(), command, None, Vec::new()).await.unwrap() })
         };
         let waiting: Vec<_> = (0..9).map(|_| of(1, "echo started >> log; read line < fifo")).collect();
         let started = || fs::read_to_string(&log).unwrap_or_default().lines().count();

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use pmix_types::Uid;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tokio::process::Child;
 
@@ -38,7 +39,7 @@ pub(crate) fn lack(processes: usize) -> Option<String> {
 }
 
 /// Checks that another user, who has `held` processes here, may have `new` ones; returns the reason if not.
-pub(crate) fn lack_of_user(uid: u32, held: usize, new: usize) -> Option<String> {
+pub(crate) fn lack_of_user(uid: Uid, held: usize, new: usize) -> Option<String> {
     let limit = getrlimit(Resource::Nofile).current?;
     let most = limit / SHARE;
     (held.saturating_add(new) as u64 > most).then(|| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pmix_host::{Account, environment};
 use pmix_types::message::Failure;
-use pmix_types::{App, Status};
+use pmix_types::{App, Status, Uid};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
@@ -67,7 +67,7 @@ impl Program {
             (dir, Some(user)) => Some(directory_of(dir, user)?),
         };
         let path_variable = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
-        let uid = user.map_or_else(|| geteuid().as_raw(), Account::uid);
+        let uid = user.map_or_else(|| Uid::new(geteuid().as_raw()), Account::uid);
         let path = executable(&app.command, path_variable.unwrap_or_default(), cwd.as_deref(), uid)?;
         let path = std::path::absolute(path)
             .map_err(|error| Refusal::new(Status::ERR_JOB_SYS_OP_FAILED, error.to_string()))?;
@@ -258,7 +258,7 @@ fn directory(dir: &OsStr) -> Result<PathBuf, Refusal> {
 
 /// Finds a command: names with a slash relative to the working directory, others on `PATH`, or else, as with other launchers, in the
 /// working directory, if the file there belongs to this user or root: in a directory that many share, anybody could have put it there.
-fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Result<PathBuf, Refusal> {
+fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: Uid) -> Result<PathBuf, Refusal> {
     let here = |file: &Path| cwd.map_or_else(|| file.to_owned(), |dir| dir.join(file));
     if command.is_empty() {
         return Err(Refusal::new(Status::ERR_JOB_NO_EXE_SPECIFIED, "no program given"));
@@ -278,7 +278,7 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Re
     }
     let file = here(Path::new(command));
     let stranger = match runnable(&file).ok().and_then(|()| owners(&file).ok()) {
-        Some(owners) => match owners.into_iter().find(|owner| ![0, uid].contains(owner)) {
+        Some(owners) => match owners.into_iter().find(|owner| !owner.is_root() && *owner != uid) {
             None => return Ok(file),
             stranger => stranger,
         },
@@ -302,8 +302,8 @@ fn executable(command: &OsStr, path: &OsStr, cwd: Option<&Path>, uid: u32) -> Re
 }
 
 /// The owners of a file, and of the link by which it is reached.
-fn owners(file: &Path) -> io::Result<[u32; 2]> {
-    Ok([file.symlink_metadata()?.uid(), file.metadata()?.uid()])
+fn owners(file: &Path) -> io::Result<[Uid; 2]> {
+    Ok([file.symlink_metadata()?.uid(), file.metadata()?.uid()].map(Uid::new))
 }
 
 /// The reason why a file cannot be executed.

@@ -39,7 +39,7 @@ impl Recipe {
         }
         if let Some(user) = &self.user {
             // takes effect before it enters its directory and finds its program
-            command.uid(user.uid());
+            command.uid(user.uid().as_raw());
         }
         command
     }
@@ -93,7 +93,8 @@ impl Recipe {
 
 /// User, group and all groups of an account.
 fn numbers(user: &Account) -> Vec<String> {
-    [user.uid(), user.gid()].iter().chain(user.groups()).map(u32::to_string).collect()
+    let groups = [user.gid()].into_iter().chain(user.groups().iter().copied());
+    std::iter::once(user.uid().to_string()).chain(groups.map(|group| group.to_string())).collect()
 }
 
 /// Reverses [`numbers`]. The empty string means the launcher's user; `None` is returned for malformed text.
@@ -101,13 +102,17 @@ fn user(numbers: &str) -> Option<Option<Account>> {
     if numbers.is_empty() {
         return Some(None);
     }
-    let numbers: Option<Vec<u32>> = numbers.split(' ').map(|number| number.parse().ok()).collect();
-    let [uid, gid, groups @ ..] = &numbers?[..] else { return None };
-    Some(Some(Account::with_groups(*uid, *gid, groups.to_vec())))
+    let mut numbers = numbers.split(' ');
+    let uid = numbers.next()?.parse().ok()?;
+    let gid = numbers.next()?.parse().ok()?;
+    let groups: Option<_> = numbers.map(|number| number.parse().ok()).collect();
+    Some(Some(Account::with_groups(uid, gid, groups?)))
 }
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::{Gid, Uid};
+
     use super::*;
 
     fn recipe(argv: &[&str], env: &[(&str, &str)], cwd: Option<&str>) -> Recipe {
@@ -126,7 +131,8 @@ mod tests {
         let mut odd = recipe(&["x", "", "\n"], &[("A", ""), ("B", "=1")], Some("/dir"));
         odd.env.insert("C".into(), OsString::from_vec(vec![0xff]));
         let mut of_other = recipe(&["x"], &[], None);
-        of_other.user = Some(Account::with_groups(4001, 4002, vec![4002, 4003]));
+        of_other.user =
+            Some(Account::with_groups(Uid::new(4001), Gid::new(4002), [4002, 4003].map(Gid::new).to_vec()));
         let mut bound = recipe(&["x"], &[], None);
         bound.processors = Some("1,17-18".parse().unwrap());
         for recipe in [recipe(&[], &[], None), recipe(&["x"], &[], None), odd, of_other, bound] {

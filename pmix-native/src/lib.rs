@@ -18,12 +18,13 @@
 //! use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, User, tag};
 //! use pmix_native::msg::{Context, Reply, Request};
 //! use pmix_native::{Dialect, Encoding};
-//! use pmix_types::{ProcId, Rank, Status};
+//! use pmix_types::{Gid, ProcId, Rank, Status, Uid};
 //!
 //! // a client sends its identity
 //! let encoding = Encoding::plain(Dialect::V41);
 //! let peer = Peer::Client(ProcId::new("job-1".parse()?, Rank::from_raw(0)));
-//! let hello = Connect::new(peer, Security::native(User { uid: 1000, gid: 100 }), encoding, "4.2.2");
+//! let user = User { uid: Uid::new(1000), gid: Gid::new(100) };
+//! let hello = Connect::new(peer, Security::native(user), encoding, "4.2.2");
 //! let mut to_server = BytesMut::from(&hello.encode()?[..]);
 //!
 //! // the server accepts it

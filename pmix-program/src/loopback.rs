@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http::header::HOST;
 use http::uri::Authority;
 use pmix_proto::owner::{Owners, SocketPair};
+use pmix_types::Uid;
 
 /// Why a request was refused that does not [name this host](names_this_host).
 pub const NOT_THIS_HOST: &str = "the Host header must name a loopback address or localhost";
@@ -35,7 +36,7 @@ impl Users {
     }
 
     /// Who has the other end; `None` if that is unknown.
-    pub fn of(&self, socket: impl AsFd, from: SocketAddr) -> Option<u32> {
+    pub fn of(&self, socket: impl AsFd, from: SocketAddr) -> Option<Uid> {
         self.0.as_ref()?.uid_of(&SocketPair::new(socket, from).ok()?).ok()
     }
 }

@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use pmix_types::{Gid, Uid};
 use rustix::fs::{
     CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, ftruncate, mkdirat, openat,
     readlinkat,
@@ -88,12 +89,12 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
     let file = openat(dir, name, flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK, mode)?;
     let found = fstat(&file)?;
     // where files are given to somebody else, as over NFS, those that this process has made are known
-    let is_own = found.st_uid == 0 || own_files().contains(&id_of(&found));
+    let owner = Uid::new(found.st_uid);
+    let is_own = owner.is_root() || own_files().contains(&id_of(&found));
     let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if !is_own || found.st_nlink > 1 || !(is_plain || is_for_all(&place)) {
-        let uid = found.st_uid;
         let problem = format!(
-            "others may write its directory, and it is no plain file of root with one name (uid {uid})"
+            "others may write its directory, and it is no plain file of root with one name (uid {owner})"
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
@@ -193,21 +194,18 @@ impl Directory {
 /// The system's.
 pub fn replaceable(dir: &Path) -> io::Result<Option<PathBuf>> {
     let real = dir.canonicalize()?;
-    let is_of =
-        |uid: u32| uid == 0 || uid == geteuid().as_raw() || uid == OVERFLOW && *USERS < u64::from(u32::MAX);
+    let own = Uid::new(geteuid().as_raw());
+    let is_of = |uid: Uid| uid.is_root() || uid == own || uid == Uid::NOBODY && *USERS < u64::from(u32::MAX);
     for dir in real.ancestors() {
         let found = std::fs::metadata(dir)?;
-        let (mode, gid) = (Mode::from_raw_mode(found.mode()), found.gid());
-        let is_shared = mode.contains(Mode::WOTH) || mode.contains(Mode::WGRP) && gid != 0;
-        if !is_of(found.uid()) || is_shared && !mode.contains(Mode::SVTX) {
+        let (mode, gid) = (Mode::from_raw_mode(found.mode()), Gid::new(found.gid()));
+        let is_shared = mode.contains(Mode::WOTH) || mode.contains(Mode::WGRP) && !gid.is_root();
+        if !is_of(found.uid().into()) || is_shared && !mode.contains(Mode::SVTX) {
             return Ok(Some(dir.to_owned()));
         }
     }
     Ok(None)
 }
-
-/// The user who stands for all that a namespace does not have.
-const OVERFLOW: u32 = 65534;
 
 /// How many users this namespace has.
 static USERS: LazyLock<u64> = LazyLock::new(|| {
@@ -292,7 +290,7 @@ fn reversed(path: &Path) -> Vec<OsString> {
 
 fn check_link(dir: &Stat, link: &Stat, name: &OsStr) -> io::Result<()> {
     // one with several names may have been made elsewhere
-    if is_roots_alone(dir) || (is_for_all(dir) && link.st_uid == 0 && link.st_nlink == 1) {
+    if is_roots_alone(dir) || (is_for_all(dir) && is_of_root(link) && link.st_nlink == 1) {
         return Ok(());
     }
     let problem = format!(
@@ -303,14 +301,18 @@ fn check_link(dir: &Stat, link: &Stat, name: &OsStr) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
+fn is_of_root(file: &Stat) -> bool {
+    Uid::new(file.st_uid).is_root()
+}
+
 /// Whether nobody but root may change what a directory holds.
 fn is_roots_alone(dir: &Stat) -> bool {
-    dir.st_uid == 0 && !Mode::from_raw_mode(dir.st_mode).intersects(Mode::WGRP | Mode::WOTH)
+    is_of_root(dir) && !Mode::from_raw_mode(dir.st_mode).intersects(Mode::WGRP | Mode::WOTH)
 }
 
 /// Whether a directory of root is one in which nobody removes files of others, such as `/tmp`.
 fn is_for_all(dir: &Stat) -> bool {
-    dir.st_uid == 0 && Mode::from_raw_mode(dir.st_mode).contains(Mode::SVTX)
+    is_of_root(dir) && Mode::from_raw_mode(dir.st_mode).contains(Mode::SVTX)
 }
 
 #[cfg(test)]
@@ -323,12 +325,12 @@ mod tests {
 
     use super::*;
 
-    const OTHER: u32 = 4001;
+    const OTHER: Uid = Uid::new(4001);
 
     /// A directory of another user; `None` for those who cannot give theirs away.
     fn others() -> Option<TempDir> {
         let dir = tempfile::tempdir().unwrap();
-        (geteuid().is_root() && chown(dir.path(), Some(OTHER), None).is_ok()).then_some(dir)
+        (geteuid().is_root() && chown(dir.path(), Some(OTHER.as_raw()), None).is_ok()).then_some(dir)
     }
 
     fn put(path: &Path, existing: Existing, text: &str) -> io::Result<()> {
@@ -414,7 +416,7 @@ mod tests {
         let Some(dir) = others() else { return };
         let path = |name: &str| dir.path().join(name);
         fs::write(path("theirs"), "old").unwrap();
-        chown(path("theirs"), Some(OTHER), None).unwrap();
+        chown(path("theirs"), Some(OTHER.as_raw()), None).unwrap();
         fs::write(path("roots"), "old").unwrap();
         fs::hard_link(path("roots"), path("second")).unwrap();
         rustix::fs::mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -426,7 +428,7 @@ mod tests {
         refused(put(&path("pipe"), Existing::Kept, "x"));
         // one that this process has made, wherever it belongs to
         put(&path("own"), Existing::Truncated, "a").unwrap();
-        chown(path("own"), Some(OTHER), None).unwrap();
+        chown(path("own"), Some(OTHER.as_raw()), None).unwrap();
         put(&path("own"), Existing::Appended, "b").unwrap();
         assert_eq!(fs::read_to_string(path("own")).unwrap(), "ab");
     }
@@ -437,10 +439,10 @@ mod tests {
         chown(dir.path(), Some(0), None).unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let safe = tempfile::tempdir().unwrap();
-        for (name, uid) in [("roots", 0), ("theirs", OTHER)] {
+        for (name, uid) in [("roots", Uid::ROOT), ("theirs", OTHER)] {
             let link = dir.path().join(name);
             symlink(safe.path().join(name), &link).unwrap();
-            std::os::unix::fs::lchown(&link, Some(uid), None).unwrap();
+            std::os::unix::fs::lchown(&link, Some(uid.as_raw()), None).unwrap();
         }
         put(&dir.path().join("roots"), Existing::Truncated, "x").unwrap();
         refused(put(&dir.path().join("theirs"), Existing::Truncated, "x"));

@@ -13,6 +13,7 @@ use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkP
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags};
+use pmix_types::Uid;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -79,8 +80,8 @@ impl Owners {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let client = TcpStream::connect(listener.local_addr()?)?;
         let (accepted, from) = listener.accept()?;
-        let (told, own) =
-            (self.uid_of(&SocketPair::new(&accepted, from)?)?, rustix::process::geteuid().as_raw());
+        let told = self.uid_of(&SocketPair::new(&accepted, from)?)?;
+        let own = Uid::new(rustix::process::geteuid().as_raw());
         drop(client);
         if told == own {
             return Ok(());
@@ -92,7 +93,7 @@ impl Owners {
     ///
     /// # Errors
     /// The connection is no longer established at both ends, or the kernel does not answer.
-    pub fn uid_of(&self, connection: &SocketPair) -> io::Result<u32> {
+    pub fn uid_of(&self, connection: &SocketPair) -> io::Result<Uid> {
         let uid = self.claimed_by(connection)?;
         // queried last: if our end is still established, no other socket can have had the peer's address in between
         self.confirm(connection).map(|()| uid)
@@ -108,8 +109,8 @@ impl Owners {
     ///
     /// # Errors
     /// The other end is no longer established, or the kernel does not answer.
-    pub fn claimed_by(&self, connection: &SocketPair) -> io::Result<u32> {
-        self.link().established(connection.from, connection.here).map(|theirs| theirs.uid)
+    pub fn claimed_by(&self, connection: &SocketPair) -> io::Result<Uid> {
+        self.link().established(connection.from, connection.here).map(|theirs| theirs.uid.into())
     }
 
     /// Checks that our end is still established, so that the answer about the other end was about this connection.
@@ -222,7 +223,7 @@ mod tests {
     fn sec_01_the_kernel_tells_the_owner_of_an_open_connection_only() {
         let owners = Owners::open().unwrap();
         let listener = listener();
-        let own = rustix::process::geteuid().as_raw();
+        let own = Uid::new(rustix::process::geteuid().as_raw());
         let is_gone =
             |connection| owners.uid_of(connection).unwrap_err().kind() == io::ErrorKind::NotConnected;
 

@@ -11,10 +11,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pmix_types::Uid;
+
 /// The places of one user's servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    uid: u32,
+    uid: Uid,
     root: PathBuf,
     is_given: bool,
     runtime_dir: Option<PathBuf>,
@@ -27,7 +29,7 @@ pub enum Doubt {
     /// It is a link or a file.
     NoDirectory,
     /// It belongs to this other user.
-    Owner(u32),
+    Owner(Uid),
     /// Its mode lets others read or write.
     Mode(u32),
 }
@@ -37,8 +39,8 @@ impl Places {
     ///
     /// # Errors
     /// The path is empty, or relative and the current directory no longer exists.
-    pub fn given(root: impl AsRef<Path>, uid: u32) -> io::Result<Self> {
-        Ok(Self { uid, root: std::path::absolute(root)?, is_given: true, runtime_dir: None })
+    pub fn given(root: impl AsRef<Path>, uid: impl Into<Uid>) -> io::Result<Self> {
+        Ok(Self { uid: uid.into(), root: std::path::absolute(root)?, is_given: true, runtime_dir: None })
     }
 
     /// The places that the environment gives: `PMIX_SERVER_TMPDIR` alone if it is set and not empty; otherwise the usual place
@@ -46,15 +48,15 @@ impl Places {
     ///
     /// # Errors
     /// A path is relative and the current directory no longer exists.
-    pub fn of_environment(uid: u32) -> io::Result<Self> {
+    pub fn of_environment(uid: impl Into<Uid>) -> io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         match set("PMIX_SERVER_TMPDIR") {
             Some(given) => Self::given(given, uid),
-            None => Self::usual(tmpdir().ok().as_deref(), set("XDG_RUNTIME_DIR"), uid),
+            None => Self::usual(tmpdir().ok().as_deref(), set("XDG_RUNTIME_DIR"), uid.into()),
         }
     }
 
-    fn usual(tmpdir: Option<&Path>, runtime_dir: Option<PathBuf>, uid: u32) -> io::Result<Self> {
+    fn usual(tmpdir: Option<&Path>, runtime_dir: Option<PathBuf>, uid: Uid) -> io::Result<Self> {
         let root = std::path::absolute(tmpdir.unwrap_or_else(|| Path::new("/tmp")))?;
         let is_private = |dir: &PathBuf| {
             dir.is_absolute()
@@ -131,11 +133,12 @@ pub fn system_root() -> PathBuf {
 
 /// Checks whether a directory belongs to this user, and others can neither read nor write it. They may search it. The metadata
 /// must not be that of the target of a link.
-pub fn doubt(found: &Metadata, uid: u32) -> Option<Doubt> {
+pub fn doubt(found: &Metadata, uid: impl Into<Uid>) -> Option<Doubt> {
+    let owner = Uid::new(found.uid());
     if !found.is_dir() {
         Some(Doubt::NoDirectory)
-    } else if found.uid() != uid {
-        Some(Doubt::Owner(found.uid()))
+    } else if owner != uid.into() {
+        Some(Doubt::Owner(owner))
     } else if found.mode() & 0o066 != 0 {
         Some(Doubt::Mode(found.mode() & 0o7777))
     } else {
@@ -162,10 +165,14 @@ mod tests {
 
     use super::*;
 
-    fn private(path: &Path) -> u32 {
+    fn private(path: &Path) -> Uid {
         fs::create_dir(path).unwrap();
         fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
-        fs::metadata(path).unwrap().uid()
+        fs::metadata(path).unwrap().uid().into()
+    }
+
+    const fn another(uid: Uid) -> Uid {
+        Uid::new(uid.as_raw() + 1)
     }
 
     #[test]
@@ -176,7 +183,7 @@ mod tests {
         assert_eq!(places.first(), here.join("below/here/pmix-7"));
         assert_eq!(places.others(), Vec::<PathBuf>::new());
         assert!(Places::given("", 7).is_err());
-        assert_eq!(Places::usual(Some(Path::new("t")), None, 7).unwrap().root(), here.join("t"));
+        assert_eq!(Places::usual(Some(Path::new("t")), None, Uid::new(7)).unwrap().root(), here.join("t"));
     }
 
     #[test]
@@ -187,7 +194,7 @@ mod tests {
         let others =
             |run: &Path, uid| Places::usual(Some(root.path()), Some(run.to_owned()), uid).unwrap().others();
         assert_eq!(others(&run, uid), [run.join(format!("pmix-{uid}"))]);
-        assert_eq!(others(&run, uid + 1), Vec::<PathBuf>::new(), "it is another's");
+        assert_eq!(others(&run, another(uid)), Vec::<PathBuf>::new(), "it is another's");
         assert_eq!(others(Path::new("run"), uid), Vec::<PathBuf>::new());
         let link = root.path().join("link");
         std::os::unix::fs::symlink(&run, &link).unwrap();
@@ -210,7 +217,7 @@ mod tests {
         std::os::unix::fs::symlink(named("a"), named("link")).unwrap();
         private(&root.path().join(format!("pmix-{uid}0-a")));
         assert_eq!(places.others(), [named("a")]);
-        let of_another = Places { uid: uid + 1, ..places };
+        let of_another = Places { uid: another(uid), ..places };
         assert_eq!(of_another.others(), Vec::<PathBuf>::new());
     }
 
@@ -221,7 +228,7 @@ mod tests {
         let uid = private(&path);
         let places = Places::usual(Some(root.path()), None, uid).unwrap();
         assert!(!places.is_taken(&path) && !places.is_taken(&places.first()));
-        assert!(Places { uid: uid + 1, ..places.clone() }.is_taken(&path));
+        assert!(Places { uid: another(uid), ..places.clone() }.is_taken(&path));
         // a mode is the user's own to mend
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         assert!(!places.is_taken(&path));

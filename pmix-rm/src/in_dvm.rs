@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use pmix_tool::{IofChannels, Tool, ToolBuilder};
-use pmix_types::{Directives, Info, ProcInfo, Rank, Value, keys};
+use pmix_types::{Directives, Info, ProcInfo, Rank, Uid, Value, keys};
 
 use crate::cli::{DvmPlace, Plan, Stdin};
 use crate::console::Console;
@@ -73,7 +73,7 @@ fn no_dvm(error: &dyn Display) -> String {
     format!("--dvm: {error}")
 }
 
-fn builder(dvm: &DvmPlace, trusted: Option<u32>) -> ToolBuilder {
+fn builder(dvm: &DvmPlace, trusted: Option<Uid>) -> ToolBuilder {
     let builder = Tool::builder();
     let builder = match trusted {
         Some(uid) => builder.trusted_server_uid(uid),

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use pmix_host::Records;
 use pmix_proto::files;
+use pmix_types::Uid;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
@@ -52,7 +53,7 @@ impl RecordPlace {
 
     /// Without a word if there is none: a job that succeeds does not need it.
     fn by_default() -> Self {
-        let uid = geteuid().as_raw();
+        let uid = Uid::new(geteuid().as_raw());
         let candidates = candidates(var_os("XDG_STATE_HOME"), var_os("HOME"), &std::env::temp_dir(), uid);
         for directory in candidates {
             match make(&directory).and_then(|()| check(&directory, uid)) {
@@ -84,9 +85,9 @@ impl RecordPlace {
 }
 
 /// Where records go by default, the best first. A home of another user, as `sudo` may leave it, is none.
-fn candidates(state: Option<OsString>, home: Option<OsString>, temporary: &Path, uid: u32) -> Vec<PathBuf> {
+fn candidates(state: Option<OsString>, home: Option<OsString>, temporary: &Path, uid: Uid) -> Vec<PathBuf> {
     let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
-    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.uid() == uid);
+    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| Uid::new(about.uid()) == uid);
     let home = || absolute(home).filter(is_own).map(|home| home.join(".local/state"));
     let state = absolute(state).or_else(home).map(|state| state.join("pmix/records"));
     state.into_iter().chain([temporary.join(format!("pmix-records-{uid}"))]).collect()
@@ -98,9 +99,9 @@ fn make(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether nobody else can have put the directory there or can change it.
-fn check(directory: &Path, uid: u32) -> io::Result<()> {
+fn check(directory: &Path, uid: Uid) -> io::Result<()> {
     let about = fs::symlink_metadata(directory)?;
-    if !about.is_dir() || about.uid() != uid || about.mode() & 0o022 != 0 {
+    if !about.is_dir() || Uid::new(about.uid()) != uid || about.mode() & 0o022 != 0 {
         return Err(io::Error::other("others may write there"));
     }
     Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
@@ -142,10 +143,14 @@ mod tests {
 
     use super::*;
 
+    const fn another(uid: Uid) -> Uid {
+        Uid::new(uid.as_raw() + 1)
+    }
+
     #[test]
     fn the_state_of_the_user_comes_first_and_a_home_of_another_does_not_count() {
         let root = tempfile::tempdir().unwrap();
-        let uid = geteuid().as_raw();
+        let uid = Uid::new(geteuid().as_raw());
         let path = |path: &str| Some(OsString::from(path));
         let home = Some(root.path().as_os_str().to_owned());
         let temporary = Path::new("/t");
@@ -158,19 +163,19 @@ mod tests {
         for state in [None, path(""), path("relative")] {
             assert_eq!(candidates(state, home.clone(), temporary, uid), [in_home.clone(), last.clone()]);
         }
-        assert_eq!(candidates(None, home, temporary, uid + 1).len(), 1);
+        assert_eq!(candidates(None, home, temporary, another(uid)).len(), 1);
         assert_eq!(candidates(None, path("relative"), temporary, uid), [last]);
     }
 
     #[test]
     fn a_directory_that_others_may_have_made_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let uid = geteuid().as_raw();
+        let uid = Uid::new(geteuid().as_raw());
         let directory = root.path().join("a/b");
         make(&directory).unwrap();
         check(&directory, uid).unwrap();
         assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
-        check(&directory, uid + 1).unwrap_err();
+        check(&directory, another(uid)).unwrap_err();
         let link = root.path().join("link");
         symlink(&directory, &link).unwrap();
         make(&link).unwrap();

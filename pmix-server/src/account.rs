@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
-use pmix_types::Status;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use nix::unistd::{User, getgrouplist, setgroups, setresgid, setresuid};
+use pmix_types::{Gid, Status, Uid};
+use rustix::process::{DumpableBehavior, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The places of each user with operations in progress. Threads belong to the whole process, and so does this table.
-static PLACES: Shares<u32, Semaphore> = Shares::new();
+static PLACES: Shares<Uid, Semaphore> = Shares::new();
 
 const NONE: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
@@ -45,16 +45,17 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// # Examples
 /// ```
 /// use pmix_server::Account;
+/// use pmix_server::types::Uid;
 ///
 /// let root = Account::look_up(0, 0)?;
-/// assert_eq!((root.uid(), root.name()), (0, Some("root")));
+/// assert_eq!((root.uid(), root.name()), (Uid::ROOT, Some("root")));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    uid: u32,
-    gid: u32,
-    groups: Vec<u32>,
+    uid: Uid,
+    gid: Gid,
+    groups: Vec<Gid>,
     known: Option<Known>,
 }
 
@@ -72,16 +73,18 @@ impl Account {
     ///
     /// # Errors
     /// The databases cannot be read.
-    pub fn look_up(uid: u32, gid: u32) -> io::Result<Self> {
-        let Some(user) = User::from_uid(Uid::from_raw(uid))? else {
+    pub fn look_up(uid: impl Into<Uid>, gid: impl Into<Gid>) -> io::Result<Self> {
+        let (uid, gid) = (uid.into(), gid.into());
+        let Some(user) = User::from_uid(to_system(uid))? else {
             return Ok(Self { uid, gid, groups: vec![gid], known: None });
         };
         let name = std::ffi::CString::new(user.name.as_str())?;
-        let mut groups: Vec<_> =
-            getgrouplist(&name, Gid::from_raw(gid))?.into_iter().map(Gid::as_raw).collect();
+        let groups = getgrouplist(&name, group_to_system(gid))?;
+        let mut groups: Vec<_> = groups.into_iter().map(|group| Gid::new(group.as_raw())).collect();
         // which a process that has changed its group (`sg`) has as well
-        if !groups.contains(&user.gid.as_raw()) {
-            groups.push(user.gid.as_raw());
+        let primary = Gid::new(user.gid.as_raw());
+        if !groups.contains(&primary) {
+            groups.push(primary);
         }
         Ok(Self {
             uid,
@@ -95,28 +98,29 @@ impl Account {
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up).
-    pub async fn look_up_async(uid: u32, gid: u32) -> io::Result<Self> {
+    pub async fn look_up_async(uid: impl Into<Uid>, gid: impl Into<Gid>) -> io::Result<Self> {
+        let (uid, gid) = (uid.into(), gid.into());
         let found = tokio::task::spawn_blocking(move || Self::look_up(uid, gid)).await;
         found.unwrap_or_else(|panic| Err(io::Error::other(panic)))
     }
 
     /// A user with these groups, without a lookup. `groups` lists all of them, `gid` included.
-    pub const fn with_groups(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
+    pub const fn with_groups(uid: Uid, gid: Gid, groups: Vec<Gid>) -> Self {
         Self { uid, gid, groups, known: None }
     }
 
     /// The user id.
-    pub const fn uid(&self) -> u32 {
+    pub const fn uid(&self) -> Uid {
         self.uid
     }
 
     /// The id of the primary group.
-    pub const fn gid(&self) -> u32 {
+    pub const fn gid(&self) -> Gid {
         self.gid
     }
 
     /// The ids of all its groups.
-    pub fn groups(&self) -> &[u32] {
+    pub fn groups(&self) -> &[Gid] {
         &self.groups
     }
 
@@ -207,8 +211,8 @@ impl Account {
     /// # Errors
     /// This process may not become other users. It may have lost some of its permissions.
     pub fn assume(&self) -> io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        let groups: Vec<_> = self.groups.iter().copied().map(Gid::from_raw).collect();
+        let (uid, gid) = (to_system(self.uid), group_to_system(self.gid));
+        let groups: Vec<_> = self.groups.iter().copied().map(group_to_system).collect();
         setgroups(&groups)?;
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
@@ -294,10 +298,10 @@ impl Account {
     /// Gives the thread the user's file permissions. The real user id stays that of the process: a user may kill a process
     /// if one of its threads has that user's real id.
     fn assume_rights(&self) -> io::Result<()> {
-        let gid = rustix::process::Gid::from_raw(self.gid);
+        let gid = rustix::process::Gid::from_raw(self.gid.as_raw());
         self.set_groups()?;
         set_thread_res_gid(None, gid, None)?;
-        set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid), None)?;
+        set_thread_res_uid(None, rustix::process::Uid::from_raw(self.uid.as_raw()), None)?;
         // the system drops capabilities only when root changes its id, not when a service with capabilities does
         Ok(set_capabilities(None, NONE)?)
     }
@@ -305,7 +309,7 @@ impl Account {
     /// Gives the thread the user's groups, for the processes that it starts. These would drop the groups when they become
     /// the user, but they lack the capability to do so.
     fn lend_groups(&self) -> io::Result<()> {
-        let gid = rustix::process::Gid::from_raw(self.gid);
+        let gid = rustix::process::Gid::from_raw(self.gid.as_raw());
         self.set_groups()?;
         set_thread_res_gid(gid, gid, gid)?;
         let mut held = capabilities(None)?;
@@ -316,9 +320,28 @@ impl Account {
     }
 
     fn set_groups(&self) -> io::Result<()> {
-        let groups: Vec<_> = self.groups.iter().copied().map(rustix::process::Gid::from_raw).collect();
+        let groups = self.groups.iter().map(|group| rustix::process::Gid::from_raw(group.as_raw()));
+        let groups: Vec<_> = groups.collect();
         Ok(set_thread_groups(&groups)?)
     }
+}
+
+/// The user as whom this process acts.
+pub(crate) fn own_uid() -> Uid {
+    Uid::new(geteuid().as_raw())
+}
+
+/// The user and the group as whom this process acts.
+pub(crate) fn own_user() -> (Uid, Gid) {
+    (own_uid(), Gid::new(getegid().as_raw()))
+}
+
+const fn to_system(uid: Uid) -> nix::unistd::Uid {
+    nix::unistd::Uid::from_raw(uid.as_raw())
+}
+
+const fn group_to_system(gid: Gid) -> nix::unistd::Gid {
+    nix::unistd::Gid::from_raw(gid.as_raw())
 }
 
 fn lost() -> io::Error {
@@ -333,41 +356,52 @@ pub(crate) mod tests {
 
     use super::*;
 
-    const STRANGER: u32 = 4001;
+    const STRANGER: Uid = Uid::new(4001);
+
+    /// A user who is neither root nor the one of this process.
+    pub(crate) fn another_uid() -> Uid {
+        Uid::new(own_uid().as_raw() + 4001)
+    }
+
+    /// The group with the same number.
+    pub(crate) const fn group_of(uid: Uid) -> Gid {
+        Gid::new(uid.as_raw())
+    }
 
     #[test]
     fn a_user_that_is_not_known_is_in_its_own_group_only() {
-        let is_unknown = |uid: &u32| User::from_uid(Uid::from_raw(*uid)).unwrap().is_none();
-        let stranger = Account::look_up((STRANGER..).find(is_unknown).unwrap(), 17).unwrap();
-        assert_eq!((stranger.groups(), stranger.name(), stranger.home()), (&[17][..], None, None));
+        let is_unknown = |uid: &Uid| User::from_uid(to_system(*uid)).unwrap().is_none();
+        let unknown = (STRANGER.as_raw()..).map(Uid::new).find(is_unknown).unwrap();
+        let stranger = Account::look_up(unknown, 17).unwrap();
+        assert_eq!((stranger.groups(), stranger.name(), stranger.home()), (&[Gid::new(17)][..], None, None));
         let names: Vec<_> = stranger.environment().map(|(name, _)| name).collect();
         assert_eq!(names, ["PATH"]);
     }
 
     #[test]
     fn a_user_that_is_known_finds_its_home() {
-        let root = Account::look_up(0, 0).unwrap();
-        assert!(root.groups().contains(&0));
+        let root = Account::look_up(Uid::ROOT, Gid::ROOT).unwrap();
+        assert!(root.groups().contains(&Gid::ROOT));
         let home = root.environment().find(|(name, _)| name == "HOME").unwrap().1;
         assert_eq!(Some(Path::new(&home)), root.home());
     }
 
     #[test]
     fn a_user_with_another_group_keeps_its_primary_one() {
-        let root = User::from_uid(Uid::from_raw(0)).unwrap().unwrap();
-        let other = root.gid.as_raw() + 17;
-        let account = Account::look_up(0, other).unwrap();
+        let root = User::from_uid(to_system(Uid::ROOT)).unwrap().unwrap();
+        let [primary, other] = [0, 17].map(|more| Gid::new(root.gid.as_raw() + more));
+        let account = Account::look_up(Uid::ROOT, other).unwrap();
         assert_eq!(account.gid(), other);
-        assert!([other, root.gid.as_raw()].iter().all(|gid| account.groups().contains(gid)), "{account:?}");
+        assert!([other, primary].iter().all(|gid| account.groups().contains(gid)), "{account:?}");
     }
 
     /// Whether this process can become this user. A container may lack most users, and then not even its root can.
-    pub(crate) fn can_become(uid: u32) -> bool {
+    pub(crate) fn can_become(uid: Uid) -> bool {
         let has = |map: &str| {
             let map = std::fs::read_to_string(format!("/proc/self/{map}")).unwrap();
             map.lines().any(|line| {
                 let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
-                (numbers[0]..numbers[0] + numbers[2]).contains(&uid.into())
+                (numbers[0]..numbers[0] + numbers[2]).contains(&uid.as_raw().into())
             })
         };
         Account::can_be_assumed() && has("uid_map") && has("gid_map")
@@ -384,12 +418,12 @@ pub(crate) mod tests {
     }
 
     /// Reads a file of root as a user; `None` if this process cannot assume the user.
-    async fn read_as(uid: u32) -> Option<io::Result<String>> {
+    async fn read_as(uid: Uid) -> Option<io::Result<String>> {
         if !can_become(uid) {
             return None;
         }
         let (_dir, file) = secret();
-        let account = Account::look_up(uid, uid).unwrap();
+        let account = Account::look_up(uid, group_of(uid)).unwrap();
         let read = account.with_rights({
             let file = file.clone();
             move || std::fs::read_to_string(file)
@@ -403,12 +437,12 @@ pub(crate) mod tests {
     async fn what_a_user_may_not_read_is_not_read_for_it() {
         if let Some(found) = read_as(STRANGER).await {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            assert_eq!(read_as(0).await.unwrap().unwrap(), "secret");
+            assert_eq!(read_as(Uid::ROOT).await.unwrap().unwrap(), "secret");
         }
     }
 
     /// Holds all places of a user in hanging threads until the result is dropped.
-    pub(crate) async fn hang(uid: u32) -> std::sync::mpsc::Sender<()> {
+    pub(crate) async fn hang(uid: Uid) -> std::sync::mpsc::Sender<()> {
         let (release, gate) = std::sync::mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         for _ in 0..MAX_OF_USER {
@@ -419,13 +453,13 @@ pub(crate) mod tests {
                 // returns in all threads when the sender is dropped
                 let _ = gate.lock().unwrap().recv();
             };
-            tokio::spawn(Account::with_groups(uid, uid, vec![]).start(|_| Ok(()), hanging));
+            tokio::spawn(Account::with_groups(uid, group_of(uid), vec![]).start(|_| Ok(()), hanging));
             has_begun.await.unwrap();
         }
         release
     }
 
-    fn threads_of(uid: u32) -> usize {
+    fn threads_of(uid: Uid) -> usize {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
         names.filter(|name| name.trim() == format!("uid {uid}")).count()
@@ -433,8 +467,9 @@ pub(crate) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_with_the_rights_of_a_user_that_hangs_takes_a_bounded_number_of_threads() {
-        const HANGING: u32 = 4011;
-        let account = |uid| Account::with_groups(uid, uid, vec![]);
+        const HANGING: Uid = Uid::new(4011);
+        const OTHER: Uid = Uid::new(4012);
+        let account = |uid| Account::with_groups(uid, group_of(uid), vec![]);
         let release = hang(HANGING).await;
         let more = (0..100).map(|_| account(HANGING).start(|_| Ok(()), || ()));
         for refused in futures::future::join_all(more).await {
@@ -444,7 +479,7 @@ pub(crate) mod tests {
             assert!(error.to_string().contains("uid 4011"), "{error}");
         }
         assert_eq!(threads_of(HANGING), MAX_OF_USER);
-        account(HANGING + 1).start(|_| Ok(()), || ()).await.expect("others go on");
+        account(OTHER).start(|_| Ok(()), || ()).await.expect("others go on");
         let blocked = thread::spawn(move || {
             block_until("there is room again", || account(HANGING).wait_for(|_| Ok(()), || 8))
         });
@@ -461,7 +496,7 @@ pub(crate) mod tests {
     async fn a_service_with_capabilities_lends_none_of_them() {
         if let Some(file) = std::env::var_os(SERVICE) {
             assert!(std::fs::read(&file).is_ok(), "the service may");
-            let account = Account::with_groups(STRANGER, STRANGER, vec![STRANGER]);
+            let account = Account::with_groups(STRANGER, group_of(STRANGER), vec![group_of(STRANGER)]);
             let read = account.with_rights(move || std::fs::read(file)).await.unwrap();
             assert_eq!(read.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             return;
@@ -492,9 +527,11 @@ pub(crate) mod tests {
         if !can_become(STRANGER) {
             return;
         }
-        let account = Account { uid: STRANGER, gid: 4002, groups: vec![4002, 4003, 4004], known: None };
+        let groups = [4002, 4003, 4004].map(Gid::new);
+        let account = Account::with_groups(STRANGER, groups[0], groups.to_vec());
         let status = account.start_processes(|| {
-            let status = std::process::Command::new("cat").arg("/proc/self/status").uid(STRANGER).output();
+            let status =
+                std::process::Command::new("cat").arg("/proc/self/status").uid(STRANGER.as_raw()).output();
             String::from_utf8(status.unwrap().stdout).unwrap()
         });
         let status = status.await.unwrap();

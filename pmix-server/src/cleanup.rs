@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use tokio::task::spawn_blocking;
 
-use crate::account::Account;
+use crate::account::{Account, own_uid};
 use pmix_engine::{Cleanup, DirCleanup};
 
 /// How many levels of directories are cleared.
@@ -22,13 +22,13 @@ const MAX_DEPTH: usize = 64;
 pub(crate) async fn clean_up_as_user(cleanup: Cleanup) {
     let uid = cleanup.uid;
     if let Err(error) = try_clean_up(cleanup).await {
-        tracing::warn!(uid, %error, "cannot clean up with the user's permissions");
+        tracing::warn!(uid = uid.as_raw(), %error, "cannot clean up with the user's permissions");
     }
 }
 
 async fn try_clean_up(cleanup: Cleanup) -> io::Result<()> {
     let Cleanup { uid, gid, .. } = cleanup;
-    if uid == rustix::process::geteuid().as_raw() {
+    if uid == own_uid() {
         return Ok(spawn_blocking(move || clean_up(&cleanup)).await?);
     }
     let user = spawn_blocking(move || Account::look_up(uid, gid)).await??;
@@ -119,15 +119,19 @@ fn clear_below(
 fn remove_file(cleanup: &Cleanup, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    if !is_dir && (stat.st_uid, stat.st_gid) == (cleanup.uid, cleanup.gid) {
+    if !is_dir && is_of(cleanup, &stat) {
         unlinkat(parent, name, AtFlags::empty())?;
     }
     Ok(())
 }
 
 fn is_own(cleanup: &Cleanup, file: BorrowedFd<'_>) -> io::Result<bool> {
-    let stat = fstat(file)?;
-    Ok((stat.st_uid, stat.st_gid) == (cleanup.uid, cleanup.gid))
+    Ok(is_of(cleanup, &fstat(file)?))
+}
+
+/// Whether something belongs to the user and the group whose files are removed.
+const fn is_of(cleanup: &Cleanup, stat: &Stat) -> bool {
+    stat.st_uid == cleanup.uid.as_raw() && stat.st_gid == cleanup.gid.as_raw()
 }
 
 fn is_ignored(cleanup: &Cleanup, path: &Path) -> bool {
@@ -160,7 +164,10 @@ fn open_dir(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
 mod tests {
     use std::fs;
 
+    use pmix_types::{Gid, Uid};
+
     use super::*;
+    use crate::account::tests::{can_become, group_of, hang};
 
     /// A directory `top` with a file, a directory with a file and a link to a directory outside, and its cleanup.
     fn scene() -> (tempfile::TempDir, PathBuf, Cleanup) {
@@ -173,13 +180,17 @@ mod tests {
         }
         std::os::unix::fs::symlink(root.join("outside"), root.join("top/link")).unwrap();
         let stat = rustix::fs::stat(root.join("top/a")).unwrap();
-        let cleanup = Cleanup { uid: stat.st_uid, gid: stat.st_gid, ..Cleanup::default() };
+        let cleanup = Cleanup::of(stat.st_uid.into(), stat.st_gid.into());
         (scene, root, cleanup)
     }
 
     fn left(root: &Path) -> Vec<&'static str> {
         let all = ["top", "top/a", "top/keep", "top/sub", "top/sub/b", "top/link", "outside/c"];
         all.into_iter().filter(|path| root.join(path).symlink_metadata().is_ok()).collect()
+    }
+
+    const fn other_group(cleanup: &Cleanup) -> Gid {
+        Gid::new(cleanup.gid.as_raw() + 1)
     }
 
     #[test]
@@ -202,7 +213,7 @@ mod tests {
     fn jct_03_a_file_of_another_group_stays() {
         let (_scene, root, mut cleanup) = scene();
         cleanup.files = [root.join("top/a")].into();
-        let other = Cleanup { gid: cleanup.gid + 1, ..cleanup.clone() };
+        let other = Cleanup { gid: other_group(&cleanup), ..cleanup.clone() };
         clean_up(&other);
         assert!(left(&root).contains(&"top/a"));
         clean_up(&cleanup);
@@ -213,11 +224,11 @@ mod tests {
     fn jct_03_a_directory_of_another_group_stays_with_all_in_it() {
         let (_scene, root, mut cleanup) = scene();
         cleanup.dirs.insert(root.join("top"), DirCleanup { recursive: true, ..DirCleanup::default() });
-        let other = Cleanup { gid: cleanup.gid + 1, ..cleanup.clone() };
+        let other = Cleanup { gid: other_group(&cleanup), ..cleanup.clone() };
         clean_up(&other);
         assert_eq!(left(&root).len(), 7);
         // a file that could be removed, in a directory of another group: only root can set this up, and not in every container
-        let group = Some(cleanup.gid + 1);
+        let group = Some(other_group(&cleanup).as_raw());
         if rustix::process::geteuid().is_root()
             && std::os::unix::fs::chown(root.join("top/sub"), None, group).is_ok()
         {
@@ -248,7 +259,7 @@ mod tests {
     fn jct_03_files_of_others_and_behind_links_stay() {
         let (_scene, root, mut cleanup) = scene();
         cleanup.files.extend([root.join("top/a"), root.join("top/link/c"), root.join("top/sub")]);
-        let stranger = Cleanup { uid: cleanup.uid + 1, ..cleanup.clone() };
+        let stranger = Cleanup { uid: Uid::new(cleanup.uid.as_raw() + 1), ..cleanup.clone() };
         clean_up(&stranger);
         assert_eq!(left(&root).len(), 7);
         clean_up(&cleanup);
@@ -257,17 +268,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_user_asks_to_be_removed_waits_for_its_file_systems_without_a_thread() {
-        const STRANGER: u32 = 4013;
-        if !crate::account::tests::can_become(STRANGER) {
+        const STRANGER: Uid = Uid::new(4013);
+        if !can_become(STRANGER) {
             println!("skipped: only root can remove files of other users");
             return;
         }
         let (_scene, root, mut cleanup) = scene();
+        let (uid, gid) = (STRANGER, group_of(STRANGER));
         for path in [root.clone(), root.join("top"), root.join("top/a")] {
-            std::os::unix::fs::chown(path, Some(STRANGER), Some(STRANGER)).unwrap();
+            std::os::unix::fs::chown(path, Some(uid.as_raw()), Some(gid.as_raw())).unwrap();
         }
-        (cleanup.uid, cleanup.gid, cleanup.files) = (STRANGER, STRANGER, [root.join("top/a")].into());
-        let release = crate::account::tests::hang(STRANGER).await;
+        (cleanup.uid, cleanup.gid, cleanup.files) = (uid, gid, [root.join("top/a")].into());
+        let release = hang(STRANGER).await;
         clean_up_as_user(cleanup.clone()).await;
         assert!(left(&root).contains(&"top/a"), "there was no place");
         drop(release);

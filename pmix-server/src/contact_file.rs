@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pmix_types::Uid;
 use tempfile::NamedTempFile;
+
+use crate::account::own_uid;
 
 /// The copy. Dropping this removes it, unless another server has put its own there.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ impl ContactFile {
         // stays the same file if the current directory changes
         let path = std::path::absolute(path)?;
         let in_the_way = match fs::symlink_metadata(&path) {
-            Ok(there) if there.is_file() && there.uid() == rustix::process::geteuid().as_raw() => None,
+            Ok(there) if there.is_file() && Uid::new(there.uid()) == own_uid() => None,
             Ok(there) if there.is_file() => Some("a file of another user is there"),
             Ok(_) => Some("something that is not a regular file is there"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, geteuid, getrlimit};
+use pmix_types::Uid;
+use rustix::process::{Resource, getrlimit};
 
+use crate::account::own_uid;
 use crate::secrets::Secrets;
 
 /// Connections that may wait to be accepted: all ranks of a job on this node start at the same time.
@@ -45,8 +47,6 @@ const VISIT: f64 = 10.0;
 const OF_FREE: usize = 3;
 /// Users that are counted separately; all further users are counted as one.
 const USERS: usize = 1024;
-/// Stands for the users that are not counted separately; no user of the system has this uid.
-const THE_REST: u32 = u32::MAX - 1;
 
 /// Which users may connect, and which connections exist. Cheap to clone; both front ends share it.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct Door(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    own: u32,
+    own: Uid,
     other_users: bool,
     places: Places,
     users: Mutex<Users>,
@@ -80,13 +80,23 @@ struct Places {
 /// Counters of users, including those who disconnected recently.
 #[derive(Debug, Default)]
 struct Users {
-    each: BTreeMap<u32, User>,
+    each: BTreeMap<Counted, User>,
     /// Of all other users.
     visitors: usize,
     connections: usize,
     lines: Lines,
     /// When users without connections were last removed.
     pruned: Option<Instant>,
+}
+
+/// Whose connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Counted {
+    User(Uid),
+    /// Those of whom the kernel does not say who they are.
+    Unknown,
+    /// All users that are not counted separately.
+    TheRest,
 }
 
 #[derive(Debug, Default)]
@@ -132,8 +142,8 @@ pub(crate) use warn_with;
 #[derive(Debug)]
 pub(crate) struct Guest {
     door: Door,
-    /// The uid it counts for; `None` if it is not counted.
-    counted: Option<u32>,
+    /// For whom it counts; `None` if it is not counted.
+    counted: Option<Counted>,
     is_visitor: bool,
 }
 
@@ -141,10 +151,10 @@ impl Door {
     /// A door that admits other users or not. Their limits derive from the limit of descriptors, so raise that first.
     pub(crate) fn new(other_users: bool) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::of(geteuid().as_raw(), other_users, Places::of(descriptors))
+        Self::of(own_uid(), other_users, Places::of(descriptors))
     }
 
-    fn of(own: u32, other_users: bool, places: Places) -> Self {
+    fn of(own: Uid, other_users: bool, places: Places) -> Self {
         let budget = Mutex::new(Budget { units: UNITS_AT_ONCE, at: tokio::time::Instant::now() });
         let (users, turned_away) = (Mutex::default(), AtomicU64::new(0));
         let (worked, made) = (AtomicU64::new(0), tokio::time::Instant::now());
@@ -158,7 +168,7 @@ impl Door {
     }
 
     /// Reserves a place for a connection of this user; an error says why there is none.
-    pub(crate) fn enter(&self, uid: u32) -> Result<Guest, String> {
+    pub(crate) fn enter(&self, uid: Uid) -> Result<Guest, String> {
         let mut counted = None;
         if self.is_other(uid) {
             counted = Some(self.take_place(uid)?);
@@ -167,15 +177,15 @@ impl Door {
         Ok(Guest { door: self.clone(), counted, is_visitor: true })
     }
 
-    /// Reserves a place for another user's connection; returns the uid for which it counts.
-    fn take_place(&self, uid: u32) -> Result<u32, String> {
+    /// Reserves a place for another user's connection; returns for whom it counts.
+    fn take_place(&self, uid: Uid) -> Result<Counted, String> {
         let Inner { own, other_users, places, .. } = &*self.0;
         if !other_users {
             return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
         }
         let mut users = self.users();
         let (counted, visitors, connections) = {
-            let (counted, user) = users.entry(uid, true, now());
+            let (counted, user) = users.entry(Some(uid), true, now());
             (counted, user.visitors, user.connections)
         };
         if visitors >= places.each || users.visitors >= places.visitors {
@@ -191,8 +201,10 @@ impl Door {
         Ok(counted)
     }
 
-    /// Counts a connection of this user that is refused before it reaches the engine; returns permission to log that.
-    pub(crate) fn turn_away(&self, uid: u32) -> Option<LogLine> {
+    /// Counts a connection of this user, or of an unknown one, that is refused before it reaches the engine; returns permission to
+    /// log that.
+    pub(crate) fn turn_away(&self, uid: impl Into<Option<Uid>>) -> Option<LogLine> {
+        let uid = uid.into();
         self.0.turned_away.fetch_add(1, Ordering::Relaxed);
         if self.is_other(uid) {
             self.budget().spend(REFUSAL);
@@ -235,8 +247,9 @@ impl Door {
         self.0.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Permission for one more log line about this user's connections, if there is one left.
-    pub(crate) fn line(&self, uid: u32) -> Option<LogLine> {
+    /// Permission for one more log line about the connections of this user or of an unknown one, if there is one left.
+    pub(crate) fn line(&self, uid: impl Into<Option<Uid>>) -> Option<LogLine> {
+        let uid = uid.into();
         let (now, mut users) = (now(), self.users());
         let line = users.entry(uid, self.is_other(uid), now).1.lines.take(now, LINES)?;
         if !self.is_other(uid) {
@@ -248,8 +261,8 @@ impl Door {
         Some(LogLine { left_out: (left_out > 0).then_some(left_out) })
     }
 
-    fn is_other(&self, uid: u32) -> bool {
-        ![self.0.own, 0].contains(&uid)
+    fn is_other(&self, uid: impl Into<Option<Uid>>) -> bool {
+        uid.into().is_none_or(|uid| uid != self.0.own && !uid.is_root())
     }
 
     fn budget(&self) -> MutexGuard<'_, Budget> {
@@ -263,19 +276,20 @@ impl Door {
 }
 
 impl Users {
-    /// A user's counters, and the uid for which it counts. Once per window, users without connections are removed.
-    fn entry(&mut self, uid: u32, is_other: bool, now: Instant) -> (u32, &mut User) {
+    /// A user's counters, and for whom it counts. Once per window, users without connections are removed.
+    fn entry(&mut self, uid: Option<Uid>, is_other: bool, now: Instant) -> (Counted, &mut User) {
         if self.pruned.is_none_or(|pruned| now.saturating_duration_since(pruned) >= WINDOW) {
             self.pruned = Some(now);
             self.each.retain(|_, user| user.connections > 0 || user.lines.are_recent(now));
         }
-        let is_told_apart = !is_other || self.each.len() < USERS || self.each.contains_key(&uid);
-        let counted = if is_told_apart { uid } else { THE_REST };
+        let separately = uid.map_or(Counted::Unknown, Counted::User);
+        let is_told_apart = !is_other || self.each.len() < USERS || self.each.contains_key(&separately);
+        let counted = if is_told_apart { separately } else { Counted::TheRest };
         (counted, self.each.entry(counted).or_default())
     }
 
     /// Adds to the counters of a user and to the totals.
-    fn count(&mut self, counted: u32, visitors: isize, connections: isize) {
+    fn count(&mut self, counted: Counted, visitors: isize, connections: isize) {
         // only a place that was taken is released
         let add = |count: &mut usize, more: isize| *count = count.saturating_add_signed(more);
         if let Some(user) = self.each.get_mut(&counted) {

@@ -4,7 +4,11 @@ use pmix_test_wait::{PausedClock, moment};
 
 use super::*;
 
-const OWN: u32 = 4000;
+const OWN: Uid = Uid::new(4000);
+const ALICE: Uid = Uid::new(4001);
+const BOB: Uid = Uid::new(4002);
+const CAROL: Uid = Uid::new(4003);
+const DAVE: Uid = Uid::new(4004);
 const PLACES: Places = Places { each: 2, visitors: 3, connections: 5 };
 
 fn door(other_users: bool) -> Door {
@@ -14,8 +18,9 @@ fn door(other_users: bool) -> Door {
 #[test]
 fn sec_01_a_server_without_other_users_serves_its_own_and_root() {
     let door = door(false);
-    let guests: Vec<_> = [OWN, 0].repeat(100).into_iter().map(|uid| door.enter(uid).unwrap()).collect();
-    let refused = door.enter(4001).unwrap_err();
+    let guests: Vec<_> =
+        [OWN, Uid::ROOT].repeat(100).into_iter().map(|uid| door.enter(uid).unwrap()).collect();
+    let refused = door.enter(ALICE).unwrap_err();
     assert!(refused.contains("belongs to uid 4001") && refused.contains("uid 4000 only"), "{refused}");
     drop(guests);
 }
@@ -23,52 +28,52 @@ fn sec_01_a_server_without_other_users_serves_its_own_and_root() {
 #[test]
 fn a_user_holds_only_so_many_connections_that_are_silent() {
     let door = door(true);
-    let mut held = vec![door.enter(4001).unwrap(), door.enter(4001).unwrap()];
-    let refused = door.enter(4001).unwrap_err();
+    let mut held = vec![door.enter(ALICE).unwrap(), door.enter(ALICE).unwrap()];
+    let refused = door.enter(ALICE).unwrap_err();
     assert!(refused.contains("without a greeting yet (uid 4001 has 2)"), "{refused}");
     held[0].let_in();
     held[0].let_in();
-    held.push(door.enter(4001).unwrap());
-    assert!(door.enter(4001).is_err());
+    held.push(door.enter(ALICE).unwrap());
+    assert!(door.enter(ALICE).is_err());
     assert!(door.enter(OWN).is_ok(), "our own user is not concerned");
     held.clear();
-    let again: Vec<_> = (0..2).map(|_| door.enter(4001).unwrap()).collect();
-    assert!(door.enter(4001).is_err());
+    let again: Vec<_> = (0..2).map(|_| door.enter(ALICE).unwrap()).collect();
+    assert!(door.enter(ALICE).is_err());
     drop(again);
 }
 
 #[test]
 fn all_other_users_together_leave_room_for_our_own() {
     let door = door(true);
-    let mut silent: Vec<_> = [4001, 4001, 4002].map(|uid| door.enter(uid).unwrap()).into();
-    assert!(door.enter(4002).is_err(), "three visitors are all there may be");
+    let mut silent: Vec<_> = [ALICE, ALICE, BOB].map(|uid| door.enter(uid).unwrap()).into();
+    assert!(door.enter(BOB).is_err(), "three visitors are all there may be");
     silent.iter_mut().for_each(Guest::let_in);
-    let mut more: Vec<_> = [4002, 4003].map(|uid| door.enter(uid).unwrap()).into();
+    let mut more: Vec<_> = [BOB, CAROL].map(|uid| door.enter(uid).unwrap()).into();
     more.iter_mut().for_each(Guest::let_in);
     assert!(
-        door.enter(4004).unwrap_err().contains("users other than uid 4000"),
+        door.enter(DAVE).unwrap_err().contains("users other than uid 4000"),
         "and so are five connections"
     );
     drop(silent);
-    assert!(door.enter(4004).is_ok());
+    assert!(door.enter(DAVE).is_ok());
 }
 
 #[test]
 fn however_many_connections_a_user_has_others_find_some() {
     let door = Door::of(OWN, true, Places { each: 64, visitors: 64, connections: 64 });
     let all = |uid| std::iter::from_fn(|| door.enter(uid).ok()).collect::<Vec<_>>();
-    let held = [4001, 4002, 4003].map(all);
+    let held = [ALICE, BOB, CAROL].map(all);
     assert_eq!(held.each_ref().map(Vec::len), [48, 12, 3]);
     drop(held);
-    assert_eq!(all(4004).len(), 48);
+    assert_eq!(all(DAVE).len(), 48);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_is_turned_away_is_counted_also_without_a_line() {
     let door = door(true);
-    let lines = (0..2 * LINES).filter(|_| door.turn_away(4001).is_some()).count();
+    let lines = (0..2 * LINES).filter(|_| door.turn_away(ALICE).is_some()).count();
     assert_eq!((lines, door.turned_away()), (LINES as usize, u64::from(2 * LINES)));
-    assert!(door.turn_away(4002).is_some(), "others have lines of their own");
+    assert!(door.turn_away(BOB).is_some(), "others have lines of their own");
 }
 
 #[test]
@@ -92,7 +97,7 @@ async fn strangers_cost_the_server_a_small_part_of_its_time() {
     let paused = async |times: u32| {
         let clock = PausedClock::start();
         for _ in 0..times {
-            let _ = door.turn_away(4001);
+            let _ = door.turn_away(ALICE);
             door.worked();
             door.pace().await;
         }
@@ -104,7 +109,7 @@ async fn strangers_cost_the_server_a_small_part_of_its_time() {
     // a visitor that is let in costs nothing in the end, and our own user never does
     tokio::time::advance(Duration::from_secs(1)).await;
     let clock = PausedClock::start();
-    for uid in [4001, OWN].repeat(1000) {
+    for uid in [ALICE, OWN].repeat(1000) {
         door.enter(uid).unwrap().let_in();
         let _ = door.turn_away(OWN);
         door.worked();
@@ -112,7 +117,7 @@ async fn strangers_cost_the_server_a_small_part_of_its_time() {
     }
     assert!(clock.passed().is_zero());
     for _ in 0..UNITS_AT_ONCE as u32 / VISIT as u32 + 8 {
-        drop(door.enter(4001).unwrap());
+        drop(door.enter(ALICE).unwrap());
     }
     door.worked();
     door.pace().await;
@@ -124,7 +129,7 @@ async fn strangers_are_got_out_of_the_way_while_there_is_nothing_else_to_do() {
     let door = door(true);
     let clock = PausedClock::start();
     for _ in 0..10 * UNITS_A_SECOND as u32 {
-        let _ = door.turn_away(4001);
+        let _ = door.turn_away(ALICE);
         door.pace().await;
     }
     assert!(clock.passed().is_zero());
@@ -137,7 +142,7 @@ async fn strangers_are_got_out_of_the_way_while_there_is_nothing_else_to_do() {
 #[tokio::test(start_paused = true)]
 async fn many_users_cost_no_more_lines_and_memory_than_a_few() {
     let door = door(true);
-    let uids = 100_000..200_000;
+    let uids = (100_000..200_000).map(Uid::new);
     let lines = uids.clone().filter(|uid| door.turn_away(*uid).is_some()).count();
     assert_eq!(lines, LINES_OF_OTHERS as usize, "all of this is one window");
     assert!(door.users().each.len() <= USERS + 1);
@@ -155,13 +160,14 @@ async fn many_users_cost_no_more_lines_and_memory_than_a_few() {
 #[tokio::test(start_paused = true)]
 async fn the_log_remembers_of_users_who_have_left_only_what_is_recent() {
     let door = door(true);
-    let _stays = door.enter(1).unwrap();
+    let _stays = door.enter(ALICE).unwrap();
     for uid in 2..100 {
-        assert!(door.line(uid).is_some());
+        assert!(door.line(Uid::new(uid)).is_some());
     }
     tokio::time::advance(WINDOW).await;
-    assert!(door.line(7000).is_some());
-    assert_eq!(door.users().each.keys().copied().collect::<Vec<_>>(), [1, 7000]);
+    assert!(door.line(BOB).is_some() && door.line(None).is_some());
+    let left = [Counted::User(ALICE), Counted::User(BOB), Counted::Unknown];
+    assert_eq!(door.users().each.keys().copied().collect::<Vec<_>>(), left);
 }
 
 #[tokio::test(start_paused = true)]

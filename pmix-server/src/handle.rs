@@ -10,10 +10,10 @@ use pmix_types::job::{JobData, JobSpec, Target};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, NspaceError, ProcId, Status, keys};
-use rustix::process::geteuid;
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, NspaceError, ProcId, Status, Uid, keys};
 use tokio::sync::oneshot;
 
+use crate::account::own_uid;
 use crate::door::Door;
 use crate::environment::Environment;
 use crate::inbox::{DriverEvent, Inbox, stopped};
@@ -218,10 +218,11 @@ impl ServerHandle {
     pub async fn register_client(
         &self,
         proc: &ProcId,
-        uid: u32,
-        gid: u32,
+        uid: impl Into<Uid>,
+        gid: impl Into<Gid>,
         object: Option<HostObject>,
     ) -> Result<(), Failure> {
+        let (uid, gid) = (uid.into(), gid.into());
         self.call(HostCall::RegisterClient { proc: proc.clone(), uid, gid, object }).await
     }
 
@@ -382,8 +383,8 @@ impl ServerHandle {
     ///
     /// # Cancel safety
     /// As [`ServerHandle::register_nspace`].
-    pub async fn notify_event_as(&self, event: Event, uid: u32) -> Result<(), Failure> {
-        self.inbox.tell(HostCall::NotifyEventOf { event, uid }).await
+    pub async fn notify_event_as(&self, event: Event, uid: impl Into<Uid>) -> Result<(), Failure> {
+        self.inbox.tell(HostCall::NotifyEventOf { event, uid: uid.into() }).await
     }
 
     /// Delivers output of a process to its subscribers (IOF-05). Returns when the bytes are no longer needed.
@@ -495,6 +496,6 @@ impl ServerHandle {
 
 /// Whether a job is known to be that of another user than this process.
 fn is_of_other(job: &JobData) -> bool {
-    let user = job.lookup(keys::USERID.name(), &Target::Job).and_then(|value| value.get::<u32>().ok());
-    user.is_some_and(|user| user != geteuid().as_raw())
+    let user = job.lookup(keys::USERID.name(), &Target::Job).and_then(|value| value.get().ok());
+    user.is_some_and(|user: Uid| user != own_uid())
 }

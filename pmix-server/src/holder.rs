@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pmix_types::Uid;
 use procfs::process::{FDTarget, Process};
 use tokio::sync::Semaphore;
 
@@ -10,15 +11,15 @@ use crate::shares::Shares;
 /// Searches of [`holder_of`] for one user that run at a time. Each holds a thread, for as long as the user's processes have
 /// descriptors to be read.
 const MAX_SEARCHES: usize = 1;
-static SEARCHES: Shares<u32, Semaphore> = Shares::new();
+static SEARCHES: Shares<Uid, Semaphore> = Shares::new();
 
-fn searches_of(uid: u32) -> Arc<Semaphore> {
+fn searches_of(uid: Uid) -> Arc<Semaphore> {
     SEARCHES.of(&uid, || Semaphore::new(MAX_SEARCHES))
 }
 
 /// The process of this user that has a socket open, the one with the highest pid if there are several. `None` if `/proc` shows
 /// none, as for a process in a container.
-pub(crate) async fn holder_of(inode: u32, uid: u32) -> Option<i32> {
+pub(crate) async fn holder_of(inode: u32, uid: Uid) -> Option<i32> {
     let place = searches_of(uid).acquire_owned().await.ok()?;
     let search = move || {
         let found = search(inode, uid);
@@ -29,12 +30,13 @@ pub(crate) async fn holder_of(inode: u32, uid: u32) -> Option<i32> {
 }
 
 /// Reads what the user's processes have open, the latest first, because the process has often just been started.
-fn search(inode: u32, uid: u32) -> Option<i32> {
+fn search(inode: u32, uid: Uid) -> Option<i32> {
     let named = std::fs::read_dir("/proc").ok()?.flatten();
     let mut pids: Vec<i32> = named.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pids.sort_unstable_by(|one, other| other.cmp(one));
     let has_open = |pid: &i32| {
-        let process = Process::new(*pid).ok().filter(|process| process.uid().is_ok_and(|its| its == uid));
+        let process =
+            Process::new(*pid).ok().filter(|process| process.uid().is_ok_and(|its| its == uid.as_raw()));
         let mut open = process.and_then(|process| process.fd().ok()).into_iter().flatten().flatten();
         open.any(|open| matches!(open.target, FDTarget::Socket(its) if its == u64::from(inode)))
     };
@@ -49,6 +51,7 @@ mod tests {
     use pmix_proto::owner::{Owners, SocketPair};
 
     use super::*;
+    use crate::account::own_uid;
 
     /// Both ends of a connection, and how the kernel is queried about it.
     fn pair() -> (TcpStream, TcpStream, SocketPair) {
@@ -63,11 +66,11 @@ mod tests {
     async fn tol_12_the_process_at_the_other_end_is_found_while_it_is_there() {
         let owners = Owners::open().unwrap();
         let (client, accepted, connection) = pair();
-        let (own, uid) =
-            (rustix::process::getpid().as_raw_nonzero().get(), rustix::process::geteuid().as_raw());
+        let (own, uid) = (rustix::process::getpid().as_raw_nonzero().get(), own_uid());
+        let other = Uid::new(uid.as_raw() + 1);
         let inode = owners.inode_of(&connection).unwrap();
         assert_eq!(holder_of(inode, uid).await, Some(own));
-        assert_eq!(holder_of(inode, uid + 1).await, None, "a process of another user");
+        assert_eq!(holder_of(inode, other).await, None, "a process of another user");
         drop(client);
         // a process that another test starts may hold it for a moment longer
         assert_eq!((&accepted).read(&mut [0]).unwrap(), 0);
@@ -76,12 +79,12 @@ mod tests {
 
     #[tokio::test]
     async fn searches_for_the_processes_of_one_user_take_a_bounded_number_of_threads() {
-        let uid = 4_000_000_001;
+        let (uid, other) = (Uid::new(4_000_000_001), Uid::new(4_000_000_002));
         let running = searches_of(uid).acquire_many_owned(MAX_SEARCHES as u32).await.unwrap();
         let mut waiting = std::pin::pin!(holder_of(1, uid));
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         // another user does not wait for this one, and has no such processes either
-        assert_eq!(holder_of(1, uid + 1).await, None);
+        assert_eq!(holder_of(1, other).await, None);
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         drop(running);
         assert_eq!(waiting.await, None);

@@ -10,6 +10,7 @@ use pmix_types::message::{Failure, Hello, Identity, Push, Reply, Request, Welcom
 use pmix_types::{Event, Pid, ProcId, Status};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::account::own_user;
 use crate::handle::ServerHandle;
 use crate::inbox::{DriverEvent, Inbox, Peer};
 
@@ -89,11 +90,8 @@ impl ServerHandle {
         let (events_in, events) = mpsc::channel(EVENTS);
         let waiting = Waiting::new(Mutex::new(Some(HashMap::new())));
         let peer = LocalPeer { admission: Some(admission), waiting: waiting.clone(), events: events_in };
-        let cred = PeerCred {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: Some(rustix::process::getegid().as_raw()),
-            pid: None,
-        };
+        let (uid, gid) = own_user();
+        let cred = PeerCred { uid, gid: Some(gid), pid: None };
         let hello = Hello::new(identity, Pid(0));
         inbox.send(DriverEvent::Open { conn, peer: Box::new(peer) }).await;
         inbox.send(DriverEvent::Input(Input::Hello { conn, peer: cred, hello, reattaches: false })).await;

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pmix_engine::{CallValue, ConnId, HostCall, Input, RequestId};
-use pmix_types::Status;
 use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
+use pmix_types::{Status, Uid};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::account::own_uid;
 use crate::line::{Line, Turn, Unread};
 use crate::shares::Shares;
 
@@ -55,7 +56,7 @@ pub(crate) struct Inbox {
     /// How long a process may leave messages unread.
     patience: Duration,
     /// Of each user.
-    unread: Arc<Shares<u32, Unread>>,
+    unread: Arc<Shares<Uid, Unread>>,
 }
 
 impl Inbox {
@@ -70,8 +71,8 @@ impl Inbox {
     }
 
     /// A line for a new connection of this user. What root and the server's own user leave unread is not added up.
-    pub(crate) fn new_line<M>(&self, uid: u32) -> Arc<Line<M>> {
-        let is_trusted = uid == 0 || uid == rustix::process::geteuid().as_raw();
+    pub(crate) fn new_line<M>(&self, uid: Uid) -> Arc<Line<M>> {
+        let is_trusted = uid.is_root() || uid == own_uid();
         let of_user = if is_trusted { Arc::default() } else { self.unread.of(&uid, Unread::default) };
         Line::new(self.patience, of_user)
     }

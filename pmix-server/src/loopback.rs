@@ -4,15 +4,13 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use pmix_types::Uid;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::door::{self, Door, Guest, LogLine, Reserve, warn_with};
 use crate::error::ServerError;
 use pmix_proto::owner::{Owners, SocketPair};
-
-/// Stands for a user whom the kernel does not name; no user of the system has this uid.
-const UNKNOWN: u32 = u32::MAX;
 
 /// The port, chosen by the system.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub(crate) struct Arrival {
     pub(crate) stream: TcpStream,
     pub(crate) sockets: SocketPair,
     /// The user to whom its other end belongs.
-    pub(crate) uid: u32,
+    pub(crate) uid: Uid,
     pub(crate) guest: Guest,
 }
 
@@ -72,12 +70,12 @@ impl Loopback {
     }
 
     fn receive(&self, stream: TcpStream, from: SocketAddr) -> Option<Arrival> {
-        let refused = |uid, reason: &str| {
+        let refused = |uid: Option<Uid>, reason: &str| {
             log_refusal(self.door.turn_away(uid), uid, from, reason);
             None
         };
         let unknown =
-            |error: io::Error| refused(UNKNOWN, &format!("the owner of its socket is unknown: {error}"));
+            |error: io::Error| refused(None, &format!("the owner of its socket is unknown: {error}"));
         let sockets = match SocketPair::new(&stream, from) {
             Ok(sockets) => sockets,
             Err(error) => return unknown(error),
@@ -89,7 +87,7 @@ impl Loopback {
         };
         let guest = match self.door.enter(uid) {
             Ok(guest) => guest,
-            Err(reason) => return refused(uid, &reason),
+            Err(reason) => return refused(Some(uid), &reason),
         };
         match self.owners.confirm(&sockets).and_then(|()| stream.set_nodelay(true)) {
             Ok(()) => Some(Arrival { stream, sockets, uid, guest }),
@@ -98,8 +96,13 @@ impl Loopback {
     }
 }
 
-/// Logs why a connection is refused, if there is a line for it.
-pub(crate) fn log_refusal(leave: Option<LogLine>, uid: u32, from: SocketAddr, reason: &str) {
-    let uid = (uid != UNKNOWN).then_some(uid);
+/// Logs why a connection of this user, or of an unknown one, is refused, if there is a line for it.
+pub(crate) fn log_refusal(
+    leave: Option<LogLine>,
+    uid: impl Into<Option<Uid>>,
+    from: SocketAddr,
+    reason: &str,
+) {
+    let uid = uid.into().map(Uid::as_raw);
     warn_with!(leave, %from, uid, reason, "refused a connection");
 }

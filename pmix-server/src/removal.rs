@@ -12,17 +12,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pmix_types::{Gid, Uid};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
-use crate::account::Account;
+use crate::account::{Account, own_uid};
 
 /// Time limit for one directory: a user who keeps filling it must not block us for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A group without members. Only entries that a user owns are removed, not those it can reach through a group.
-const NO_GROUP: u32 = 65534;
+const NO_GROUP: Gid = Gid::NOBODY;
 
 /// Removes a directory with its contents. Does not recurse, uses few descriptors at any depth, and follows no links below
 /// the directory. Blocks for at most about half a minute, unless the file system hangs.
@@ -69,8 +69,8 @@ struct Removal {
 impl Removal {
     /// Clears a directory with the permissions of its owner.
     fn clear_as_owner(&mut self, top: OwnedFd) -> io::Result<()> {
-        let owner = fstat(&top)?.st_uid;
-        if owner == geteuid().as_raw() || !Account::can_be_assumed() {
+        let owner = Uid::new(fstat(&top)?.st_uid);
+        if owner == own_uid() || !Account::can_be_assumed() {
             return self.clear(&top);
         }
         let mut as_owner = *self;
@@ -125,7 +125,7 @@ impl Removal {
             return Ok(());
         }
         let dir = hold(top.as_fd(), name)?;
-        if fstat(&dir)?.st_uid == geteuid().as_raw() {
+        if Uid::new(fstat(&dir)?.st_uid) == own_uid() {
             open_up(&dir)?;
             self.each(&dir, |removal, name| removal.lift(&dir, name, top))?;
         } else {
@@ -178,7 +178,7 @@ fn hold(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
 fn open_up(dir: &OwnedFd) -> io::Result<()> {
     let stat = fstat(dir)?;
     let mode = Mode::from_raw_mode(stat.st_mode);
-    if stat.st_uid == geteuid().as_raw() && !mode.contains(Mode::RWXU) {
+    if Uid::new(stat.st_uid) == own_uid() && !mode.contains(Mode::RWXU) {
         // fchmod does not work on a descriptor opened with O_PATH
         chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), mode | Mode::RWXU)?;
     }
@@ -195,12 +195,12 @@ mod tests {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
     use super::*;
-    use crate::account::tests::can_become;
+    use crate::account::tests::{can_become, group_of};
 
     /// More than a path, the descriptors or the stack could hold.
     const DEPTH: usize = 3_000;
     const STACK: usize = 128 << 10;
-    const STRANGER: u32 = 4001;
+    const STRANGER: Uid = Uid::new(4001);
     /// Longer than any machine takes to remove so many directories.
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -266,8 +266,9 @@ mod tests {
         // as the directory of a session holds that of a job
         let job = top.join("job");
         fs::create_dir(&job).unwrap();
-        lchown(&job, Some(STRANGER), Some(STRANGER)).unwrap();
-        let stranger = Account::with_groups(STRANGER, STRANGER, vec![STRANGER]);
+        let group = group_of(STRANGER);
+        lchown(&job, Some(STRANGER.as_raw()), Some(group.as_raw())).unwrap();
+        let stranger = Account::with_groups(STRANGER, group, vec![group]);
         let (inside, out) = (job.clone(), outside.clone());
         stranger.with_rights_blocking(move || nest(&inside, &out, 0)).unwrap();
         remove_with_small_stack(&top);
@@ -284,7 +285,8 @@ mod tests {
         fs::create_dir_all(top.join("job/ours/deep")).unwrap();
         fs::set_permissions(top.join("job/ours"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(top.join("job/theirs"), "x").unwrap();
-        lchown(top.join("job"), Some(STRANGER), Some(STRANGER)).unwrap();
+        let group = group_of(STRANGER);
+        lchown(top.join("job"), Some(STRANGER.as_raw()), Some(group.as_raw())).unwrap();
         let error = remove_within(&top, HOUR).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
         assert!(top.join("job/ours/deep").exists(), "moved there by its user, it may be anybody's");

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use pmix_engine::{CallValue, HostCall};
 use pmix_proto::proof::{LENGTH, QUESTION, Secret};
 use pmix_types::message::Failure;
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::inbox::Inbox;
 
 /// One for each user that has registered processes here.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets(Mutex<BTreeMap<u32, Secret>>);
+pub(crate) struct Secrets(Mutex<BTreeMap<Uid, Secret>>);
 
 impl Secrets {
     /// That of the user with which a process is registered.
@@ -32,7 +32,7 @@ impl Secrets {
     }
 
     /// That of a user, which is drawn when it is first asked for.
-    fn for_user(&self, uid: u32) -> io::Result<Secret> {
+    fn for_user(&self, uid: Uid) -> io::Result<Secret> {
         let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(secret) = secrets.get(&uid) {
             return Ok(*secret);
@@ -45,7 +45,7 @@ impl Secrets {
     }
 
     /// That of a user, if a process of this user has been given one.
-    fn of_user(&self, uid: u32) -> Option<Secret> {
+    fn of_user(&self, uid: Uid) -> Option<Secret> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied()
     }
 
@@ -55,7 +55,7 @@ impl Secrets {
     /// `InvalidData` if it is no question, or no process of this user has been given a secret; or those of the connection.
     pub(crate) async fn answer(
         &self,
-        uid: u32,
+        uid: Uid,
         read: &[u8],
         (reader, writer): (&mut (impl AsyncRead + Unpin), &mut (impl AsyncWrite + Unpin)),
     ) -> io::Result<()> {
@@ -81,16 +81,17 @@ mod tests {
     #[tokio::test]
     async fn each_user_is_answered_with_its_own_secret_and_strangers_with_none() {
         let secrets = Secrets::default();
-        let (one, other) = (secrets.for_user(1).unwrap(), secrets.for_user(2).unwrap());
-        assert!(one != other && secrets.for_user(1).unwrap() == one);
-        for (uid, known) in [(1, Some(one)), (2, Some(other)), (3, None)] {
+        let users @ [alice, bob, _] = [1, 2, 3].map(Uid::new);
+        let (one, other) = (secrets.for_user(alice).unwrap(), secrets.for_user(bob).unwrap());
+        assert!(one != other && secrets.for_user(alice).unwrap() == one);
+        for (uid, known) in users.into_iter().zip([Some(one), Some(other), None]) {
             let mut answer = Vec::new();
             let answered = secrets.answer(uid, &QUESTION[..1], (&mut &QUESTION[1..], &mut answer)).await;
             assert_eq!(answered.is_ok(), known.is_some());
             assert_eq!(answer, known.map_or(vec![], |secret| secret.as_bytes().to_vec()));
         }
         let mut answer = Vec::new();
-        let error = secrets.answer(1, &[], (&mut &b"\x01pmix-!\n"[..], &mut answer)).await.unwrap_err();
+        let error = secrets.answer(alice, &[], (&mut &b"\x01pmix-!\n"[..], &mut answer)).await.unwrap_err();
         assert!(error.kind() == io::ErrorKind::InvalidData && answer.is_empty());
     }
 }

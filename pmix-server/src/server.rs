@@ -9,6 +9,7 @@ use pmix_types::trace::TraceContext;
 use pmix_types::{Nspace, NspaceError, ProcId, Rank};
 use tokio::sync::oneshot;
 
+use crate::account::own_user;
 use crate::clock::WallClock;
 use crate::descriptors::raise_descriptor_limit;
 use crate::door::Door;
@@ -354,11 +355,10 @@ impl ServerBuilder {
         // one user's large requests must not hold up another's
         let here = if self.other_users { Capabilities::none() } else { capabilities.clone() };
         let upcalls = Upcalls::new(host, hostname.clone(), here, runtime, inbox);
-        let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         // seeded by the system: it need not be secret, only another one each time
         let traces = self.traces.map(|(root, _)| Traces::new(root, hostname.clone()));
         let incarnation = RandomState::new().hash_one((&hostname, pid));
-        let mut config = Config::new(server, user, hostname, incarnation, CODEC);
+        let mut config = Config::new(server, own_user(), hostname, incarnation, CODEC);
         config.uri = Some(handle.native_uri().unwrap_or_else(|| handle.uri().to_owned()));
         config.capabilities = capabilities;
         config.tool_support = admits_tools;

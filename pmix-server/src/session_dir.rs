@@ -25,10 +25,11 @@ use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
 use pmix_proto::files::{Directory, replaceable};
 use pmix_proto::places::{Doubt, Places, doubt, tmpdir};
-use pmix_types::{Nspace, Status};
+use pmix_types::{Nspace, Status, Uid};
 use thiserror::Error;
 use tokio::net::UnixListener;
 
+use crate::account::{own_uid, own_user};
 use crate::contact_file::ContactFile;
 use crate::removal::remove_tree;
 
@@ -93,7 +94,7 @@ impl SessionDir {
         hostname: &str,
         other_users: bool,
     ) -> Result<Self, SessionDirError> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = own_uid();
         let places = match root {
             Some(root) => Places::given(root, uid),
             None => Places::of_environment(uid),
@@ -114,7 +115,7 @@ impl SessionDir {
     }
 
     fn create_in(places: &Places, hostname: &str, other_users: bool) -> Result<Self, SessionDirError> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = own_uid();
         // other users may enter the directory, but not list it
         let mode = if other_users { 0o711 } else { 0o700 };
         let (base, gate) = loop {
@@ -246,7 +247,7 @@ pub(crate) struct Access {
 /// wire.
 pub(crate) fn rendezvous(uri: &str, native: Option<&ServerUri>) -> String {
     let pid = std::process::id();
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (uid, gid) = own_user();
     let mut text = String::new();
     if let Some(native) = native {
         let mut record = Rendezvous::new(native.clone());
@@ -334,7 +335,7 @@ fn make_random(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
 }
 
 /// Creates or checks the directory of our servers, and locks its gate.
-fn enter(base: &Path, mode: u32, uid: u32) -> Result<File, SessionDirError> {
+fn enter(base: &Path, mode: u32, uid: Uid) -> Result<File, SessionDirError> {
     let path = base.join(GATE);
     loop {
         if !make_private(base, mode, uid)? {
@@ -370,7 +371,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Makes the directory or checks the existing one; returns false if that was removed meanwhile.
-fn make_private(path: &Path, mode: u32, uid: u32) -> Result<bool, SessionDirError> {
+fn make_private(path: &Path, mode: u32, uid: Uid) -> Result<bool, SessionDirError> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use pmix_native::conn::file_names;
 use pmix_proto::places::system_root;
+use pmix_types::Uid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
+use crate::account::own_uid;
 use crate::session_dir::{SessionDirError, is_too_long};
 
 /// How often the place of a dead server is fought for.
@@ -159,7 +161,7 @@ fn open(path: &Path) -> Option<File> {
 /// The server of a file, if it lives.
 fn living(path: &Path, found: &fs::Metadata) -> Option<String> {
     // a file of another user says nothing: anyone may have put it there to keep this server out
-    if !found.is_file() || ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+    if !found.is_file() || ![Uid::ROOT, own_uid()].contains(&found.uid().into()) {
         return None;
     }
     let mut text = String::new();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pmix_client::Client;
 use pmix_proto::proof;
 use pmix_types::keys::env::{LAUNCHER_RNDZ_FILE, LAUNCHER_RNDZ_URI};
-use pmix_types::{Nspace, NspaceError, ProcId, Rank, Status};
+use pmix_types::{Nspace, NspaceError, ProcId, Rank, Status, Uid};
 use tokio::time::Instant;
 
 use crate::attributes;
@@ -54,7 +54,7 @@ pub struct ToolBuilder {
     system_dir: Option<PathBuf>,
     identity: Option<ProcId>,
     limit: Option<Duration>,
-    trusted_uid: Option<u32>,
+    trusted_uid: Option<Uid>,
     retries: Retries,
 }
 
@@ -175,8 +175,8 @@ impl ToolBuilder {
     /// Also trusts a server that is a process of this user. By default, it has to be one of root or of the user of the tool: the
     /// address of a server that has ended can be taken by anybody. A server that root selects by its [process id](Self::pid), or as
     /// a [`server`](Self::server) that it has found, may be one of the user of that process or of that server's files.
-    pub const fn trusted_server_uid(mut self, uid: u32) -> Self {
-        self.trusted_uid = Some(uid);
+    pub fn trusted_server_uid(mut self, uid: impl Into<Uid>) -> Self {
+        self.trusted_uid = Some(uid.into());
         self
     }
 
@@ -402,12 +402,12 @@ impl ToolBuilder {
     }
 
     /// The user whose server root has selected with that user in mind.
-    fn chosen_user(&self) -> Option<u32> {
+    fn chosen_user(&self) -> Option<Uid> {
         let is_root = rustix::process::geteuid().is_root();
         match &self.selection {
             // anybody may claim to be this process in a file
             Selection::Pid(pid) if is_root => {
-                fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
+                fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid().into())
             }
             Selection::Server(server) if is_root => Some(server.uid),
             _ => None,

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use pmix_proto::places::{Doubt, Places, doubt, system_root};
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, ProcId, Rank, Uid};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -34,7 +34,7 @@ pub struct ServerInfo {
     /// Name of its node according to its host; `None` if the file does not have the usual name.
     pub host: Option<String>,
     /// The user that it runs as: the owner of the file.
-    pub uid: u32,
+    pub uid: Uid,
     /// Version of the server's library; `None` if the file does not have it.
     pub version: Option<String>,
     /// The server's own directory, which has its socket or its files.
@@ -169,9 +169,14 @@ pub fn discover_in(root: &Path) -> Result<Vec<ServerInfo>, Error> {
     discover_at(&places(Some(root))?)
 }
 
+/// The user as whom this process acts.
+pub(crate) fn own_uid() -> Uid {
+    Uid::new(geteuid().as_raw())
+}
+
 /// The directories that may have servers of this user.
 pub(crate) fn places(root: Option<&Path>) -> Result<Places, Error> {
-    let uid = geteuid().as_raw();
+    let uid = own_uid();
     let places = match root {
         Some(root) => Places::given(root, uid),
         None => Places::of_environment(uid),
@@ -225,7 +230,7 @@ pub fn system_server() -> Option<ServerInfo> {
 /// [`Error::Rendezvous`] for a file that cannot be read, makes no sense, or is not trusted.
 pub(crate) fn system_server_in(
     directory: Option<&Path>,
-    trusted: Option<u32>,
+    trusted: Option<Uid>,
 ) -> Result<Option<ServerInfo>, Error> {
     let path = system_file_in(directory);
     match fs::symlink_metadata(&path) {
@@ -233,8 +238,8 @@ pub(crate) fn system_server_in(
         _ => {}
     }
     let server = ServerInfo::read_with(&path, OFlags::NOFOLLOW)?;
-    let (uid, own) = (server.uid, geteuid().as_raw());
-    if ![0, own].contains(&uid) && trusted != Some(uid) {
+    let (uid, own) = (server.uid, own_uid());
+    if !uid.is_root() && uid != own && trusted != Some(uid) {
         let problem = format!(
             "belongs to uid {uid}, and only root's or this user's system-level server is trusted (uid {own}), unless that user is \
              named: --trust-uid {uid}"
@@ -249,7 +254,7 @@ pub(crate) fn discover_of_all_users(places: &Places) -> Vec<ServerInfo> {
     let runtime = fs::read_dir("/run/user").into_iter().flatten().flatten().map(|entry| entry.path());
     let roots = std::iter::once(places.root().to_owned()).chain(runtime);
     let bases = roots.flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
-    let own = geteuid().as_raw();
+    let own = own_uid();
     let is_private = |base: &PathBuf| {
         let uid = base.file_name().and_then(|name| name.to_str()).and_then(user_of_directory);
         let found = fs::symlink_metadata(base);
@@ -261,7 +266,7 @@ pub(crate) fn discover_of_all_users(places: &Places) -> Vec<ServerInfo> {
 }
 
 /// The user of `pmix-<uid>` or `pmix-<uid>-<anything>`.
-fn user_of_directory(name: &str) -> Option<u32> {
+fn user_of_directory(name: &str) -> Option<Uid> {
     name.strip_prefix("pmix-")?.split('-').next()?.parse().ok()
 }
 
@@ -278,7 +283,7 @@ fn servers_of(base: &Path) -> Result<Vec<ServerInfo>, Error> {
 
 /// Anyone who can write here could impersonate a server of this user (TOL-05).
 fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), RendezvousError> {
-    let uid = geteuid().as_raw();
+    let uid = own_uid();
     match doubt(metadata, uid) {
         None => Ok(()),
         Some(doubt @ Doubt::Owner(_)) => {
@@ -315,7 +320,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-fn read(path: &Path, flags: OFlags) -> io::Result<(String, u32)> {
+fn read(path: &Path, flags: OFlags) -> io::Result<(String, Uid)> {
     let file =
         open(path, flags).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::LOOP) if flags.contains(OFlags::NOFOLLOW) => {
@@ -327,7 +332,7 @@ fn read(path: &Path, flags: OFlags) -> io::Result<(String, u32)> {
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let uid = found.uid();
+    let uid = found.uid().into();
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok((text, uid))
@@ -414,7 +419,7 @@ pub(crate) mod tests {
         assert_eq!((a.pid, a.nspace().as_str(), a.proc.rank), (7, "srv.a", Rank::from_raw(0)));
         assert_eq!((a.host.as_deref(), a.version.as_deref()), (Some("node.1"), Some("0.1.0")));
         assert_eq!(a.uri, format!("srv.a.0;unix:{}/server@sock", a.dir.display()));
-        assert_eq!(a.uid, geteuid().as_raw());
+        assert_eq!(a.uid, own_uid());
         assert_eq!((b.pid, b.to_string().as_str()), (20, "pid 20 (srv.b)"));
     }
 
@@ -486,11 +491,11 @@ pub(crate) mod tests {
             assert!(error.contains(&base.display().to_string()) && error.contains(&mode), "{error}");
         }
         fs::set_permissions(&base, fs::Permissions::from_mode(0o700)).unwrap();
-        let own = geteuid().as_raw();
+        let other = geteuid().as_raw() + 1;
         // only root can make a directory another's
-        if std::os::unix::fs::chown(&base, Some(own + 1), None).is_ok() {
+        if std::os::unix::fs::chown(&base, Some(other), None).is_ok() {
             let error = discover_in(fakes.root.path()).unwrap_err().to_string();
-            assert!(error.contains(&format!("belongs to uid {}", own + 1)), "{error}");
+            assert!(error.contains(&format!("belongs to uid {other}")), "{error}");
         }
         fs::remove_dir(&base).unwrap();
         std::os::unix::fs::symlink(fakes.root.path(), &base).unwrap();

@@ -7,11 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pmix_proto::places::{Places, doubt, system_root};
-use pmix_types::{Nspace, ProcId, Rank};
+use pmix_types::{Nspace, ProcId, Rank, Uid};
 use procfs::net::{TcpState, tcp, tcp6};
-use rustix::process::geteuid;
 
-use crate::discovery::{ServerInfo, parse_file_name};
+use crate::discovery::{ServerInfo, own_uid, parse_file_name};
 
 /// What the names of session directories begin with.
 const SESSIONS: [&str; 2] = ["ompi.", "prte"];
@@ -30,7 +29,7 @@ pub(crate) fn parse_uri(uri: &str) -> Option<(ProcId, SocketAddr)> {
 }
 
 /// The first record of that kind in the text of a rendezvous file of this owner.
-pub(crate) fn read_record(path: &Path, text: &str, uid: u32) -> Option<ServerInfo> {
+pub(crate) fn read_record(path: &Path, text: &str, uid: Uid) -> Option<ServerInfo> {
     let mut lines = text.lines().map(str::trim);
     let uri = lines.next()?;
     let (proc, address) = parse_uri(uri)?;
@@ -54,14 +53,14 @@ pub(crate) fn read_record(path: &Path, text: &str, uid: u32) -> Option<ServerInf
 
 /// Whether this user listens there: once a server has ended, its port may be another's (TOL-05). Found out without a connection, which
 /// the server would take for a tool.
-fn is_listening(address: SocketAddr, uid: u32) -> bool {
+fn is_listening(address: SocketAddr, uid: Uid) -> bool {
     let listeners = if address.is_ipv4() { tcp() } else { tcp6() };
     // where that cannot be read, connecting will tell
     let Ok(listeners) = listeners else { return true };
     listeners.iter().any(|socket| {
         let local = socket.local_address;
         socket.state == TcpState::Listen
-            && socket.uid == uid
+            && socket.uid == uid.as_raw()
             && local.port() == address.port()
             && (local.ip() == address.ip() || local.ip().is_unspecified())
     })
@@ -104,7 +103,7 @@ fn search(dir: &Path, depth: usize, found: &mut Vec<ServerInfo>) {
 }
 
 fn is_own(metadata: &Metadata) -> bool {
-    metadata.is_dir() && doubt(metadata, geteuid().as_raw()).is_none()
+    metadata.is_dir() && doubt(metadata, own_uid()).is_none()
 }
 
 /// Each server has a file with its pid in the name.
@@ -112,7 +111,7 @@ fn files_in(dir: &Path, found: &mut Vec<ServerInfo>) {
     for path in entries(dir) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_own =
-            |path: &Path| fs::symlink_metadata(path).is_ok_and(|file| file.uid() == geteuid().as_raw());
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|file| Uid::new(file.uid()) == own_uid());
         if parse_file_name(name).is_none() || !is_own(&path) {
             continue;
         }
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     fn places(root: &Path) -> Places {
-        Places::given(root, geteuid().as_raw()).unwrap()
+        Places::given(root, own_uid()).unwrap()
     }
 
     /// A session directory as servers of OpenPMIx make them.
@@ -158,10 +157,11 @@ mod tests {
     #[test]
     fn tol_05a_a_listener_of_another_user_is_no_server() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, uid) = (listener.local_addr().unwrap(), geteuid().as_raw());
+        let (address, uid) = (listener.local_addr().unwrap(), own_uid());
+        let other = Uid::new(uid.as_raw() + 1);
         let text = format!("prte-vm-7@0.0;tcp4://{address}\n5.0.11\n7\n");
         let is_alive = |uid| read_record(Path::new("pmix.vm.tool.7"), &text, uid).unwrap().is_alive;
-        assert!(is_alive(uid) && !is_alive(uid + 1));
+        assert!(is_alive(uid) && !is_alive(other));
         drop(listener);
         assert!(!is_alive(uid));
     }

@@ -162,8 +162,14 @@ fn key_family(attributes: &[Attribute], realms: &[&str]) -> Result<String, Box<d
     let mut body = String::from("super::keys! {\n");
     for row in rows {
         let (value_type, data_type) = rust_type(&row.c_type)?;
-        // a text in C, and on both wires
-        let value_type = if row.c_name == "PMIX_NSPACE" { "Nspace" } else { value_type };
+        let value_type = match row.c_name.as_str() {
+            // a text in C, and on both wires
+            "PMIX_NSPACE" => "Nspace",
+            // numbers in C, and on both wires
+            "PMIX_USERID" | "PMIX_REALUID" => "Uid",
+            "PMIX_GRPID" | "PMIX_REALGID" => "Gid",
+            _ => value_type,
+        };
         if value_type.starts_with(char::is_uppercase) && value_type != "String" {
             imports.insert(value_type);
         }

@@ -49,6 +49,7 @@ mod status_predicates;
 mod text;
 pub mod trace;
 pub mod usage;
+mod user_ids;
 mod value;
 pub mod why;
 
@@ -78,4 +79,5 @@ pub use records::*;
 pub use session_node::SessionNode;
 pub use status::{EventCode, Status, StatusKind};
 pub use text::{Escaped, escaped, escaped_json, short_duration, without_os_codes};
+pub use user_ids::{Gid, Uid};
 pub use value::{Pid, Time, Timeval, Value, ValueError, ValueType};

@@ -81,6 +81,8 @@ flat!(
     f32,
     f64,
     crate::Rank,
+    crate::Uid,
+    crate::Gid,
     crate::Pid,
     crate::Time,
     crate::Timeval,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::Uid;
 use crate::text::find_control;
 
 /// Name of a namespace: the identity of a job, tool or server. Cheap to clone.
@@ -81,7 +82,8 @@ impl Nspace {
     ///
     /// assert_eq!(Nspace::publisher(1000).as_str(), "pmix.publisher.1000");
     /// ```
-    pub fn publisher(uid: u32) -> Self {
+    pub fn publisher(uid: impl Into<Uid>) -> Self {
+        let uid = uid.into();
         Self(format!("pmix.publisher.{uid}").into())
     }
 

@@ -43,7 +43,7 @@ pub fn native_connect(peer: Who, encoding: Encoding, version: &str) -> Connect {
 
 /// Our own user.
 pub fn native_user() -> User {
-    User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    User { uid: geteuid().as_raw().into(), gid: getegid().as_raw().into() }
 }
 
 /// A process on the native wire that has been let in.

@@ -8,6 +8,7 @@ use pmix_host::{LaunchError, LaunchJob, LaunchReport, Launcher, MemoryExchange, 
 use pmix_server::types::job::JobSpec;
 use pmix_server::{HostModule, NativeWire, Server, ServerBuilder, ServerHandle, ServerStats};
 use pmix_test_wait::until_async;
+use pmix_types::{Gid, Uid};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -255,6 +256,6 @@ fn on_the_wire(server: ServerBuilder) -> ServerBuilder {
 }
 
 /// User and group of this process.
-fn own_ids() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+fn own_ids() -> (Uid, Gid) {
+    (rustix::process::geteuid().as_raw().into(), rustix::process::getegid().as_raw().into())
 }

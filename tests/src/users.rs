@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use pmix_server::Account;
+use pmix_types::{Gid, Uid};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -15,18 +16,18 @@ use crate::peers::{outside_allocations, skipped};
 use crate::programs::program;
 
 /// The first user id that is looked at for users of our own.
-const FIRST: u32 = 4001;
-/// The user `nobody`.
-const NOBODY: u32 = 65534;
+const FIRST: Uid = Uid::new(4001);
 
 /// A user who is not the one that runs the tests: only root can become one, so without root there is none.
 ///
-/// No database of the machine knows it, and no other process runs as it. Its group has the same number, and it has a
-/// directory of its own that all may read.
+/// No database of the machine knows it, and no other process runs as it. It has a directory of its own that all
+/// may read.
 #[derive(Debug)]
 pub struct OtherUser {
-    /// User id and group id.
-    pub uid: u32,
+    /// Its user id.
+    pub uid: Uid,
+    /// The id of its group, which has the same number.
+    pub gid: Gid,
     home: TempDir,
 }
 
@@ -48,29 +49,30 @@ impl OtherUser {
 
     /// The user `nobody` of the databases: the libraries of MPI need one that has a name.
     pub fn nobody() -> Option<Self> {
-        if Account::look_up(NOBODY, NOBODY).ok()?.name().is_none() {
+        if Account::look_up(Uid::NOBODY, Gid::NOBODY).ok()?.name().is_none() {
             skipped("user nobody in the databases");
             return None;
         }
-        Self::with_uid(NOBODY)
+        Self::with_uid(Uid::NOBODY)
     }
 
-    fn with_uid(uid: u32) -> Option<Self> {
+    fn with_uid(uid: Uid) -> Option<Self> {
         if !geteuid().is_root() || !Account::can_be_assumed() {
             skipped("root to become another user");
             return None;
         }
+        let gid = group_of(uid);
         // there may be a namespace without such a user, or files of root's own
         let mut enter = Command::new("sh");
-        enter.args(["-c", "cd \"$0\""]).arg(std::env::temp_dir()).uid(uid).gid(uid);
+        enter.args(["-c", "cd \"$0\""]).arg(std::env::temp_dir()).uid(uid.as_raw()).gid(gid.as_raw());
         if !enter.output().is_ok_and(|entered| entered.status.success()) {
             skipped("directory for temporary files that other users may enter");
             return None;
         }
         let home = tempfile::Builder::new().prefix("pmix-test-").tempdir().unwrap();
         fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
-        std::os::unix::fs::chown(home.path(), Some(uid), Some(uid)).unwrap();
-        Some(Self { uid, home })
+        std::os::unix::fs::chown(home.path(), Some(uid.as_raw()), Some(gid.as_raw())).unwrap();
+        Some(Self { uid, gid, home })
     }
 
     /// Its directory.
@@ -98,7 +100,7 @@ impl OtherUser {
             command.env_remove(name);
         }
         outside_allocations(&mut command);
-        command.uid(self.uid).gid(self.uid).current_dir(self.home());
+        command.uid(self.uid.as_raw()).gid(self.gid.as_raw()).current_dir(self.home());
         // what programs of the system say is compared
         command
             .env("LC_ALL", "C")
@@ -123,20 +125,25 @@ impl OtherUser {
     }
 }
 
+const fn group_of(uid: Uid) -> Gid {
+    Gid::new(uid.as_raw())
+}
+
 /// The program that attacks a server as its arguments say.
 pub fn stranger_program() -> PathBuf {
     program("pmix-test-stranger")
 }
 
 /// Three user ids that no database knows, and that no process had when this one first looked.
-fn unknown_users() -> [u32; 3] {
-    static FOUND: OnceLock<[u32; 3]> = OnceLock::new();
+fn unknown_users() -> [Uid; 3] {
+    static FOUND: OnceLock<[Uid; 3]> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        let owner = |process: fs::DirEntry| process.metadata().ok().map(|process| process.uid());
+        let owner = |process: fs::DirEntry| process.metadata().ok().map(|process| Uid::new(process.uid()));
         let running: Vec<_> = fs::read_dir("/proc").unwrap().flatten().filter_map(owner).collect();
         let is_unknown =
-            |uid: &u32| Account::look_up(*uid, *uid).is_ok_and(|account| account.name().is_none());
-        let mut free = (FIRST..NOBODY).filter(|uid| !running.contains(uid)).filter(is_unknown);
+            |uid: &Uid| Account::look_up(*uid, group_of(*uid)).is_ok_and(|account| account.name().is_none());
+        let all = (FIRST.as_raw()..Uid::NOBODY.as_raw()).map(Uid::new);
+        let mut free = all.filter(|uid| !running.contains(uid)).filter(is_unknown);
         [(); 3].map(|()| free.next().unwrap())
     })
 }

@@ -11,7 +11,9 @@ use pmix_types::job::JobSpec;
 use pmix_types::message::{
     Changes, Fence, Get, Hello, Identity, Lookup, ProcData, Publish, PutEntry, RegisterEvents, Request,
 };
-use pmix_types::{Event, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Value, keys};
+use pmix_types::{
+    Event, Gid, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Uid, Value, keys,
+};
 
 use pmix_engine::{
     Answer, CallId, Clock, Command, Config, ConnId, Engine, HostCall, Input, PeerCred, Recording, RequestId,
@@ -43,7 +45,7 @@ pub(crate) const ALL: [(&str, Prepare); 11] = [
 /// Ranks on this node.
 const LOCAL: u32 = 64;
 /// Of server and clients.
-const USER: (u32, u32) = (1000, 100);
+const USER: (Uid, Gid) = (Uid::new(1000), Gid::new(100));
 /// What a value under test has.
 const KEY: &str = "work.key";
 

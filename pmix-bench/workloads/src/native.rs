@@ -5,7 +5,7 @@ use pmix_native::codec::{Limits, Reader, Writer, kind};
 use pmix_native::conn::{Connect, Frame, Framing, Peer, Security, User, tag};
 use pmix_native::msg::{Body, Command, CommitPart, Context, Entry, ProcData, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
-use pmix_types::{KeyVal, Scope};
+use pmix_types::{Gid, KeyVal, Scope, Uid};
 
 use crate::data::{entries, nested, proc};
 use crate::{Prepare, again, with_each};
@@ -68,7 +68,7 @@ fn context() -> Context {
 }
 
 fn connect() -> Connect {
-    let security = Security::native(User { uid: 1000, gid: 100 });
+    let security = Security::native(User { uid: Uid::new(1000), gid: Gid::new(100) });
     Connect::new(Peer::Client(proc(0)), security, context().encoding, "4.2.2")
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use pmix_proto::places::{Doubt, Places, doubt};
 use pmix_tool::{ServerInfo, Status, Tool, system_file};
+use pmix_types::Uid;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use tokio::time::timeout;
@@ -40,7 +41,7 @@ pub(super) async fn check(limit: Duration) -> Vec<Finding> {
 /// What directories tell, and the live servers that can be asked.
 fn look() -> (Vec<Finding>, Vec<ServerInfo>) {
     let mut seen = Seen::default();
-    match Places::of_environment(geteuid().as_raw()) {
+    match Places::of_environment(own_uid()) {
         Ok(places) => {
             seen.first(&places);
             places.others().iter().for_each(|place| seen.place(place));
@@ -57,9 +58,13 @@ fn look() -> (Vec<Finding>, Vec<ServerInfo>) {
     (seen.findings, seen.alive)
 }
 
+fn own_uid() -> Uid {
+    Uid::new(geteuid().as_raw())
+}
+
 /// That no server is there, and where tools look for it.
 pub(crate) fn no_server() -> String {
-    let places = Places::of_environment(geteuid().as_raw());
+    let places = Places::of_environment(own_uid());
     let places =
         places.map(|places| std::iter::once(places.first()).chain(places.others()).collect::<Vec<_>>());
     let looked = places.unwrap_or_default().into_iter().chain([system_file()]);
@@ -71,8 +76,8 @@ pub(crate) fn no_server() -> String {
 fn system() -> Option<Finding> {
     let path = system_file();
     let found = fs::symlink_metadata(&path).ok()?;
-    let (name, uid) = (path.display(), found.uid());
-    let is_trusted = [0, geteuid().as_raw()].contains(&uid);
+    let (name, uid) = (path.display(), Uid::new(found.uid()));
+    let is_trusted = uid.is_root() || uid == own_uid();
     let remedy = format!("have uid {uid} or root remove it: rm {name}");
     Some(match ServerInfo::read(&path) {
         _ if !is_trusted => Finding::note(
@@ -101,9 +106,7 @@ impl Seen {
         if places.is_given() || !places.is_taken(&path) {
             return self.place(&path);
         }
-        let Some(found) =
-            fs::symlink_metadata(&path).ok().and_then(|found| doubt(&found, geteuid().as_raw()))
-        else {
+        let Some(found) = fs::symlink_metadata(&path).ok().and_then(|found| doubt(&found, own_uid())) else {
             return;
         };
         let remedy = match found {
@@ -118,7 +121,7 @@ impl Seen {
 
     fn place(&mut self, path: &Path) {
         let name = path.display();
-        match fs::symlink_metadata(path).map(|found| doubt(&found, geteuid().as_raw())) {
+        match fs::symlink_metadata(path).map(|found| doubt(&found, own_uid())) {
             Ok(None) => {}
             Ok(Some(found)) => {
                 let remedy = match found {
@@ -160,7 +163,7 @@ impl Seen {
         let Some((host, pid)) = dir.file_name().and_then(|name| parse_name(name.to_str()?)) else { return };
         let name = dir.display();
         let Ok(metadata) = fs::symlink_metadata(dir) else { return };
-        if !metadata.is_dir() || metadata.uid() != geteuid().as_raw() {
+        if !metadata.is_dir() || Uid::new(metadata.uid()) != own_uid() {
             let text = format!("{name} is not a directory of this user, so that no server can have made it");
             return self.findings.push(Finding::warning(CHECK, text, format!("remove it: rm -r {name}")));
         }

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use keyutils::Keyring;
-use nix::unistd::{Gid, Uid, close, setgroups, setresgid, setresuid};
+use nix::unistd::{close, setgroups, setresgid, setresuid};
+use pmix_types::{Gid, Uid};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior, setsid};
 
@@ -24,14 +25,14 @@ pub(crate) const AS: &str = "__as";
 /// The user and the groups of a process, its own one first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    pub(super) uid: u32,
-    pub(super) groups: Vec<u32>,
+    pub(super) uid: Uid,
+    pub(super) groups: Vec<Gid>,
 }
 
 impl Owner {
     /// Whether programs are to run as this user: it is not the one that runs this one, which is root.
     pub(super) fn is_another(&self) -> bool {
-        geteuid().is_root() && self.uid != 0
+        geteuid().is_root() && !self.uid.is_root()
     }
 
     /// Runs a program with the permissions of this user, or with those of this process if that is not root's.
@@ -40,7 +41,7 @@ impl Owner {
             return Command::new(program);
         }
         let mut command = Command::new("/proc/self/exe");
-        let groups: Vec<_> = self.groups.iter().map(u32::to_string).collect();
+        let groups: Vec<_> = self.groups.iter().map(Gid::to_string).collect();
         command.args([AS, &self.uid.to_string(), &groups.join(",")]).arg(program);
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").current_dir("/");
         command
@@ -51,7 +52,7 @@ impl Owner {
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut text = || args.next()?.into_string().ok();
     let uid = text().and_then(|uid| uid.parse().ok());
-    let groups: Option<Vec<u32>> =
+    let groups: Option<Vec<Gid>> =
         text().and_then(|groups| groups.split(',').map(|gid| gid.parse().ok()).collect());
     let (Some(uid), Some(groups), Some(program)) = (uid, groups, args.next()) else {
         complain(&format!("{AS}: a user, groups and a program are missing"));
@@ -76,9 +77,9 @@ fn close_all() -> io::Result<()> {
     Ok(())
 }
 
-fn assume(uid: u32, groups: &[u32]) -> io::Result<()> {
-    let uid = Uid::from_raw(uid);
-    let groups: Vec<_> = groups.iter().copied().map(Gid::from_raw).collect();
+fn assume(uid: Uid, groups: &[Gid]) -> io::Result<()> {
+    let uid = nix::unistd::Uid::from_raw(uid.as_raw());
+    let groups: Vec<_> = groups.iter().map(|gid| nix::unistd::Gid::from_raw(gid.as_raw())).collect();
     let gid = *groups.first().ok_or(io::ErrorKind::InvalidInput)?;
     setsid()?;
     leave_keyring()?;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use pmix_types::Uid;
 use procfs::process::Process;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -68,7 +69,7 @@ pub(super) struct Backends {
 pub(super) struct Patience {
     limit: Duration,
     /// The users of the processes for which one took longer.
-    hung: Arc<Mutex<Vec<u32>>>,
+    hung: Arc<Mutex<Vec<Uid>>>,
 }
 
 impl Patience {
@@ -76,7 +77,7 @@ impl Patience {
         Self { limit, hung: Arc::default() }
     }
 
-    fn hung(&self) -> MutexGuard<'_, Vec<u32>> {
+    fn hung(&self) -> MutexGuard<'_, Vec<Uid>> {
         self.hung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,7 +291,7 @@ async fn said(
     mut command: Command,
     stdin: Stdio,
     name: &str,
-    uid: u32,
+    uid: Uid,
     patience: &Patience,
 ) -> Result<String, NoStack> {
     let failed = |why: String| NoStack::new(Outcome::Failed, format!("{name} {why}"));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 use pmix_tool::{ProcId, ProcInfo};
+use pmix_types::{Gid, Uid};
 use procfs::process::Process;
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -190,16 +191,16 @@ pub(super) fn owner(process: &Process) -> io::Result<Owner> {
     use std::os::unix::fs::MetadataExt;
 
     let status = process.status().map_err(io_error)?;
-    let mut groups = vec![status.rgid];
-    groups.extend(status.groups.iter().copied().filter(|gid| *gid != status.rgid));
-    let owner = Owner { uid: status.ruid, groups };
+    let others = status.groups.iter().filter(|gid| **gid != status.rgid);
+    let groups = [status.rgid].iter().chain(others).copied().map(Gid::new).collect();
+    let owner = Owner { uid: status.ruid.into(), groups };
     // the kernel gives this file to root if the process is to be closed to its user
     let memory = fs::metadata(format!("/proc/{}/mem", process.pid))?.uid();
     let is_all_of = |ids: [u32; 3], own: u32| ids.iter().all(|id| *id == own);
     let is_open = memory == status.ruid
         && is_all_of([status.euid, status.suid, status.fuid], status.ruid)
         && is_all_of([status.egid, status.sgid, status.fgid], status.rgid);
-    if geteuid().is_root() && !is_open && [status.ruid, status.euid] != [0, 0] {
+    if geteuid().is_root() && !is_open && [status.ruid, status.euid].map(Uid::new) != [Uid::ROOT; 2] {
         return Err(io::Error::other("its user may not look at it, and debuggers run as its user"));
     }
     Ok(owner)

@@ -23,6 +23,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pmix_program::loopback::{Users, Visitors};
+use pmix_types::Uid;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -69,7 +70,7 @@ pub(super) async fn all(listener: TcpListener, token: Token, hub: Arc<Hub>) -> I
     let site =
         Arc::new(Site { router: routes(hub), token, pages: AtomicUsize::new(0), told: Mutex::default() });
     let users = Users::open();
-    let mut strangers = Visitors::<Option<u32>, (AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
+    let mut strangers = Visitors::<Option<Uid>, (AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,

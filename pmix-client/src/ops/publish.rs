@@ -1,5 +1,5 @@
 use pmix_types::message::{Publish, Request};
-use pmix_types::{DataArray, DataRange, Info, Persistence, Procs, Value, keys};
+use pmix_types::{DataArray, DataRange, Gid, Info, Persistence, Procs, Uid, Value, keys};
 
 use super::builder::{builder, directed};
 use crate::error::Error;
@@ -95,9 +95,11 @@ impl PublishBuilder {
     #[doc(alias = "PMIX_ACCESS_PERMISSIONS")]
     #[doc(alias = "PMIX_ACCESS_USERIDS")]
     #[doc(alias = "PMIX_ACCESS_GRPIDS")]
-    pub fn access(self, users: impl IntoIterator<Item = u32>, groups: impl IntoIterator<Item = u32>) -> Self {
-        let users = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(users.into_iter().collect()));
-        let groups = Info::new(&keys::ACCESS_GRPIDS, DataArray::Uint32(groups.into_iter().collect()));
+    pub fn access(self, users: impl IntoIterator<Item = Uid>, groups: impl IntoIterator<Item = Gid>) -> Self {
+        let users = DataArray::Uint32(users.into_iter().map(Uid::as_raw).collect());
+        let groups = DataArray::Uint32(groups.into_iter().map(Gid::as_raw).collect());
+        let (users, groups) =
+            (Info::new(&keys::ACCESS_USERIDS, users), Info::new(&keys::ACCESS_GRPIDS, groups));
         self.directive(keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
     }
 

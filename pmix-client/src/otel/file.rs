@@ -70,6 +70,8 @@ impl SpanExporter for FileExporter {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use pmix_types::Uid;
+
     use super::*;
 
     #[test]
@@ -87,7 +89,7 @@ mod tests {
             assert!(matches!(FileExporter::open(wrong), Err(ExportError::File { .. })), "{wrong:?}");
         }
         // only root can make one, and not in every container
-        if geteuid().is_root() && std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+        if geteuid().is_root() && std::os::unix::fs::chown(&path, Some(Uid::NOBODY.as_raw()), None).is_ok() {
             let problem = FileExporter::open(&path).unwrap_err().to_string();
             assert!(problem.ends_with("it belongs to another user"), "{problem}");
         }

@@ -13,8 +13,8 @@ use std::path::Path;
 use futures::future::BoxFuture;
 use futures::{StreamExt, future, stream};
 use pmix_proto::Limits;
-use pmix_types::Status;
 use pmix_types::message::{Hello, Welcome};
+use pmix_types::{Status, Uid};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
@@ -111,8 +111,8 @@ impl Closed<'_> {
 }
 
 /// Why the server of another user says nothing to a process of this one.
-fn not_for_this_user(owner: u32) -> Option<String> {
-    let own = rustix::process::geteuid().as_raw();
+fn not_for_this_user(owner: Uid) -> Option<String> {
+    let own = Uid::new(rustix::process::geteuid().as_raw());
     (owner != own).then(|| format!("it is the server of uid {owner}, and not for uid {own}"))
 }
 

@@ -19,8 +19,7 @@ use pmix_native::msg::Context;
 use pmix_proto::Limits;
 use pmix_proto::owner::{Owners, SocketPair};
 use pmix_types::message::{Hello, Identity, Welcome};
-use pmix_types::{Info, ProcId, keys};
-use rustix::process::{getegid, geteuid};
+use pmix_types::{Info, ProcId, Uid, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -58,7 +57,7 @@ pub(super) async fn connect(
     socket.set_nodelay(true).map_err(|error| refused(address, error))?;
     let sockets = SocketPair::new(&socket, address).map_err(|error| lost(address, error))?;
     trust.verify(&server.uri.server, &address.to_string(), &mut socket, owner_of(sockets)).await?;
-    let user = User { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let user = credential::own_user();
     let peer = peer(&hello.identity, user);
     let mut connect = Connect::new(peer.clone(), security, server.encoding, server.version.to_string());
     connect.store.clone_from(&server.store);
@@ -104,7 +103,7 @@ pub(super) async fn connect(
 }
 
 /// The user of the process that has accepted the connection.
-async fn owner_of(sockets: SocketPair) -> io::Result<u32> {
+async fn owner_of(sockets: SocketPair) -> io::Result<Uid> {
     let (tell, told) = oneshot::channel();
     let look = move || {
         let _ = tell.send(accepted_by(&sockets));
@@ -115,7 +114,7 @@ async fn owner_of(sockets: SocketPair) -> io::Result<u32> {
 }
 
 /// Waits until the connection is accepted: until then the kernel reports no owner. Blocks.
-fn accepted_by(sockets: &SocketPair) -> io::Result<u32> {
+fn accepted_by(sockets: &SocketPair) -> io::Result<Uid> {
     let owners = Owners::open()?;
     let began = Instant::now();
     while began.elapsed() < ACCEPT_WITHIN {

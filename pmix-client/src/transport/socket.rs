@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pmix_proto::stream::LocalStream;
+use pmix_types::Uid;
 use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixStream;
 
@@ -16,9 +17,9 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 const MAX_PATH: usize = 107;
 
 /// Connects to the socket at a path of any length; also the user who listens there, if the system tells.
-pub(super) async fn connect(path: &Path) -> Result<(LocalStream, Option<u32>), Error> {
+pub(super) async fn connect(path: &Path) -> Result<(LocalStream, Option<Uid>), Error> {
     let connected = connect_any_length(path).await.and_then(|socket| {
-        let owner = socket.peer_cred().ok().map(|peer| peer.uid());
+        let owner = socket.peer_cred().ok().map(|peer| Uid::new(peer.uid()));
         Ok((LocalStream::new(socket.into_std()?)?, owner))
     });
     connected.map_err(|error| failure(path, error))

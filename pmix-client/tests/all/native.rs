@@ -402,6 +402,6 @@ async fn the_greeting_is_that_of_the_environment() {
     assert_eq!(connect.encoding, Encoding::plain(Dialect::V41));
     assert_eq!(connect.version.parse(), Ok(Version::new(4, 2, 2)));
     let user = connect.security.user().unwrap();
-    assert_eq!(user.uid, rustix::process::geteuid().as_raw());
+    assert_eq!(user.uid.as_raw(), rustix::process::geteuid().as_raw());
     assert_eq!(connect.info, Vec::<Info>::new());
 }

@@ -5,6 +5,7 @@ use pmix_client::types::{
     DataArray, DataRange, Directives, Info, KeyName, Pdata, Persistence, Status, Value, keys,
 };
 use pmix_client::{Client, Error};
+use pmix_types::{Gid, Uid};
 
 use crate::common::{FakeServer, HOUR, me, proc};
 
@@ -17,7 +18,7 @@ async fn pub_02_data_and_directives_go_to_the_server_apart() {
     let mut server = FakeServer::start();
     let (client, mut conversation) = server.connected().await;
     let publish = client.publish().data("k", 1u32).data(key("l"), "text").range(DataRange::GLOBAL);
-    let publish = publish.persistence(Persistence::PROC).access([7], [8]).timeout(HOUR);
+    let publish = publish.persistence(Persistence::PROC).access([Uid::new(7)], [Gid::new(8)]).timeout(HOUR);
     let (published, ()) = tokio::join!(publish, async {
         let (id, request) = conversation.request().await;
         let mut sent = Publish::new(vec![Info::dynamic(key("k"), 1u32), Info::dynamic(key("l"), "text")]);

@@ -2,7 +2,7 @@
 
 use pmix_types::message::{Allocate, Log, RegisterEvents, Reply, Request, ValidateCredential};
 use pmix_types::{
-    AllocDirective, DataType, Directives, Info, InfoFlags, Key, Query, Status, ValueType, keys,
+    AllocDirective, DataType, Directives, Info, InfoFlags, Key, Query, Status, Uid, ValueType, keys,
 };
 
 use super::super::rank::{Answer, Checked, Rank, broken, ensure, must, must_fail, skip};
@@ -56,7 +56,7 @@ async fn a_credential_names_its_holder(rank: &Rank) -> Checked {
         };
     let request = Request::ValidateCredential(ValidateCredential::new(credential.credential));
     let holder = infos("validation", must("validate credential", rank.request(request).await?)?)?;
-    let own = rustix::process::geteuid().as_raw();
+    let own = Uid::new(rustix::process::geteuid().as_raw());
     let named = find(&holder, &keys::USERID);
     ensure(named == Some(own), || format!("a credential of uid {own} names {named:?}"))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pmix_types::message::Failure;
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 
 /// Rounds that one process, or the tools of one user, can have opened at a time.
 const MAX_OPENED: usize = 1024;
@@ -16,7 +16,7 @@ const MAX_OPENED_BYTES: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sharer {
     Proc(ProcId),
-    ToolsOf(u32),
+    ToolsOf(Uid),
 }
 
 impl fmt::Display for Sharer {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use pmix_types::message::{Failure, JobControl, Reply};
-use pmix_types::{Directives, Key, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{Directives, Gid, Key, Nspace, ProcId, Rank, Status, Uid, keys};
 
 use crate::command::{Cleanup, DirCleanup};
 use crate::context::Context;
@@ -51,7 +51,7 @@ fn without_files(mut control: JobControl) -> JobControl {
 }
 
 impl Cleanup {
-    fn new(directives: &mut Directives, uid: u32, gid: u32) -> Result<Self, Failure> {
+    fn new(directives: &mut Directives, uid: Uid, gid: Gid) -> Result<Self, Failure> {
         let kind = DirCleanup {
             recursive: directives.take_flag(&keys::CLEANUP_RECURSIVE)?,
             only_empty: directives.take_flag(&keys::CLEANUP_EMPTY)?,
@@ -135,7 +135,7 @@ impl Cleanups {
     fn register(&mut self, asked: &Asked, control: &mut JobControl, cx: &Context) -> Result<(), Failure> {
         let mut targets = BTreeSet::from_iter(control.targets.iter().cloned());
         let caller = &asked.by;
-        if cx.config.uid != 0 && caller.uid != cx.config.uid {
+        if !cx.config.uid.is_root() && caller.uid != cx.config.uid {
             let message =
                 format!("this server cannot remove files with the permissions of uid {}", caller.uid);
             return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
@@ -155,7 +155,7 @@ impl Cleanups {
         let mut joined = Vec::new();
         for target in targets {
             check_target(&target, caller.uid, cx)?;
-            let held = self.0.get(&target).cloned().unwrap_or_default();
+            let held = self.0.get(&target).cloned().unwrap_or_else(|| Cleanup::of(caller.uid, gid));
             // whose permissions the files are removed with must not change
             if held.memory() > 0 && held.uid != caller.uid {
                 return Err(not_own(caller.uid, &target.nspace));
@@ -186,7 +186,7 @@ impl Cleanups {
 }
 
 /// Only processes here of the same user.
-fn check_target(target: &ProcId, uid: u32, cx: &Context) -> Result<(), Failure> {
+fn check_target(target: &ProcId, uid: Uid, cx: &Context) -> Result<(), Failure> {
     let job = cx.job_or_failure(&target.nspace)?;
     let is_own = match target.rank {
         // a job of which no process is here yet may be anybody's

@@ -3,12 +3,16 @@
 pub(crate) mod cleanup;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Instant;
 
 use pmix_types::message::{
     Abort, Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
 };
-use pmix_types::{DataRange, Directives, Info, KeyName, Nspace, Pdata, Persistence, ProcId, Status, keys};
+use pmix_types::{
+    DataRange, Directives, Info, Key, KeyName, Nspace, Pdata, Persistence, ProcId, Status, Uid, ValueType,
+    keys,
+};
 
 use crate::connections::Kind;
 use crate::context::{Context, Owner};
@@ -58,13 +62,13 @@ pub(crate) struct LeftSet {
 /// behind by coming again and again.
 #[derive(Debug, Default)]
 struct Left {
-    all: BTreeMap<UpcallId, (u32, usize)>,
-    by_uid: BTreeMap<u32, usize>,
+    all: BTreeMap<UpcallId, (Uid, usize)>,
+    by_uid: BTreeMap<Uid, usize>,
 }
 
 impl Left {
     /// A connection is gone: a request of it is still at the host.
-    fn add(&mut self, upcall: UpcallId, uid: u32, bytes: usize) {
+    fn add(&mut self, upcall: UpcallId, uid: Uid, bytes: usize) {
         self.all.insert(upcall, (uid, bytes + UPCALL));
         *self.by_uid.entry(uid).or_default() += bytes + UPCALL;
     }
@@ -274,7 +278,7 @@ impl Forwards {
     pub(crate) fn conn_gone(
         &mut self,
         conn: ConnId,
-        (kind, uid): (Kind, u32),
+        (kind, uid): (Kind, Uid),
         cx: &mut Context,
     ) -> BTreeSet<UpcallId> {
         let (left, mut lookups) = (&mut self.left, BTreeSet::new());
@@ -351,14 +355,20 @@ fn fill_in_persistence(directives: &mut Directives) -> Result<(), Failure> {
 
 /// Jobs run as the user who requests them: no requester can name another user or group.
 fn check_user(by: &Caller, directives: &Directives) -> Result<(), Failure> {
-    for (key, own) in [(&keys::USERID, Some(by.uid)), (&keys::GRPID, by.gid)] {
-        if let Some(named) = directives.get(key)?.filter(|named| Some(*named) != own) {
-            let own = own.map_or_else(|| "an unknown group".to_owned(), |own| own.to_string());
-            let message = format!("{key} names {named}: jobs of {} run as {own}", by.proc);
-            return Err(Failure::new(Status::ERR_NO_PERMISSIONS, message));
-        }
-    }
-    Ok(())
+    check_named(by, directives, &keys::USERID, Some(by.uid))?;
+    check_named(by, directives, &keys::GRPID, by.gid)
+}
+
+fn check_named<T: ValueType + Copy + PartialEq + fmt::Display>(
+    by: &Caller,
+    directives: &Directives,
+    key: &Key<T>,
+    own: Option<T>,
+) -> Result<(), Failure> {
+    let Some(named) = directives.get(key)?.filter(|named| Some(*named) != own) else { return Ok(()) };
+    let own = own.map_or_else(|| "an unknown group".to_owned(), |own| own.to_string());
+    let message = format!("{key} names {named}: jobs of {} run as {own}", by.proc);
+    Err(Failure::new(Status::ERR_NO_PERMISSIONS, message))
 }
 
 /// `SPAWN_TIMEOUT` means what `TIMEOUT` does (SPN-06); of both, the shorter.

@@ -11,7 +11,7 @@ use pmix_types::message::{Failure, Get, GetReply, Modex, ProcData, Reply};
 use pmix_types::why::Wait;
 use pmix_types::{
     Directives, Info, KeyName, KeyNameError, Nspace, Pid, ProcId, QualifiedValue, Rank, Scope, Status,
-    Supported, Value, keys,
+    Supported, Uid, Value, keys,
 };
 
 use super::{Data, no_modex};
@@ -257,7 +257,7 @@ pub(super) struct PendingGet {
     since: Instant,
     asker: ProcId,
     /// Its user.
-    uid: u32,
+    uid: Uid,
     pub(super) target: ProcId,
     key: Option<KeyName>,
     directives: Directives,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pmix_types::job::{JobData, Target};
 use pmix_types::message::{Failure, PutEntry, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, RankSet, Scope, Status};
+use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, RankSet, Scope, Status, Uid};
 
 use crate::context::Context;
 use crate::jobs::psets::Psets;
@@ -266,7 +266,7 @@ fn commit(by: &Caller, mut entries: Vec<PutEntry>, cx: &mut Context) -> Result<(
 
 /// Bytes of put data that this server holds for a user. If even all users together stay within the limit with `added` more, the sum of
 /// all users.
-fn bytes_of_user(uid: u32, added: usize, cx: &Context) -> usize {
+fn bytes_of_user(uid: Uid, added: usize, cx: &Context) -> usize {
     // the jobs of all users are added up at once, and owners looked for only if that matters
     let of_all = cx.jobs.values().map(|job| job.put.bytes()).sum::<usize>();
     if of_all + added <= cx.config.put_limit {
@@ -280,8 +280,8 @@ fn bytes_of_user(uid: u32, added: usize, cx: &Context) -> usize {
 /// these processes, or of some.
 fn check_room(told: &BTreeMap<ProcId, Vec<PutEntry>>, replaces: bool, cx: &Context) -> Result<(), Failure> {
     let limit = cx.config.put_limit;
-    let mut users = BTreeMap::<u32, (usize, usize)>::new();
-    let mut owners = BTreeMap::<&Nspace, Option<u32>>::new();
+    let mut users = BTreeMap::<Uid, (usize, usize)>::new();
+    let mut owners = BTreeMap::<&Nspace, Option<Uid>>::new();
     for (proc, entries) in told {
         let Some(job) = cx.jobs.get(&proc.nspace) else { continue };
         let owner = owners.entry(&proc.nspace).or_insert_with(|| job.owner());
@@ -307,7 +307,7 @@ fn check_room(told: &BTreeMap<ProcId, Vec<PutEntry>>, replaces: bool, cx: &Conte
     Ok(())
 }
 
-fn too_much_of_user(uid: u32, bytes: usize, limit: usize) -> Failure {
+fn too_much_of_user(uid: Uid, bytes: usize, limit: usize) -> Failure {
     let message = format!(
         "the processes of uid {uid} would hold {bytes} bytes of keys and values at this server, the limit for a user is {limit}"
     );

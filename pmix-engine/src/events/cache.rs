@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use pmix_types::{Event, Memory, Nspace, ProcId, keys};
+use pmix_types::{Event, Memory, Nspace, ProcId, Uid, keys};
 
 use super::audience::Audience;
 use crate::context::Jobs;
@@ -107,7 +107,7 @@ impl Cache {
     /// Drops one event: the oldest of the other user whose events take most room, so that no user can displace those of the
     /// server, its host and its user, or of a third. If there are none of other users, it is the oldest of all.
     fn drop_one(&mut self, which: impl Fn(&Kept) -> bool) {
-        let mut by_uid = BTreeMap::<u32, usize>::new();
+        let mut by_uid = BTreeMap::<Uid, usize>::new();
         for kept in self.kept.iter().filter(|kept| which(kept)) {
             if let Voice::Of { uid, .. } = kept.voice {
                 *by_uid.entry(uid).or_default() += kept.bytes;
@@ -163,9 +163,9 @@ mod tests {
         };
         let of = |uid| Voice::Of { uid, nspace: "job".parse().unwrap() };
         keep(Voice::Trusted, 1);
-        keep(of(1001), 2);
+        keep(of(Uid::new(1001)), 2);
         for code in 0..2 * MAX_KEPT_OF_ALL {
-            keep(of(1002), 10 + i32::try_from(code).unwrap());
+            keep(of(Uid::new(1002)), 10 + i32::try_from(code).unwrap());
         }
         let codes: Vec<_> = cache.kept.iter().map(|kept| kept.event.code.to_raw()).collect();
         assert_eq!((codes.len(), &codes[..2]), (MAX_KEPT_OF_ALL, &[1, 2][..]));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, keys};
+use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, Uid, keys};
 
 use super::context::Context;
 use super::ids::{Counter, ReplyTo};
@@ -49,7 +49,7 @@ pub(super) struct Events {
 #[derive(Debug)]
 struct Registration {
     conn: ConnId,
-    uid: u32,
+    uid: Uid,
     filter: EventFilter,
     /// What the filter takes.
     bytes: usize,

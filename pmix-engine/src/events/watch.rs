@@ -1,7 +1,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pmix_types::{Directives, Status};
+use pmix_types::{Directives, Status, Uid};
 
 use crate::context::{Context, Owner};
 use crate::upcall::{DeregisterEventsRequest, RegisterEvents, Upcall};
@@ -20,7 +20,7 @@ const MAX_WATCHED_OF_USER: usize = MAX_WATCHED / 4;
 pub(super) struct Watch {
     codes: BTreeMap<Status, Code>,
     /// How many registrations of each user name each code.
-    of_users: BTreeMap<u32, BTreeMap<Status, usize>>,
+    of_users: BTreeMap<Uid, BTreeMap<Status, usize>>,
     /// Upcalls that the host has not answered yet.
     asked: BTreeMap<UpcallId, Asked>,
 }
@@ -61,7 +61,7 @@ impl Watch {
     }
 
     /// Whether processes of a user may register for these as well.
-    pub(super) fn has_share_for(&self, uid: u32, codes: &[Status]) -> bool {
+    pub(super) fn has_share_for(&self, uid: Uid, codes: &[Status]) -> bool {
         let held = self.of_users.get(&uid);
         let is_fresh = |code: &Status| !held.is_some_and(|held| held.contains_key(code));
         let fresh = named_once(codes).into_iter().filter(is_fresh).count();
@@ -86,7 +86,7 @@ impl Watch {
     }
 
     /// A registration of a user for these codes has ended.
-    pub(super) fn remove(&mut self, uid: u32, codes: &[Status], cx: &mut Context) {
+    pub(super) fn remove(&mut self, uid: Uid, codes: &[Status], cx: &mut Context) {
         let codes = named_once(codes);
         if let Entry::Occupied(mut of_user) = self.of_users.entry(uid) {
             of_user.get_mut().retain(|code, count| {

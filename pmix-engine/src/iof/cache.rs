@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
 use pmix_types::message::{Failure, Output};
-use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, keys};
+use pmix_types::{Directives, IofChannels, Memory, Nspace, ProcId, Uid, keys};
 
 /// Bytes kept for each channel of a process, unless directives say otherwise.
 pub(crate) const CACHE_SIZE: usize = 64 << 10;
@@ -49,7 +49,7 @@ pub(super) struct Cache {
 }
 
 /// The user of a process, if it is known.
-pub(super) type User = Option<u32>;
+pub(super) type User = Option<Uid>;
 
 /// A channel of a process: the unit within which order is kept (IOF-09).
 pub(super) type Source = (ProcId, IofChannels);

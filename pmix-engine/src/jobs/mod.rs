@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
-use pmix_types::{Info, Nspace, Rank, RankSet, Status};
+use pmix_types::{Gid, Info, Nspace, Rank, RankSet, Status, Uid};
 
 use crate::ConnId;
 use crate::participants::Named;
@@ -43,10 +43,10 @@ pub(crate) struct Job {
 }
 
 /// A local process that the host has registered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    pub(crate) uid: Uid,
+    pub(crate) gid: Gid,
     pub(crate) object: Option<HostObject>,
     /// Connections let in; more than one for a process that has forked (IDN-07).
     pub(crate) conns: BTreeSet<ConnId>,
@@ -59,10 +59,25 @@ pub(crate) struct Client {
     pub(crate) model: Vec<Info>,
 }
 
+impl Client {
+    /// One that has not connected yet.
+    const fn new(uid: Uid, gid: Gid) -> Self {
+        Self {
+            uid,
+            gid,
+            object: None,
+            conns: BTreeSet::new(),
+            departed: None,
+            pid: 0,
+            stage: Stage::Registered,
+            model: Vec::new(),
+        }
+    }
+}
+
 /// How far a process has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    #[default]
     Registered,
     Connected,
     Finalized,

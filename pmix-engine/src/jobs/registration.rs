@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pmix_types::job::{JobData, JobError, Target};
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Info, Nspace, ProcId, Rank, Status, keys};
+use pmix_types::{Directives, Gid, Info, Nspace, ProcId, Rank, Status, Uid, keys};
 
-use super::{Job, PutData, Stage};
+use super::{Client, Job, PutData, Stage};
 use crate::Config;
 use crate::context::Context;
 use crate::jobs::setup::Setup;
@@ -90,7 +90,7 @@ pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Resul
 /// A process that may connect. Its namespace may be registered later.
 pub(crate) fn register_client(
     proc: &ProcId,
-    (uid, gid): (u32, u32),
+    (uid, gid): (Uid, Gid),
     object: Option<HostObject>,
     cx: &mut Context,
 ) -> Result<(), Failure> {
@@ -111,7 +111,7 @@ pub(crate) fn register_client(
         job.put.remove(proc.rank);
         cx.changes.next();
     }
-    let client = job.clients.entry(proc.rank).or_default();
+    let client = job.clients.entry(proc.rank).or_insert_with(|| Client::new(uid, gid));
     (client.uid, client.gid, client.object) = (uid, gid, object);
     // registered again: it is started anew
     if client.conns.is_empty() {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use pmix_types::message::{Failure, QueryReply};
 use pmix_types::{
-    DataArray, Directives, Info, KeyName, Memory, ProcId, ProcInfo, Query, Status, Value, keys,
+    DataArray, Directives, Info, KeyName, Memory, ProcId, ProcInfo, Query, Status, Uid, Value, keys,
 };
 
 use crate::ids::ReplyTo;
@@ -109,7 +109,7 @@ impl Question {
     }
 
     /// Calls groups as processes of a user do.
-    pub(super) fn name_groups_for(&mut self, uid: u32, config: &Config) {
+    pub(super) fn name_groups_for(&mut self, uid: Uid, config: &Config) {
         config.name_group_for_user(uid, &mut self.query.qualifiers);
         for (key, outcome) in self.query.keys.iter().zip(&mut self.outcomes) {
             if *key == *keys::QUERY_GROUP_NAMES.name()

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use pmix_types::message::{Failure, Identity, Push, Reply, Request};
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 
 use super::super::{
     Answer, CallId, CallValue, Command, ConnId, HostCall, Input, RequestId, Upcall, UpcallId, UpcallRequest,
@@ -24,7 +24,7 @@ pub(super) enum What {
     Hello {
         conn: ConnId,
         who: Option<ProcId>,
-        uid: u32,
+        uid: Uid,
         pid: Option<i32>,
     },
     Accepted {

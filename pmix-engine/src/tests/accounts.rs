@@ -1,7 +1,7 @@
 //! Limits of each user: a user who has reached one takes nothing from others.
 
 use pmix_types::message::{Connect, Push, RegisterEvents, Request};
-use pmix_types::{Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value, keys};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, ProcId, Scope, Status, Uid, Value, keys};
 
 use super::super::connected::MAX_SETS_OF_USER;
 use super::super::group::{MAX_GROUPS_OF_PROC, MAX_GROUPS_OF_USER};
@@ -15,12 +15,12 @@ use super::invite::{accept, invite};
 use super::iof::{asked, pull, text};
 use super::users::joins;
 
-const ALICE: u32 = 1000;
-const BOB: u32 = 2000;
+const ALICE: Uid = Uid::new(1000);
+const BOB: Uid = Uid::new(2000);
 
 /// The server of root with two jobs of one user and one of another, a process of each connected.
 fn three(upcalls: impl IntoIterator<Item = Upcall>) -> (Harness, [Peer; 3]) {
-    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config(upcalls) });
+    let mut t = Harness::with_config(Config { uid: Uid::ROOT, gid: Gid::ROOT, ..config(upcalls) });
     let peers = [("alices", ALICE), ("again", ALICE), ("bobs", BOB)].map(|(name, uid)| {
         t.register(spec(name, "0;1"), None);
         joins(&mut t, name, uid)
@@ -53,8 +53,8 @@ fn put_04_what_processes_of_a_user_hold_together_is_limited_and_leaves_others_th
 
 #[test]
 fn put_04_processes_of_the_servers_user_and_of_root_share_no_limit() {
-    let mut t = Harness::with_config(Config { uid: ALICE, gid: ALICE, ..config([]) });
-    for (name, uid) in [("mine", ALICE), ("again", ALICE), ("roots", 0), ("more", 0)] {
+    let mut t = Harness::with_config(Config { uid: ALICE, gid: group_of(ALICE), ..config([]) });
+    for (name, uid) in [("mine", ALICE), ("again", ALICE), ("roots", Uid::ROOT), ("more", Uid::ROOT)] {
         t.register(spec(name, "0"), None);
         let peer = joins(&mut t, name, uid);
         for key in ["a", "b"] {
@@ -176,8 +176,8 @@ fn evt_11_a_user_has_a_share_of_the_codes_that_the_host_watches() {
 fn grp_11_users_have_group_ids_of_their_own() {
     let (mut t, [alice, again, bob]) = three([]);
     t.register(spec("roots", "0"), None);
-    let root = joins(&mut t, "roots", 0);
-    let jobs = [(&alice, ALICE), (&bob, BOB), (&root, 0)];
+    let root = joins(&mut t, "roots", Uid::ROOT);
+    let jobs = [(&alice, ALICE), (&bob, BOB), (&root, Uid::ROOT)];
     for (peer, _) in jobs {
         make(&mut t, std::slice::from_ref(peer), &construct("g", [peer.proc.clone()]));
     }
@@ -187,10 +187,10 @@ fn grp_11_users_have_group_ids_of_their_own() {
     // the name means the group of who says it
     for (peer, uid) in jobs {
         t.commits(peer, [entry(Scope::GLOBAL, "k", uid)]);
-        let full = if uid == 0 { "g".to_owned() } else { format!("g@{uid}") };
+        let full = if uid.is_root() { "g".to_owned() } else { format!("g@{uid}") };
         for (by, name) in [(peer, "g"), (&root, full.as_str())] {
             let to = t.ask(by, get(proc(name, 0), "k"));
-            assert_eq!(t.value(to), Value::Uint32(uid), "{name} of {}", by.proc);
+            assert_eq!(t.value(to), Value::from(uid), "{name} of {}", by.proc);
         }
     }
     for (peer, _) in jobs {

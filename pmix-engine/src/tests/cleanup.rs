@@ -2,7 +2,7 @@
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Identity, JobControl, Reply, Request};
-use pmix_types::{Directives, ProcId, Status, keys};
+use pmix_types::{Directives, Gid, ProcId, Status, Uid, keys};
 
 use super::super::ids::ReplyTo;
 use super::super::upcall::{Upcall, UpcallRequest};
@@ -25,7 +25,7 @@ fn dirs(list: &str) -> Directives {
 
 fn wanted(paths: &[&str]) -> Cleanup {
     let files = paths.iter().map(Into::into).collect();
-    Cleanup { uid: USER.0, gid: USER.1, files, ..Cleanup::default() }
+    Cleanup { files, ..Cleanup::of(USER.0, USER.1) }
 }
 
 #[track_caller]
@@ -121,7 +121,8 @@ fn jct_03_nothing_is_registered_for_processes_of_another_user() {
     let (mut t, peers) = Harness::local(1);
     t.register(spec("other", "0"), None);
     let theirs = proc("other", 0);
-    let call = HostCall::RegisterClient { proc: theirs.clone(), uid: USER.0 + 1, gid: USER.1, object: None };
+    let call =
+        HostCall::RegisterClient { proc: theirs.clone(), uid: OTHER_USER.0, gid: USER.1, object: None };
     t.called(call).unwrap();
     for target in [theirs, all_of("other")] {
         let to = t.ask(&peers[0], register([target], files("/tmp/a")));
@@ -208,11 +209,11 @@ fn jct_03_what_is_to_be_removed_is_limited_for_each_process() {
 
 #[test]
 fn jct_03_files_are_registered_for_no_namespace_of_which_no_process_is_here_yet() {
-    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config([]) });
+    let mut t = Harness::with_config(Config { uid: Uid::ROOT, gid: Gid::ROOT, ..config([]) });
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
     // whose it is, is stated or not
-    t.register(spec("other", "0").info(&keys::USERID, USER.0 + 1), None);
+    t.register(spec("other", "0").info(&keys::USERID, OTHER_USER.0), None);
     t.register(spec("unknown", "0"), None);
     for name in ["other", "unknown"] {
         let to = t.ask(&peer, register([all_of(name)], files("/tmp/a")));
@@ -222,10 +223,11 @@ fn jct_03_files_are_registered_for_no_namespace_of_which_no_process_is_here_yet(
     let to = t.ask(&peer, register([all_of("own")], files("/tmp/a")));
     registered(&mut t, to);
     // the user must not change under what was registered
-    t.register(spec("own", "0").info(&keys::USERID, USER.0 + 1), None);
-    let call = HostCall::RegisterClient { proc: proc("own", 0), uid: USER.0 + 1, gid: USER.1, object: None };
+    t.register(spec("own", "0").info(&keys::USERID, OTHER_USER.0), None);
+    let call =
+        HostCall::RegisterClient { proc: proc("own", 0), uid: OTHER_USER.0, gid: USER.1, object: None };
     t.called(call).unwrap();
-    let conn = t.hello_as(Identity::Client(proc("own", 0)), (USER.0 + 1, USER.1));
+    let conn = t.hello_as(Identity::Client(proc("own", 0)), (OTHER_USER.0, USER.1));
     t.next();
     let other = Peer { conn, proc: proc("own", 0) };
     let to = t.ask(&other, register([all_of("own")], files("/tmp/b")));

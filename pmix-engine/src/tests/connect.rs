@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
-use pmix_types::{Directives, Event, Info, IofChannels, Pid, ProcId, Query, Scope, Status, keys};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Pid, ProcId, Query, Scope, Status, Uid, keys};
 
 use super::super::upcall::{ClientConnected, ClientFinalized, HostObject, ToolConnected, Upcall};
 use super::super::{Answer, Caller, Command, ConnId, HostCall, Input, PeerCred, UpcallRequest};
@@ -78,7 +78,7 @@ fn ini_07_ini_10_without_the_entries_nobody_waits() {
 
 #[test]
 fn cli_02_sec_01_sec_03_a_connection_of_another_user_is_dropped() {
-    for user in [(USER.0 + 1, USER.1), (USER.0, USER.1 + 1), (0, 0)] {
+    for user in [(OTHER_USER.0, USER.1), (USER.0, OTHER_USER.1), (Uid::ROOT, Gid::ROOT)] {
         let mut t = Harness::new([Upcall::ClientConnected]);
         t.job("job", "0");
         let conn = t.hello_as(Identity::Client(proc("job", 0)), user);
@@ -388,7 +388,7 @@ fn sec_02_a_tool_needs_the_server_and_the_host() {
     closed.tool_support = false;
     for config in [closed, config([])] {
         let mut t = Harness::with_config(config);
-        let conn = t.hello_as(Identity::Tool(None), (5, 6));
+        let conn = t.hello_as(Identity::Tool(None), OTHER_USER);
         match t.next() {
             Command::Refuse { conn: refused, failure } => {
                 assert_eq!((refused, failure.status), (conn, Status::ERR_NOT_SUPPORTED));
@@ -403,20 +403,21 @@ fn sec_02_a_tool_needs_the_server_and_the_host() {
 fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
     let mut t = Harness::new([Upcall::ToolConnected]);
     let mut hello = Hello::new(Identity::Tool(Some(proc("tool", 3))), Pid(7));
-    hello.directives = Directives::new().with(&keys::USERID, 0u32).with(&keys::HOSTNAME, "there");
+    hello.directives = Directives::new().with(&keys::USERID, Uid::ROOT).with(&keys::HOSTNAME, "there");
     let conn = ConnId(1000);
+    let (uid, gid) = OTHER_USER;
     t.feed(Input::Hello {
         conn,
-        peer: PeerCred { uid: 5, gid: Some(6), pid: None },
+        peer: PeerCred { uid, gid: Some(gid), pid: None },
         hello,
         reattaches: false,
     });
     let (id, caller, request) = t.upcall();
-    assert_same(&caller, &Caller { proc: proc("tool", 3), uid: 5, gid: Some(6), object: None, trace: None });
+    assert_same(&caller, &Caller { proc: proc("tool", 3), uid, gid: Some(gid), object: None, trace: None });
     let directives = Directives::from(vec![
         Info::new(&keys::HOSTNAME, "there"),
-        Info::new(&keys::USERID, 5u32),
-        Info::new(&keys::GRPID, 6u32),
+        Info::new(&keys::USERID, uid),
+        Info::new(&keys::GRPID, gid),
     ]);
     let expected = ToolConnected::new(Some(proc("tool", 3))).with_directives(directives);
     assert_eq!(request, UpcallRequest::ToolConnected(expected));
@@ -432,7 +433,7 @@ fn sec_02_gen_13_the_host_decides_on_a_tool_by_what_the_system_says() {
         (ProcId::none(), Status::ERR_BAD_PARAM),
         (all_of("tool"), Status::ERR_BAD_PARAM),
     ] {
-        let other = t.hello_as(Identity::Tool(None), (5, 6));
+        let other = t.hello_as(Identity::Tool(None), OTHER_USER);
         let (id, ..) = t.upcall();
         t.answer(id, Ok(Answer::Identity(name)));
         assert!(matches!(t.next(), Command::Refuse { conn, failure }

@@ -5,7 +5,8 @@ use pmix_types::message::{
     ResolvePeers, Spawn,
 };
 use pmix_types::{
-    App, DataArray, DataRange, Directives, Event, Info, IofChannels, ProcId, Query, Rank, Status, keys,
+    App, DataArray, DataRange, Directives, Event, Gid, Info, IofChannels, ProcId, Query, Rank, Status, Uid,
+    keys,
 };
 
 use super::super::upcall::Upcall;
@@ -13,6 +14,11 @@ use super::super::{Answer, Config, HostCall, UpcallRequest};
 use super::connected::{all_connect, connect, everybody, leave, named};
 use super::group::{construct, destruct};
 use super::harness::*;
+
+/// User of the processes that have connected.
+const MEMBER: Uid = Uid::new(1000);
+/// User of others.
+const STRANGER: Uid = Uid::new(2000);
 
 /// `asm` is `b:0`, `a:0`, `a:1` as ranks 10, 11, 12.
 fn rig() -> (Harness, [Peer; 3]) {
@@ -246,16 +252,19 @@ fn con_07_a_handler_for_what_affects_a_connected_set_is_one_for_its_members() {
 
 #[test]
 fn con_07_a_stranger_learns_nothing_from_the_name_of_a_connected_set() {
-    let mut t =
-        Harness::with_config(Config { uid: 0, gid: 0, ..config([Upcall::Connect, Upcall::JobControl]) });
+    let mut t = Harness::with_config(Config {
+        uid: Uid::ROOT,
+        gid: Gid::ROOT,
+        ..config([Upcall::Connect, Upcall::JobControl])
+    });
     let peers = [("a", 0), ("a", 1), ("b", 0)].map(|(job, rank)| {
         if rank == 0 {
             t.register(spec(job, if job == "a" { "0-1" } else { "0" }), None);
         }
-        joins(&mut t, &proc(job, rank), 1000)
+        joins(&mut t, &proc(job, rank), MEMBER)
     });
     t.register(spec("c", "0"), None);
-    let stranger = joins(&mut t, &proc("c", 0), 2000);
+    let stranger = joins(&mut t, &proc("c", 0), STRANGER);
     all_connect(&mut t, &peers, &connect(everybody()));
     let to = t.ask(&stranger, Request::ResolvePeers(ResolvePeers::new(None, Some(nspace("asm")))));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
@@ -277,8 +286,8 @@ fn con_07_a_stranger_learns_nothing_from_the_name_of_a_connected_set() {
 
 #[test]
 fn idn_06_grp_12_a_stranger_learns_nothing_from_the_id_of_a_group() {
-    let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config([]) });
-    let jobs = [("a", 1000), ("b", 1000), ("c", 2000), ("d", 1000), ("e", 0)];
+    let mut t = Harness::with_config(Config { uid: Uid::ROOT, gid: Gid::ROOT, ..config([]) });
+    let jobs = [("a", MEMBER), ("b", MEMBER), ("c", STRANGER), ("d", MEMBER), ("e", Uid::ROOT)];
     let [a, b, c, d, e] = jobs.map(|(job, uid)| {
         t.register(spec(job, "0"), None);
         joins(&mut t, &proc(job, 0), uid)
@@ -333,10 +342,10 @@ fn learns_nothing(t: &mut Harness, stranger: &Peer, name: &str) {
 
 /// A process of a user registers and connects.
 #[track_caller]
-pub(super) fn joins(t: &mut Harness, proc: &ProcId, uid: u32) -> Peer {
-    let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: uid, object: None };
+pub(super) fn joins(t: &mut Harness, proc: &ProcId, uid: Uid) -> Peer {
+    let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: group_of(uid), object: None };
     t.called(call).unwrap();
-    let conn = t.hello_as(pmix_types::message::Identity::Client(proc.clone()), (uid, uid));
+    let conn = t.hello_as(pmix_types::message::Identity::Client(proc.clone()), (uid, group_of(uid)));
     t.next();
     Peer { conn, proc: proc.clone() }
 }

@@ -13,7 +13,8 @@ use pmix_types::message::{
     PutEntry, RegisterEvents, Reply, Request,
 };
 use pmix_types::{
-    Directives, Event, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Value, ValueType, keys,
+    Directives, Event, Gid, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Uid, Value, ValueType,
+    keys,
 };
 
 use super::super::ids::ReplyTo;
@@ -26,7 +27,11 @@ use super::super::{
 /// The node of the engine under test.
 pub(super) const NODE: &str = "n0";
 /// User and group of all clients, unless a test says otherwise. The server's user is the same.
-pub(super) const USER: (u32, u32) = (1000, 100);
+pub(super) const USER: (Uid, Gid) = (Uid::new(1000), Gid::new(100));
+/// Another user and group.
+pub(super) const OTHER_USER: (Uid, Gid) = (Uid::new(1001), Gid::new(101));
+/// Group of the server.
+const SERVER_GROUP: Gid = Gid::new(2);
 /// What one process may put, in bytes.
 pub(super) const PUT_LIMIT: usize = 1 << 20;
 /// Why connections are lost, unless a test says otherwise.
@@ -214,7 +219,7 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
     Config {
         server: proc("server", 0),
         uid: USER.0,
-        gid: 2,
+        gid: SERVER_GROUP,
         hostname: NODE.into(),
         uri: Some("server.0;tcp4://127.0.0.1:1".into()),
         capabilities: upcalls.into_iter().collect::<Capabilities>(),
@@ -225,9 +230,14 @@ pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
     }
 }
 
+/// The group with the same number.
+pub(super) const fn group_of(uid: Uid) -> Gid {
+    Gid::new(uid.as_raw())
+}
+
 /// The caller of collectives and fetches.
 pub(super) fn server_caller() -> Caller {
-    Caller { proc: proc("server", 0), uid: USER.0, gid: Some(2), object: None, trace: None }
+    Caller { proc: proc("server", 0), uid: USER.0, gid: Some(SERVER_GROUP), object: None, trace: None }
 }
 
 /// A job on nodes `n0`, `n1`, ...; ranks of each as in a process map.
@@ -330,7 +340,7 @@ impl Harness {
         }
     }
 
-    pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (u32, u32)) -> ConnId {
+    pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (Uid, Gid)) -> ConnId {
         let pid = Some(41 + i32::try_from(self.next).unwrap());
         self.hello_of(identity, PeerCred { uid, gid: Some(gid), pid }, false)
     }

@@ -4,7 +4,7 @@ use pmix_types::message::{
     Identity, JobControl, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, Unpublish,
 };
 use pmix_types::{
-    App, DataArray, DataRange, Directives, Info, InfoFlags, Pdata, Persistence, Status, Value, keys,
+    App, DataArray, DataRange, Directives, Gid, Info, InfoFlags, Pdata, Persistence, Status, Uid, Value, keys,
 };
 
 use super::super::upcall::Upcall;
@@ -55,13 +55,13 @@ fn pub_01_pub_02_gen_13_defaults_are_filled_in_and_directives_told_from_data() {
         Info::new(&keys::PERSISTENCE, Persistence::PROC),
         info("k", 1),
         Info::new(&keys::RANGE, DataRange::LOCAL),
-        Info::new(&keys::USERID, 0u32),
+        Info::new(&keys::USERID, Uid::ROOT),
         Info::new(&keys::TIMEOUT, 60),
         Info::new(&keys::ACCESS_PERMISSIONS, nobody()),
         Info::new(&keys::ACCESS_USERIDS, nobody()),
         Info::new(&keys::ACCESS_GRPIDS, nobody()),
         Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![])),
-        Info::new(&keys::GRPID, 0u32),
+        Info::new(&keys::GRPID, Gid::ROOT),
     ];
     let to = t.ask(&peer, Request::Publish(Publish::new(given.to_vec())));
     let directives = Directives::new()

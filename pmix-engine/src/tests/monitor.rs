@@ -416,7 +416,7 @@ fn hst_09_sec_02_files_are_looked_at_for_the_servers_own_user_only() {
     t.finish();
 
     let of_another = |upcalls: &[Upcall]| {
-        let mut t = Harness::with_config(Config { uid: 1, ..config(upcalls.iter().copied()) });
+        let mut t = Harness::with_config(Config { uid: OTHER_USER.0, ..config(upcalls.iter().copied()) });
         t.job("job", "0");
         t
     };

@@ -1,7 +1,7 @@
 //! Tools that attach again: the wire of the C library opens one more connection then.
 
 use pmix_types::message::{Identity, RegisterEvents, Reply, Request, Spawn};
-use pmix_types::{App, DataArray, DataRange, Directives, Event, Info, ProcId, Query, Status, keys};
+use pmix_types::{App, DataArray, DataRange, Directives, Event, Info, ProcId, Query, Status, Uid, keys};
 
 use super::super::upcall::{QueryResults, Upcall};
 use super::super::{Answer, Command, ConnId, HostCall, PeerCred};
@@ -15,7 +15,7 @@ fn tool() -> ProcId {
     proc("tool", 0)
 }
 
-const fn process(uid: u32, pid: Option<i32>) -> PeerCred {
+const fn process(uid: Uid, pid: Option<i32>) -> PeerCred {
     PeerCred { uid, gid: None, pid }
 }
 
@@ -53,7 +53,7 @@ fn tol_12_tol_09e_a_process_attaches_again_under_its_name_and_no_other_does() {
     let first = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
     for (peer, reattaches) in [
         (process(USER.0, Some(41)), true),
-        (process(6, Some(40)), true),
+        (process(OTHER_USER.0, Some(40)), true),
         (process(USER.0, None), true),
         // on our own wire a process may be several tools
         (process(USER.0, Some(40)), false),

@@ -4,7 +4,7 @@ use pmix_types::message::{
     Abort, Identity, Log, Lookup, Publish, QueryReply, Reply, Request, Spawn, ValidateCredential,
 };
 use pmix_types::why::RECORD;
-use pmix_types::{App, Event, Info, Query, Scope, Status, keys};
+use pmix_types::{App, Event, Gid, Info, Query, Scope, Status, Uid, keys};
 use proptest::prelude::*;
 
 use super::super::upcall::Upcall;
@@ -261,11 +261,11 @@ fn fence_all_of(names: &[&str]) -> Request {
 fn the_record_is_for_the_servers_user_and_for_root() {
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::Query]);
     let query = || Request::Query(vec![Query::new(&RECORD)]);
-    for (uid, may) in [(USER.0, true), (0, true), (USER.0 + 1, false)] {
+    for (uid, may) in [(USER.0, true), (Uid::ROOT, true), (OTHER_USER.0, false)] {
         let before = t.engine.cx.stats.connections;
-        let conn = t.hello_as(Identity::Tool(None), (uid, 1));
+        let conn = t.hello_as(Identity::Tool(None), (uid, Gid::new(1)));
         let (upcall, ..) = t.upcall();
-        t.answer(upcall, Ok(Answer::Identity(proc("tool", uid))));
+        t.answer(upcall, Ok(Answer::Identity(proc("tool", uid.as_raw()))));
         t.drain();
         assert_eq!(t.engine.cx.stats.connections, before + 1);
         // the host is not asked

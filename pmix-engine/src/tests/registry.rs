@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::Failure;
-use pmix_types::{Info, ProcId, Rank, Scope, Status, Value, keys};
+use pmix_types::{Gid, Info, ProcId, Rank, Scope, Status, Uid, Value, keys};
 
 use super::super::upcall::{HostObject, Upcall};
 use super::super::{CallValue, Command, HostCall};
@@ -168,7 +168,7 @@ fn cli_01_only_one_process_can_be_registered_at_a_time() {
     let mut t = Harness::new([]);
     for rank in [Rank::WILDCARD, Rank::UNDEF, Rank::INVALID, Rank::LOCAL_PEERS] {
         let proc = ProcId::new(nspace("job"), rank);
-        let result = t.called(HostCall::RegisterClient { proc, uid: 1, gid: 1, object: None });
+        let result = t.called(HostCall::RegisterClient { proc, uid: USER.0, gid: USER.1, object: None });
         refused(result, Status::ERR_BAD_PARAM);
     }
     assert!(t.engine.cx.jobs.is_empty());
@@ -177,8 +177,10 @@ fn cli_01_only_one_process_can_be_registered_at_a_time() {
 
 #[test]
 fn cli_01_a_process_is_registered_with_its_job_and_on_its_node_only() {
-    let client =
-        |name, rank| HostCall::RegisterClient { proc: proc(name, rank), uid: 0, gid: 0, object: None };
+    let client = |name, rank| {
+        let (uid, gid) = (Uid::ROOT, Gid::ROOT);
+        HostCall::RegisterClient { proc: proc(name, rank), uid, gid, object: None }
+    };
     let mut t = Harness::new([]);
     t.job("job", "0-1;2-3");
     for (rank, why) in [(7, "the job has 4 ranks, and 7 is not one of them"), (2, "on node n1")] {
@@ -272,7 +274,7 @@ fn cli_08a_who_is_not_registered_cannot_be_deregistered_and_keeps_its_data() {
 fn cli_04_a_client_registered_again_has_its_new_object_and_user() {
     let mut t = Harness::new([Upcall::ClientConnected]);
     t.register(spec("job", "0"), None);
-    let (uid, gid) = (USER.0 + 1, USER.1 + 1);
+    let (uid, gid) = OTHER_USER;
     let old: HostObject = Arc::new("old");
     let client = HostCall::RegisterClient { proc: proc("job", 0), uid, gid, object: Some(old) };
     assert!(t.called(client).is_ok());

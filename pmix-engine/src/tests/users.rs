@@ -8,8 +8,8 @@ use pmix_types::message::{
 use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook};
 use pmix_types::{
-    App, DataArray, DataRange, Directives, Event, GroupOpt, Info, Nspace, ProcId, Query, Rank, Scope, Status,
-    Value, keys,
+    App, DataArray, DataRange, Directives, Event, Gid, GroupOpt, Info, Nspace, ProcId, Query, Rank, Scope,
+    Status, Uid, Value, keys,
 };
 
 use super::super::upcall::Upcall;
@@ -18,8 +18,8 @@ use super::events::{register, uncached};
 use super::harness::*;
 
 const CODE: Status = Status::ERR_NODE_DOWN;
-const ALICE: u32 = 1000;
-const BOB: u32 = 2000;
+const ALICE: Uid = Uid::new(1000);
+const BOB: Uid = Uid::new(2000);
 
 /// The server of root with jobs of three users, a process of each connected, and another of the first user's.
 struct Scene {
@@ -33,8 +33,8 @@ struct Scene {
 
 impl Scene {
     fn new(upcalls: impl IntoIterator<Item = Upcall>) -> Self {
-        let mut t = Harness::with_config(Config { uid: 0, gid: 0, ..config(upcalls) });
-        let jobs = [("alices", ALICE), ("again", ALICE), ("bobs", BOB), ("roots", 0)];
+        let mut t = Harness::with_config(Config { uid: Uid::ROOT, gid: Gid::ROOT, ..config(upcalls) });
+        let jobs = [("alices", ALICE), ("again", ALICE), ("bobs", BOB), ("roots", Uid::ROOT)];
         let [alice, again, bob, root] = jobs.map(|(name, uid)| {
             t.register(spec(name, "0"), None);
             joins(&mut t, name, uid)
@@ -52,11 +52,11 @@ impl Scene {
 
 /// Rank 0 of a job registers and connects.
 #[track_caller]
-pub(super) fn joins(t: &mut Harness, name: &str, uid: u32) -> Peer {
+pub(super) fn joins(t: &mut Harness, name: &str, uid: Uid) -> Peer {
     let proc = proc(name, 0);
-    let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: uid, object: None };
+    let call = HostCall::RegisterClient { proc: proc.clone(), uid, gid: group_of(uid), object: None };
     t.called(call).unwrap();
-    let conn = t.hello_as(Identity::Client(proc.clone()), (uid, uid));
+    let conn = t.hello_as(Identity::Client(proc.clone()), (uid, group_of(uid)));
     assert!(matches!(t.next(), Command::Accept { .. }));
     Peer { conn, proc }
 }
@@ -249,7 +249,7 @@ fn qry_10_what_processes_of_others_do_is_not_told() {
 #[test]
 fn evt_11_a_process_is_heard_by_its_own_user_and_by_tools_that_see_everything() {
     let mut s = Scene::new([Upcall::ToolConnected]);
-    let conn = s.t.hello_as(Identity::Tool(None), (0, 0));
+    let conn = s.t.hello_as(Identity::Tool(None), (Uid::ROOT, Gid::ROOT));
     let (id, ..) = s.t.upcall();
     s.t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
     s.t.next();
@@ -284,8 +284,8 @@ fn evt_11_a_process_is_heard_by_its_own_user_and_by_tools_that_see_everything() 
 fn evt_20_qry_10_tools_hear_what_the_host_tells_of_jobs_that_they_may_see() {
     let mut s = Scene::new([Upcall::ToolConnected]);
     let mut tools = Vec::new();
-    for (uid, rank) in [(0, 0), (ALICE, 1)] {
-        let conn = s.t.hello_as(Identity::Tool(None), (uid, uid));
+    for (uid, rank) in [(Uid::ROOT, 0), (ALICE, 1)] {
+        let conn = s.t.hello_as(Identity::Tool(None), (uid, group_of(uid)));
         let (id, ..) = s.t.upcall();
         s.t.answer(id, Ok(Answer::Identity(proc("tool", rank))));
         s.t.next();
@@ -387,23 +387,27 @@ fn con_02_fen_01_grp_01_grp_03_nothing_is_done_together_with_processes_of_anothe
 #[test]
 fn spn_01_a_job_runs_as_who_asks_for_it() {
     let mut s = Scene::new([Upcall::Spawn]);
-    for (key, id) in [(&keys::USERID, 0u32), (&keys::USERID, BOB), (&keys::GRPID, 0)] {
+    for named in [
+        Info::new(&keys::USERID, Uid::ROOT),
+        Info::new(&keys::USERID, BOB),
+        Info::new(&keys::GRPID, Gid::ROOT),
+    ] {
         for peer in [&s.alice, &s.root] {
-            if peer.conn == s.root.conn && id == 0 {
+            if peer.conn == s.root.conn && named.get() == Ok(0) {
                 continue;
             }
             let mut spawn = Spawn::new(vec![App::new("id", 1)]);
-            spawn.directives = Directives::new().with(key, id);
+            spawn.directives = vec![named.clone()].into();
             let to = s.t.ask(peer, Request::Spawn(spawn));
             let failure = s.t.fails(to, Status::ERR_NO_PERMISSIONS);
-            assert!(failure.message.contains(&format!("names {id}")), "{failure}");
+            assert!(failure.message.contains(&format!("names {}", named.value)), "{failure}");
         }
     }
     let mut spawn = Spawn::new(vec![App::new("id", 1)]);
-    spawn.directives = Directives::new().with(&keys::USERID, ALICE).with(&keys::GRPID, ALICE);
+    spawn.directives = Directives::new().with(&keys::USERID, ALICE).with(&keys::GRPID, group_of(ALICE));
     let to = s.t.ask(&s.alice, Request::Spawn(spawn));
     let (id, caller, _) = s.t.upcall();
-    assert_eq!((caller.uid, caller.gid), (ALICE, Some(ALICE)));
+    assert_eq!((caller.uid, caller.gid), (ALICE, Some(group_of(ALICE))));
     s.t.answer(id, Ok(Answer::Spawned(nspace("child"))));
     s.t.ok(to);
     s.t.finish();
@@ -417,7 +421,9 @@ fn jct_03_files_are_removed_with_the_rights_of_their_user_or_not_at_all() {
         control.directives = Directives::new().with(&keys::REGISTER_CLEANUP, "/tmp/file");
         Request::JobControl(control)
     };
-    for (server, status) in [(0, None), (1000, None), (7, Some(Status::ERR_NO_PERMISSIONS))] {
+    let stranger = Uid::new(7);
+    for (server, status) in [(Uid::ROOT, None), (USER.0, None), (stranger, Some(Status::ERR_NO_PERMISSIONS))]
+    {
         let mut t = Harness::with_config(Config { uid: server, ..config([]) });
         t.job("job", "0");
         let peer = t.connect(&proc("job", 0));
@@ -475,7 +481,7 @@ fn a_namespace_that_is_known_to_have_no_user_is_no_other_users() {
 
 /// The users on whose word the host is asked to tell others.
 #[track_caller]
-fn whose_word(t: &mut Harness) -> Vec<u32> {
+fn whose_word(t: &mut Harness) -> Vec<Uid> {
     let told = t.drain().into_iter().filter_map(|command| match command {
         Command::Upcall { caller, request: UpcallRequest::NotifyEvent(_), .. } => Some(caller.uid),
         _ => None,
@@ -507,7 +513,7 @@ fn evt_11_grp_06_of_a_construct_with_a_job_of_another_user_only_its_own_processe
     assert_eq!(whose_word(&mut s.t), [ALICE]);
     // who has ended may be known no more
     s.t.call(HostCall::DeregisterNspace(nspace("alices")));
-    assert!(!whose_word(&mut s.t).contains(&0));
+    assert!(!whose_word(&mut s.t).contains(&Uid::ROOT));
     s.t.finish();
 }
 

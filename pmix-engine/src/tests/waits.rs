@@ -152,7 +152,7 @@ fn a_query_for_waits_names_what_its_user_may_see() {
     assert_eq!(read(&answered(&mut t, &peers[1], vec![own]))[0].len(), 1);
 
     // another user's tool: neither in general nor by name
-    let conn = t.hello_as(Identity::Tool(None), (USER.0 + 1, 1));
+    let conn = t.hello_as(Identity::Tool(None), OTHER_USER);
     let (upcall, ..) = t.upcall();
     t.answer(upcall, Ok(Answer::Identity(proc("tool", 0))));
     t.drain();

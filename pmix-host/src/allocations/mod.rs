@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::{Info, Nspace, ProcId, Status, keys};
+use pmix_types::{Info, Nspace, ProcId, Status, Uid, keys};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -46,7 +46,7 @@ struct Allocation {
     /// What its requester calls it.
     label: Option<String>,
     /// The user it belongs to.
-    owner: u32,
+    owner: Uid,
     holder: ProcId,
     /// What ends it beside its time.
     life: Life,
@@ -91,7 +91,7 @@ impl Allocations {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if it is not the user's, or there is none.
-    pub(crate) fn nodes_of(&self, id: &str, uid: u32) -> HostResult<Vec<String>> {
+    pub(crate) fn nodes_of(&self, id: &str, uid: Uid) -> HostResult<Vec<String>> {
         let held = self.held();
         let found = held.get(id).filter(|allocation| allocation.belongs_to(uid));
         found.map(|allocation| allocation.slots.keys().cloned().collect()).ok_or_else(|| unknown(id))
@@ -274,7 +274,7 @@ impl fmt::Debug for Allocations {
 }
 
 impl Allocation {
-    fn belongs_to(&self, uid: u32) -> bool {
+    fn belongs_to(&self, uid: Uid) -> bool {
         self.owner == uid || is_trusted(uid)
     }
 
@@ -409,16 +409,15 @@ mod tests {
         }
     }
 
-    fn user(nspace: &str, uid: u32) -> User {
-        User::new(ProcId::new(nspace.parse().unwrap(), Rank::from_raw(0)), uid, None)
+    fn user(nspace: &str, uid: impl Into<Uid>) -> User {
+        User::new(ProcId::new(nspace.parse().unwrap(), Rank::from_raw(0)), uid.into(), None)
     }
 
     #[test]
     fn alc_01_an_allocation_is_nobodys_but_its_users() {
         let allocations = Arc::new(Allocations::new(Arc::new(Node)));
-        let own_uid = crate::user::own_uid();
-        let (alice, bob, own) =
-            (user("alices", own_uid + 1), user("bobs", own_uid + 2), user("own", own_uid));
+        let own = crate::user::own_uid().as_raw();
+        let (alice, bob, own) = (user("alices", own + 1), user("bobs", own + 2), user("own", own));
         let wanted = Wanted { slots: Some(2), ..Wanted::default() };
         let grant = Grant {
             wanted: wanted.clone(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pmix_server::host::Bootstrapped;
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Info, Memory, ProcId, Status};
+use pmix_types::{Directives, Info, Memory, ProcId, Status, Uid};
 use tokio::sync::oneshot;
 
 /// Groups of a user whose members are known and have not all called; if there are more, the oldest are forgotten.
@@ -13,7 +13,7 @@ const MAX_KNOWN: usize = 1024;
 const MAX_KNOWN_BYTES: usize = 16 << 20;
 
 /// A group of a user's processes. Those of other users are others, even with the same id.
-pub(super) type GroupOf = (u32, String);
+pub(super) type GroupOf = (Uid, String);
 
 /// Where an answer goes: a node, and its number for the request.
 pub(super) type Place = (String, u64);
@@ -26,7 +26,7 @@ pub(super) type Found = Result<Bootstrapped, Failure>;
 pub(super) struct Callers {
     waiting: BTreeMap<GroupOf, Vec<Call>>,
     /// Groups whose leaders have all called, by user.
-    known: BTreeMap<u32, VecDeque<Known>>,
+    known: BTreeMap<Uid, VecDeque<Known>>,
 }
 
 /// A process that has called and waits.

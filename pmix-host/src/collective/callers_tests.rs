@@ -1,4 +1,4 @@
-use pmix_types::{Rank, keys};
+use pmix_types::{Rank, Uid, keys};
 
 use super::*;
 
@@ -18,12 +18,15 @@ struct Table {
     calls: u64,
 }
 
+const USER: Uid = Uid::new(7);
+const OTHER_USER: Uid = Uid::new(8);
+
 impl Table {
     fn call(&mut self, rank: u32, leads: Option<Leads>) -> oneshot::Receiver<Found> {
-        self.call_of(7, rank, leads)
+        self.call_of(USER, rank, leads)
     }
 
-    fn call_of(&mut self, uid: u32, rank: u32, leads: Option<Leads>) -> oneshot::Receiver<Found> {
+    fn call_of(&mut self, uid: Uid, rank: u32, leads: Option<Leads>) -> oneshot::Receiver<Found> {
         self.calls += 1;
         let place = ("n0".to_owned(), self.calls);
         self.callers.call(&(uid, "g".to_owned()), (place, proc(rank)), leads)
@@ -144,14 +147,14 @@ fn grp_02_what_one_leader_directs_holds_for_all() {
 #[test]
 fn sec_01_processes_of_different_users_do_not_meet() {
     let mut t = Table::default();
-    let mut mine = t.call_of(7, 0, leads(2, &[2]));
-    let mut theirs = t.call_of(8, 1, leads(2, &[2]));
+    let mut mine = t.call_of(USER, 0, leads(2, &[2]));
+    let mut theirs = t.call_of(OTHER_USER, 1, leads(2, &[2]));
     waits(&mut mine);
     waits(&mut theirs);
-    let mut second = t.call_of(7, 3, leads(2, &[]));
+    let mut second = t.call_of(USER, 3, leads(2, &[]));
     assert_eq!(members(&mut second), [0, 3, 2]);
     // another user's process is not told of it, whatever it calls itself
-    let mut stranger = t.call_of(8, 2, None);
+    let mut stranger = t.call_of(OTHER_USER, 2, None);
     waits(&mut stranger);
     waits(&mut theirs);
 }
@@ -162,11 +165,11 @@ fn groups_whose_members_do_not_come_are_kept_in_bounded_number_and_bytes() {
     for number in 0..u32::try_from(MAX_KNOWN).unwrap() + 9 {
         t.call(number + 10, leads(1, &[1]));
     }
-    assert_eq!(t.callers.known[&7].len(), MAX_KNOWN);
+    assert_eq!(t.callers.known[&USER].len(), MAX_KNOWN);
     let many: Vec<_> = (0..100_000).collect();
     for leader in 0..9 {
         t.call(1_000_000 + leader, leads(1, &many));
     }
-    let bytes: usize = t.callers.known[&7].iter().map(Known::memory).sum();
+    let bytes: usize = t.callers.known[&USER].iter().map(Known::memory).sum();
     assert!(bytes <= MAX_KNOWN_BYTES, "{bytes}");
 }

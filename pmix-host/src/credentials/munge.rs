@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use pmix_server::Account;
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::Status;
+use pmix_types::{Gid, Status, Uid};
 use tokio::process::Command;
 
 use super::invalid;
@@ -45,7 +45,7 @@ impl Munge {
     }
 
     /// A credential of this user.
-    pub(super) async fn issue(&self, user: &User, own: u32) -> HostResult<Bytes> {
+    pub(super) async fn issue(&self, user: &User, own: Uid) -> HostResult<Bytes> {
         let account = self.account(user, own).await?;
         let mut command = self.command("munge");
         command.arg("--no-input");
@@ -63,7 +63,7 @@ impl Munge {
 
     /// Who holds a credential, for a user: it may be for some users only, so that this user asks. The daemon of a node validates each of
     /// them once.
-    pub(super) async fn validate(&self, user: &User, own: u32, credential: Bytes) -> HostResult<Holder> {
+    pub(super) async fn validate(&self, user: &User, own: Uid, credential: Bytes) -> HostResult<Holder> {
         if credential.len() > MAX_ARMORED {
             return Err(invalid(format!(
                 "it has {} bytes; those of munge have {MAX_ARMORED} at most",
@@ -89,10 +89,10 @@ impl Munge {
         let text = String::from_utf8_lossy(&output.stdout);
         let number = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-            value.and_then(|value| value.trim().parse().ok())
+            value.and_then(|value| value.trim().parse::<u32>().ok())
         };
         let uid = number("UID").ok_or_else(|| invalid("unmunge reports no UID"))?;
-        Ok(Holder { uid, gid: number("GID") })
+        Ok(Holder { uid: uid.into(), gid: number("GID").map(Gid::new) })
     }
 
     fn command(&self, program: &str) -> Command {
@@ -104,10 +104,10 @@ impl Munge {
     }
 
     /// The user for whom a program is to be run, if that is not the server's.
-    async fn account(&self, user: &User, own: u32) -> HostResult<Option<Account>> {
+    async fn account(&self, user: &User, own: Uid) -> HostResult<Option<Account>> {
         let uid = user.uid;
         // root may ask for anybody, also a server that cannot become root
-        if uid == own || uid == 0 && !Account::can_be_assumed() {
+        if uid == own || uid.is_root() && !Account::can_be_assumed() {
             return Ok(None);
         }
         let cannot = |reason: &dyn Display| {

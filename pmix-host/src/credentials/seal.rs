@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::Status;
+use pmix_types::{Gid, Status, Uid};
 use sha2::Sha256;
 
 use super::invalid;
@@ -29,9 +29,9 @@ const MAX_SEALED: usize = 1024;
 /// Whom a credential names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    pub(super) uid: u32,
+    pub(super) uid: Uid,
     /// `None` if it is not known.
-    pub(super) gid: Option<u32>,
+    pub(super) gid: Option<Gid>,
 }
 
 /// The key of one host.
@@ -131,14 +131,17 @@ mod tests {
 
     use super::*;
 
-    fn user(uid: u32, gid: Option<u32>) -> User {
+    const USER: Uid = Uid::new(1000);
+    const GROUP: Gid = Gid::new(100);
+
+    fn user(uid: Uid, gid: Option<Gid>) -> User {
         User::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), uid, gid)
     }
 
     #[test]
     fn crd_01_crd_02_a_credential_names_its_holder_to_its_issuer_alone() {
         let (seal, other) = (Seal::default(), Seal::default());
-        for holder in [Holder { uid: 1000, gid: Some(100) }, Holder { uid: 0, gid: None }] {
+        for holder in [Holder { uid: USER, gid: Some(GROUP) }, Holder { uid: Uid::ROOT, gid: None }] {
             let credential = seal.issue(&user(holder.uid, holder.gid), "a:b").unwrap();
             assert_eq!(issuer(&credential).as_deref(), Some("a:b"));
             assert_eq!(seal.validate(&credential, "a:b").unwrap(), holder);
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn a_credential_expires() {
         let (seal, issued) = (Seal::default(), Duration::from_secs(7));
-        let credential = seal.issue_at(issued, &user(1, None), "n").unwrap();
+        let credential = seal.issue_at(issued, &user(USER, None), "n").unwrap();
         let end = issued + LIFETIME;
         assert!(seal.validate_at(end - Duration::from_millis(1), &credential, "n").is_ok());
         let error = seal.validate_at(end, &credential, "n").unwrap_err();
@@ -162,7 +165,7 @@ mod tests {
         #[test]
         fn a_changed_credential_is_not_valid(at: prop::sample::Index, byte: u8) {
             let seal = Seal::default();
-            let credential = seal.issue(&user(1000, Some(100)), "node").unwrap();
+            let credential = seal.issue(&user(USER, Some(GROUP)), "node").unwrap();
             let mut changed = credential.to_vec();
             *at.get_mut(&mut changed) = byte;
             prop_assume!(changed != credential);

@@ -2,7 +2,7 @@
 
 use pmix_proto::v1;
 use pmix_types::message::{IofPull, Request};
-use pmix_types::{Nspace, Rank};
+use pmix_types::{Gid, Nspace, Rank};
 
 use super::message::request_in;
 use crate::ProcExit;
@@ -98,14 +98,14 @@ impl HeldPull {
     pub(super) fn form(&self) -> v1::HeldPull {
         v1::HeldPull {
             caller: Some((&self.caller.proc).into()),
-            uid: self.caller.uid,
-            gid: self.caller.gid,
+            uid: self.caller.uid.as_raw(),
+            gid: self.caller.gid.map(Gid::as_raw),
             pull: Some((&Request::IofPull(self.pull.clone())).into()),
         }
     }
 
     pub(super) fn read(form: v1::HeldPull) -> Option<Self> {
-        let caller = User::new(form.caller?.try_into().ok()?, form.uid, form.gid);
+        let caller = User::new(form.caller?.try_into().ok()?, form.uid.into(), form.gid.map(Gid::new));
         let Request::IofPull(pull) = request_in(form.pull)? else { return None };
         Some(Self { caller, pull })
     }

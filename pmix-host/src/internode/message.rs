@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pmix_proto::{ClientBody, ServerBody, host, v1};
 use pmix_server::host::{BootstrapRequest, Bootstrapped};
 use pmix_types::message::{Failure, GroupConstruct, Reply, Request};
-use pmix_types::{DataArray, Info, Nspace, Persistence, ProcId, Status, keys};
+use pmix_types::{DataArray, Gid, Info, Nspace, Persistence, ProcId, Status, keys};
 
 use super::operation::{Awaited, Operation};
 use super::order::{News, Order, Told};
@@ -178,8 +178,8 @@ pub(crate) fn encode_request(request: &PeerRequest) -> Bytes {
     let message = v1::HostRequest {
         version: VERSION,
         caller: caller.map(|user| (&user.proc).into()),
-        uid: caller.map_or(0, |user| user.uid),
-        gid: caller.and_then(|user| user.gid),
+        uid: caller.map(|user| user.uid.as_raw()).unwrap_or_default(),
+        gid: caller.and_then(|user| user.gid).map(Gid::as_raw),
         content: Some(content),
         ticket: if let PeerRequest::Ticketed { ticket, .. } = request { ticket.get() } else { 0 },
     };
@@ -199,7 +199,7 @@ pub(crate) fn decode_request(from: &str, bytes: Bytes) -> Result<PeerRequest, Fa
 fn read_request(from: &str, form: v1::HostRequest) -> Option<PeerRequest> {
     use v1::host_request::Content;
     let v1::HostRequest { caller, uid, gid, content, ticket, .. } = form;
-    let user = || Some(User { proc: caller?.try_into().ok()?, uid, gid });
+    let user = || Some(User { proc: caller?.try_into().ok()?, uid: uid.into(), gid: gid.map(Gid::new) });
     Some(match content? {
         Content::DirectModex(v1::DirectModex { proc, key, immediate }) => {
             PeerRequest::DirectModex { proc: proc?.try_into().ok()?, key, immediate }
@@ -396,7 +396,7 @@ pub(crate) fn unreadable(what: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::Rank;
+    use pmix_types::{Rank, Uid};
 
     use super::*;
 
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn a_bootstrap_and_its_reply_arrive_as_they_were_sent() {
         let directives = pmix_types::Directives::new().with(&keys::GROUP_OPTIONAL, true);
-        let caller = User::new(proc(1), 7, Some(8));
+        let caller = User::new(proc(1), Uid::new(7), Some(Gid::new(8)));
         for (leaders, added) in [(Some(2), vec![proc(3), proc(0)]), (Some(1), vec![]), (None, vec![])] {
             let call = BootstrapRequest::new("g".into(), leaders, added).with_directives(directives.clone());
             let sent = PeerRequest::Bootstrap { caller: caller.clone(), call: call.clone(), ticket: 9 };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pmix_proto::v1;
 use pmix_server::Account;
 use pmix_types::message::{IofPull, Request};
-use pmix_types::{App, Directives, Event, Info, IofChannels, Nspace, ProcId, Rank};
+use pmix_types::{App, Directives, Event, Gid, Info, IofChannels, Nspace, ProcId, Rank, Uid};
 
 use super::held::{HeldJob, HeldPull};
 use super::message::request_in;
@@ -78,8 +78,8 @@ pub(crate) enum Order {
     Holdings,
     /// One of the orders that differ for the job of another user.
     OfUser {
-        uid: u32,
-        gid: u32,
+        uid: Uid,
+        gid: Gid,
         order: Box<Self>,
     },
 }
@@ -251,8 +251,8 @@ impl Order {
             }
             Self::Holdings => What::Holdings(v1::Holdings {}),
             Self::OfUser { uid, gid, order } => What::OfUser(Box::new(v1::OfUser {
-                uid: *uid,
-                gid: *gid,
+                uid: uid.as_raw(),
+                gid: gid.as_raw(),
                 order: Some(Box::new(order.form())),
             })),
         };
@@ -346,7 +346,8 @@ impl Order {
             What::Holdings(v1::Holdings {}) => Self::Holdings,
             What::OfUser(of_user) => {
                 let order = Self::read(*of_user.order?).filter(Self::has_user)?;
-                Self::OfUser { uid: of_user.uid, gid: of_user.gid, order: Box::new(order) }
+                let (uid, gid) = (of_user.uid.into(), of_user.gid.into());
+                Self::OfUser { uid, gid, order: Box::new(order) }
             }
         })
     }

@@ -19,7 +19,8 @@ fn bound() -> Bound {
 }
 
 fn of_user(order: Order) -> Order {
-    order.of(Some(&Account::with_groups(4001, 4002, vec![4002])))
+    let group = Gid::new(4002);
+    order.of(Some(&Account::with_groups(Uid::new(4001), group, vec![group])))
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn orders_arrive_as_they_were_given() {
 
 #[test]
 fn news_arrive_as_they_were_told() {
-    let user = User::new(proc(1), 7, Some(8));
+    let user = User::new(proc(1), Uid::new(7), Some(Gid::new(8)));
     let output =
         |channel, data: &'static str| LaunchReport::Output { proc: proc(1), channel, data: data.into() };
     let ended = |exit| LaunchReport::Ended { proc: proc(2), exit };

@@ -11,7 +11,7 @@ use pmix_server::host::{HostError, HostResult, UpcallContext};
 use pmix_types::job::JobData;
 use pmix_types::message::Failure;
 use pmix_types::trace::TraceContext;
-use pmix_types::{Nspace, Status};
+use pmix_types::{Nspace, Status, Uid};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::News;
@@ -174,7 +174,7 @@ impl Site {
     }
 
     /// Waits until a user may have another such request at other hosts, until the turn is dropped. Cancel-safe.
-    pub(crate) async fn turn(&self, uid: u32, request: &PeerRequest) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn turn(&self, uid: Uid, request: &PeerRequest) -> Option<OwnedSemaphorePermit> {
         let turns = match request {
             PeerRequest::News(News::Reports { .. }) => &self.log_turns,
             request if request.is_of_process() => &self.turns,

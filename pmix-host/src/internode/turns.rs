@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use pmix_types::Uid;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::user::is_trusted;
@@ -29,7 +30,7 @@ pub(crate) const MAX_QUERIES: usize = 16;
 pub(crate) struct Turns {
     /// Of each user.
     most: usize,
-    taken: Mutex<HashMap<u32, Weak<Semaphore>>>,
+    taken: Mutex<HashMap<Uid, Weak<Semaphore>>>,
 }
 
 impl Turns {
@@ -38,17 +39,17 @@ impl Turns {
     }
 
     /// The same as [`take`](Self::take), but not for root and the server's own user, who take no turns.
-    pub(crate) async fn take_unless_trusted(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn take_unless_trusted(&self, uid: Uid) -> Option<OwnedSemaphorePermit> {
         if is_trusted(uid) { None } else { self.take(uid).await }
     }
 
     /// Waits until the user may have another request under way, until the turn is dropped. Cancel-safe.
-    pub(crate) async fn take(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn take(&self, uid: Uid) -> Option<OwnedSemaphorePermit> {
         // never closed
         self.of(uid).acquire_owned().await.ok()
     }
 
-    fn of(&self, uid: u32) -> Arc<Semaphore> {
+    fn of(&self, uid: Uid) -> Arc<Semaphore> {
         let mut all = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turns) = all.get(&uid).and_then(Weak::upgrade) {
             return turns;
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn a_user_has_a_limited_number_of_requests_at_other_hosts_and_leaves_room_for_others() {
         let turns = Turns::new(MAX_TURNS);
-        let take = |uid| turns.take(uid).now_or_never().flatten();
+        let take = |uid: u32| turns.take(uid.into()).now_or_never().flatten();
         let mut taken: Vec<_> = (0..MAX_TURNS).map(|_| take(1000).expect("there is room")).collect();
         assert!(take(1000).is_none(), "it waits");
         assert!(take(1001).is_some());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use pmix_types::job::JobSpec;
-use pmix_types::{Nspace, Rank, Status, keys};
+use pmix_types::{Gid, Nspace, Rank, Status, Uid, keys};
 
 use pmix_server::Account;
 use pmix_server::ServerHandle;
@@ -35,7 +35,7 @@ struct Directory {
     path: PathBuf,
     ranks: Vec<Rank>,
     /// User and group, if it is not for the user of this process.
-    owner: Option<(u32, u32)>,
+    owner: Option<(Uid, Gid)>,
     /// Locked while it is made, or removed, on a thread that may block.
     state: Arc<tokio::sync::Mutex<State>>,
 }
@@ -155,8 +155,9 @@ impl Directory {
 }
 
 /// Makes a directory with one for each of these processes; all of it or nothing.
-fn make_here(path: &Path, ranks: &[Rank], owner: Option<(u32, u32)>) -> io::Result<()> {
-    let give = |path: &Path| owner.map_or(Ok(()), |(uid, gid)| lchown(path, Some(uid), Some(gid)));
+fn make_here(path: &Path, ranks: &[Rank], owner: Option<(Uid, Gid)>) -> io::Result<()> {
+    let give =
+        |path: &Path| owner.map_or(Ok(()), |(uid, gid)| lchown(path, Some(uid.as_raw()), Some(gid.as_raw())));
     DirBuilder::new().mode(0o700).create(path)?;
     let filled = ranks.iter().try_for_each(|rank| {
         // before the user owns the directory and may put a link there

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use pmix_types::{Nspace, Status};
+use pmix_types::{Nspace, Status, Uid};
 use prost::Message;
 
 use super::report::JobOutcome;
@@ -17,13 +17,13 @@ const MAX_USERS: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     /// Those of each user, in the order in which they were reported.
-    of_users: HashMap<u32, BTreeMap<u64, JobEnding>>,
+    of_users: HashMap<Uid, BTreeMap<u64, JobEnding>>,
     places: HashMap<Nspace, Place>,
     last: u64,
 }
 
 /// The user and the number of an end.
-type Place = (u32, u64);
+type Place = (Uid, u64);
 
 impl Endings {
     /// Forgets the user's earliest one if there are too many of that user, and those of the user who has had none for longest if
@@ -66,7 +66,7 @@ impl Endings {
 pub(crate) struct JobEnding {
     pub(crate) number: u32,
     pub(crate) nspace: Nspace,
-    pub(crate) owner: u32,
+    pub(crate) owner: Uid,
     pub(crate) status: Status,
     pub(crate) exit_code: i32,
     pub(super) ticket: Option<TicketOf>,
@@ -92,7 +92,7 @@ struct EndRecord {
 impl JobEnding {
     pub(super) fn new(
         (number, nspace): (u32, &Nspace),
-        owner: u32,
+        owner: Uid,
         (last_child, ticket): (u32, Option<TicketOf>),
         outcome: &JobOutcome,
     ) -> Self {
@@ -110,7 +110,7 @@ impl JobEnding {
     }
 
     pub(super) fn keep(&self) -> EndedJob {
-        let (owner, exit_code, last_child) = (self.owner, self.exit_code, self.last_child);
+        let (owner, exit_code, last_child) = (self.owner.as_raw(), self.exit_code, self.last_child);
         let (ticket_node, ticket) = self.ticket.clone().unwrap_or_default();
         let status = self.status.into();
         let record = EndRecord { owner, status, exit_code, last_child, ticket_node, ticket };
@@ -125,7 +125,8 @@ impl JobEnding {
         let record = record.map_err(|_| UnreadableJob { nspace: nspace.clone() })?;
         let EndRecord { owner, status, exit_code, last_child, ticket_node, ticket } = record;
         let ticket = Some((ticket_node, ticket)).filter(|(_, ticket)| *ticket != 0);
-        Ok(Self { number: kept.number, nspace, owner, status: status.into(), exit_code, ticket, last_child })
+        let (owner, status) = (owner.into(), status.into());
+        Ok(Self { number: kept.number, nspace, owner, status, exit_code, ticket, last_child })
     }
 }
 
@@ -138,8 +139,8 @@ mod tests {
         Nspace::new(format!("job.{number}")).unwrap()
     }
 
-    fn ending(owner: u32, number: usize, code: i32) -> JobEnding {
-        JobEnding::new((0, &name(number)), owner, (0, None), &JobOutcome::new(Status::SUCCESS, code))
+    fn ending(owner: impl Into<Uid>, number: usize, code: i32) -> JobEnding {
+        JobEnding::new((0, &name(number)), owner.into(), (0, None), &JobOutcome::new(Status::SUCCESS, code))
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
         for user in 0..MAX_USERS {
             table.remember([ending(user as u32, user, 0)]);
         }
-        table.remember([ending(0, MAX_USERS, 0), ending(u32::MAX, MAX_USERS + 1, 0)]);
+        table.remember([ending(0, MAX_USERS, 0), ending(MAX_USERS as u32, MAX_USERS + 1, 0)]);
         assert!(table.ending(&name(1)).is_none());
         for number in [0, 2, MAX_USERS, MAX_USERS + 1] {
             assert!(table.ending(&name(number)).is_some(), "{number}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmix_proto::v1;
-use pmix_types::{IofChannels, Nspace, ProcId, Rank};
+use pmix_types::{IofChannels, Nspace, ProcId, Rank, Uid};
 use prost::Message;
 
 use super::neighbours::NodeRanks;
@@ -21,7 +21,7 @@ pub(super) struct JobFacts {
     pub(super) number: u32,
     /// The last number of a job that a process had started by then.
     pub(super) last_child: u32,
-    pub(super) owner: u32,
+    pub(super) owner: Uid,
     pub(super) parent: Option<ProcId>,
     pub(super) is_independent: bool,
     pub(super) is_of_daemons: bool,
@@ -105,7 +105,7 @@ impl JobFacts {
         let record = JobRecord {
             number: self.number,
             last_child: self.last_child,
-            owner: self.owner,
+            owner: self.owner.as_raw(),
             parent: self.parent.as_ref().map(Into::into),
             is_independent: self.is_independent,
             is_of_daemons: self.is_of_daemons,
@@ -163,7 +163,7 @@ impl JobRecord {
             nspace,
             number: self.number,
             last_child: self.last_child,
-            owner: self.owner,
+            owner: self.owner.into(),
             parent: proc(self.parent)?,
             is_independent: self.is_independent,
             is_of_daemons: self.is_of_daemons,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::Account;
 use pmix_server::host::HostResult;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, keys};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, ProcId, Uid, keys};
 
 use super::directories::Directories;
 use super::error::StartError;
@@ -79,7 +79,7 @@ impl Node for LocalNode {
         Ok(self.site.server()?.setup_local_support(nspace, needed).await?)
     }
 
-    async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError> {
+    async fn register_proc(&self, proc: &ProcId, uid: Uid, gid: Gid) -> Result<ProcEnvironment, StartError> {
         let server = self.site.server()?;
         server.register_client(proc, uid, gid, None).await?;
         let environment = server.setup_fork(proc).await?;

@@ -7,7 +7,7 @@ use std::path::{self, Path};
 
 use pmix_server::Account;
 use pmix_types::job::JobSpec;
-use pmix_types::{App, DataArray, Nspace, ProcId, Rank, keys};
+use pmix_types::{App, DataArray, Nspace, ProcId, Rank, Uid, keys};
 
 use super::table::JobEntry;
 use crate::user::is_trusted;
@@ -44,7 +44,7 @@ impl Neighbours {
     pub(super) fn new<'a>(
         jobs: impl Iterator<Item = &'a JobEntry>,
         slots: BTreeMap<String, u64>,
-        uid: u32,
+        uid: Uid,
     ) -> Self {
         let mut all = Self::default();
         let mut taken = BTreeMap::<&str, Vec<Range<u64>>>::new();

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use pmix_server::host::HostResult;
 use pmix_server::{Account, Pmi1Socket};
 use pmix_types::job::JobSpec;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, ProcId, Uid};
 
 use super::error::StartError;
 
@@ -32,7 +32,7 @@ pub(crate) trait Node: Send + Sync {
     async fn set_up_local(&self, nspace: &Nspace, needed: Vec<Info>) -> HostResult<()>;
 
     /// Registers a process that is about to start there; returns how it finds its server.
-    async fn register_proc(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<ProcEnvironment, StartError>;
+    async fn register_proc(&self, proc: &ProcId, uid: Uid, gid: Gid) -> Result<ProcEnvironment, StartError>;
 
     /// Makes the working directory for processes that are to start in the session's directory.
     async fn work_dir(&self, number: u32, user: Option<&Account>) -> HostResult<String>;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::job::JobSpec;
 use pmix_types::{
-    App, DataArray, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Value, keys,
-    split_variable,
+    App, DataArray, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Uid, Value,
+    keys, split_variable,
 };
 
 use super::error::StartError;
@@ -13,7 +13,7 @@ use super::node::Nodes;
 use super::places::{Hosts, Named};
 use super::requests::AppRequest;
 use super::slots::{Layout, Room, Slots};
-use crate::user::is_trusted;
+use crate::user::{is_trusted, own_user};
 use crate::{LaunchJob, LaunchProc, Machine};
 use pmix_server::Account;
 use pmix_server::host::HostError;
@@ -310,8 +310,7 @@ impl Plan {
         apps: &[App],
         nodes: &Nodes,
     ) -> Result<LaunchJob, StartError> {
-        let own = || (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let (uid, gid) = user.map_or_else(own, |user| (user.uid(), user.gid()));
+        let (uid, gid) = user.map_or_else(own_user, |user| (user.uid(), user.gid()));
         let mut job = LaunchJob::new(nspace.clone(), apps.to_vec());
         job.user = user.cloned();
         let mut changed = BTreeSet::new();
@@ -380,9 +379,9 @@ fn procs_of(app: &App) -> Option<usize> {
 /// `ERR_OUT_OF_RESOURCE`. The server's own user and root are not limited.
 pub(super) fn check_room(
     nspace: &Nspace,
-    uid: u32,
+    uid: Uid,
     new: u64,
-    jobs: impl Iterator<Item = (u32, usize)>,
+    jobs: impl Iterator<Item = (Uid, usize)>,
 ) -> Result<(), StartError> {
     let own: u64 = jobs.filter(|(owner, _)| *owner == uid).map(|(_, procs)| procs as u64).sum();
     if is_trusted(uid) || own + new <= MAX_PROCS_OF_USER as u64 {
@@ -532,13 +531,15 @@ mod tests {
 
     #[test]
     fn the_processes_of_another_user_are_bounded_in_all_jobs_together() {
-        let uid = 1 + crate::user::own_uid();
+        let own = crate::user::own_uid().as_raw();
+        let (uid, other) = (Uid::new(own + 1), Uid::new(own + 2));
         let job = Nspace::new("job").unwrap();
-        let jobs = || [(uid, MAX_PROCS_OF_USER - 2), (uid + 1, MAX_PROCS_OF_USER), (uid, 1)].into_iter();
+        let jobs = || [(uid, MAX_PROCS_OF_USER - 2), (other, MAX_PROCS_OF_USER), (uid, 1)].into_iter();
         assert!(check_room(&job, uid, 1, jobs()).is_ok());
         let error = check_room(&job, uid, 2, jobs()).unwrap_err();
         assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE, "{error}");
-        assert!(check_room(&job, 0, 1 << 20, [(0, MAX_PROCS_OF_USER)].into_iter()).is_ok());
+        let of_root = [(Uid::ROOT, MAX_PROCS_OF_USER)].into_iter();
+        assert!(check_room(&job, Uid::ROOT, 1 << 20, of_root).is_ok());
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use pmix_proto::files::{self, Directory};
 use pmix_server::ServerHandle;
 use pmix_types::job::Target;
-use pmix_types::{Nspace, Value, keys};
+use pmix_types::{Nspace, Uid, Value, keys};
 use time::OffsetDateTime;
 
 /// Files that a node keeps of the jobs of a user; older ones are removed.
@@ -39,7 +39,7 @@ pub enum Records {
 pub(crate) struct RecordFiles {
     place: OnceLock<Records>,
     /// Those that are there, the oldest first, with the user of the job.
-    kept: Mutex<VecDeque<(Option<u32>, PathBuf)>>,
+    kept: Mutex<VecDeque<(Option<Uid>, PathBuf)>>,
 }
 
 impl RecordFiles {
@@ -78,7 +78,7 @@ impl RecordFiles {
         }
     }
 
-    fn keep(&self, user: Option<u32>, path: PathBuf) {
+    fn keep(&self, user: Option<Uid>, path: PathBuf) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((user, path));
         let mut counts = BTreeMap::<_, usize>::new();
@@ -98,10 +98,10 @@ impl RecordFiles {
 }
 
 /// The user of a job, if it has not gone meanwhile.
-async fn user_of(server: &ServerHandle, nspace: &Nspace) -> Option<u32> {
+async fn user_of(server: &ServerHandle, nspace: &Nspace) -> Option<Uid> {
     let job = server.job_data(nspace).await.ok()?;
     match job.lookup(keys::USERID.name(), &Target::Job) {
-        Some(Value::Uint32(user)) => Some(user),
+        Some(Value::Uint32(user)) => Some(Uid::new(user)),
         _ => None,
     }
 }
@@ -180,7 +180,7 @@ mod tests {
         fs::write(root.path().join("of-another"), "").unwrap();
         for number in 0..KEPT + 2 {
             fs::write(path(number), "").unwrap();
-            files.keep(Some(4001), path(number));
+            files.keep(Some(Uid::new(4001)), path(number));
         }
         let is_there: Vec<_> = (0..KEPT + 2).map(|number| path(number).exists()).collect();
         assert_eq!(is_there, [[false; 2].as_slice(), &[true; KEPT]].concat());
@@ -194,7 +194,7 @@ mod tests {
         let keep = |user: u32, name: &str| {
             let path = root.path().join(name);
             fs::write(&path, "").unwrap();
-            files.keep(Some(user), path);
+            files.keep(Some(Uid::new(user)), path);
         };
         let is_there = |name: &str| root.path().join(name).exists();
         keep(4001, "first");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use pmix_types::{App, Directives, Envar, Info, Key, Status, keys};
+use pmix_types::{App, Directives, Envar, Gid, Info, Key, Status, Uid, keys};
 
 use super::launched_tools::{Agent, ToolRequest};
 use super::notices::Notices;
@@ -98,7 +98,8 @@ impl JobRequests {
         let mut wanted = Vec::<AppRequest>::with_capacity(apps.len());
         for mut app in apps {
             let mut own = Directives::from(std::mem::take(&mut app.info));
-            if identity(&mut own)?.iter().zip(&asker).any(|(named, own)| named.is_some() && named != own) {
+            let (user, group) = identity(&mut own)?;
+            if user.is_some() && user != asker.0 || group.is_some() && group != asker.1 {
                 let message = format!(
                     "{}: jobs run as the user who requests them; USERID and GRPID cannot name another",
                     app.command.display()
@@ -146,8 +147,8 @@ impl JobRequests {
 }
 
 /// User and group.
-fn identity(directives: &mut Directives) -> HostResult<[Option<u32>; 2]> {
-    Ok([directives.take(&keys::USERID)?, directives.take(&keys::GRPID)?])
+fn identity(directives: &mut Directives) -> HostResult<(Option<Uid>, Option<Gid>)> {
+    Ok((directives.take(&keys::USERID)?, directives.take(&keys::GRPID)?))
 }
 
 fn must_stop_in_init(directives: &Directives) -> bool {

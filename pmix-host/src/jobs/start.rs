@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use pmix_server::Account;
 use pmix_server::host::HostError;
 use pmix_types::job::JobSpec;
-use pmix_types::{App, Nspace, ProcId, ProcInfo, Status, keys, short_hostname};
+use pmix_types::{App, Nspace, ProcId, ProcInfo, Status, Uid, keys, short_hostname};
 use tokio::sync::mpsc;
 
 use super::bindings::Bindings;
@@ -323,7 +323,7 @@ impl Jobs {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if there are none that this user may look at: their jobs are not told of.
-    fn target_table(&self, target: &ProcId, uid: u32) -> Result<Vec<ProcInfo>, StartError> {
+    fn target_table(&self, target: &ProcId, uid: Uid) -> Result<Vec<ProcInfo>, StartError> {
         let entries = self.cluster.table.entries();
         let job = entries.get(&target.nspace).filter(|job| is_trusted(uid) || job.owner == uid);
         let rows = job.into_iter().flat_map(|job| &job.table);

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pmix_types::{Event, IofChannels, Nspace, Persistence, ProcId, ProcInfo, Rank, Status};
+use pmix_types::{Event, IofChannels, Nspace, Persistence, ProcId, ProcInfo, Rank, Status, Uid};
 use tokio::sync::{Notify, mpsc};
 
 use super::control::{Act, Control, Reach};
@@ -27,7 +27,7 @@ pub(crate) struct JobEntry {
     /// To its supervisor, as long as any of its processes runs.
     pub(crate) from_procs: mpsc::WeakSender<LaunchReport>,
     /// The user as whom it runs, and to whom it belongs.
-    pub(crate) owner: u32,
+    pub(crate) owner: Uid,
     /// The job of its parent, if they are notified of each other's errors (CON-18).
     pub(crate) connected_to: Option<Nspace>,
     /// The tool that has started it and with which it ends, if that is lost.

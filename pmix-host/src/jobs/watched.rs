@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pmix_types::{Nspace, ProcId};
+use pmix_types::{Nspace, ProcId, Uid};
 
 use super::notices::Notices;
 use super::plan::Plan;
@@ -20,7 +20,7 @@ pub(super) struct Watched {
     /// What each of its applications runs.
     pub(super) programs: Vec<String>,
     /// Its user.
-    pub(super) owner: u32,
+    pub(super) owner: Uid,
     /// The process that requested it, if one did.
     pub(super) parent: Option<ProcId>,
     /// Whether that is a tool.

@@ -135,7 +135,7 @@ impl Holdings {
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::IofChannels;
+    use pmix_types::{Gid, IofChannels, Uid};
 
     use super::*;
     use crate::ProcExit;
@@ -171,7 +171,7 @@ mod tests {
         held.not_launched(&job);
         assert_eq!(held.held().0[0].procs, []);
         held.end(&job);
-        let user = User::new(proc(0), 1, Some(2));
+        let user = User::new(proc(0), Uid::new(1), Some(Gid::new(2)));
         let pull = |rank| IofPull::new(vec![proc(rank)], IofChannels::STDOUT);
         [0, 1, 0].into_iter().for_each(|rank| held.pull(user.clone(), pull(rank)));
         held.pull_ended(&user, &pull(0));

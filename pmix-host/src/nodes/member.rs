@@ -7,7 +7,7 @@ use std::time::Duration;
 use pmix_server::Account;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Failure, Reply};
-use pmix_types::{Nspace, ProcId, Status};
+use pmix_types::{Gid, Nspace, ProcId, Status, Uid};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::internode::{News, Order, PeerReply, PeerRequest, ProcToLaunch, Site, 
 use crate::jobs::{LocalNode, MAX_PROCS, Node, NodeJob, StartError, change_first};
 use crate::nodes::Holdings;
 use crate::services::Services;
-use crate::user::{is_trusted, own_uid};
+use crate::user::{is_trusted, own_uid, own_user};
 use crate::{ExchangeError, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher};
 
 /// How long reports wait before they are sent again, if the head does not take them.
@@ -49,7 +49,7 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
 async fn of_user(
     services: &Services,
     from: &str,
-    (uid, gid): (u32, u32),
+    (uid, gid): (Uid, Gid),
     order: Order,
 ) -> Result<PeerReply, Failure> {
     let registered = match &order {
@@ -74,7 +74,7 @@ async fn of_user(
 }
 
 /// The user of a job that is not the daemon's own, as this node knows it.
-async fn account(services: &Services, uid: u32, gid: u32) -> Result<Account, Failure> {
+async fn account(services: &Services, uid: Uid, gid: Gid) -> Result<Account, Failure> {
     let node = services.node.name();
     let refused = |why: String| Failure::new(Status::ERR_NO_PERMISSIONS, format!("node {node}: {why}"));
     if !services.gate.serves_others() {
@@ -197,8 +197,7 @@ async fn launch(
 ) -> Result<(), StartError> {
     let node = &services.node;
     let nspace = job.nspace.clone();
-    let own = || (own_uid(), rustix::process::getegid().as_raw());
-    let (uid, gid) = job.user.as_ref().map_or_else(own, |user| (user.uid(), user.gid()));
+    let (uid, gid) = job.user.as_ref().map_or_else(own_user, |user| (user.uid(), user.gid()));
     let mut changed = BTreeSet::new();
     for ProcToLaunch { rank, app, cwd, takes_stdin, bound } in procs {
         let proc = ProcId::new(nspace.clone(), rank);

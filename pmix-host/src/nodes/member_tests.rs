@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use pmix_types::{App, Rank};
+use pmix_types::{App, Gid, Rank, Uid};
 
 use super::*;
 use crate::StandardHost;
@@ -11,6 +11,7 @@ use crate::internode::encode_reply;
 use crate::jobs::{JobTable, RecordFiles};
 use crate::publish::Publishing;
 use crate::test_wire::Wire;
+use crate::user::another_uid;
 use crate::{Exchange, MemoryExchange, ProcExit, Responder};
 
 /// Notes what is sent to processes.
@@ -123,13 +124,8 @@ async fn reports_that_the_head_does_not_take_are_sent_again() {
     assert_eq!(sent.len(), 1, "{sent:?}");
 }
 
-/// A user who is neither that of the tests nor root.
-fn other_uid() -> u32 {
-    own_uid() + 1
-}
-
 /// What a node says to the order to start a job of this user.
-async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
+async fn refusal_of(uid: Uid, is_root: bool, serves_others: bool) -> Failure {
     let [_, own]: [_; 2] = MemoryExchange::cluster(["n0", "n1"]).try_into().unwrap();
     let host = StandardHost::member(Noting { is_root, ..Noting::default() }, own, "n0");
     let host = if serves_others { host.allow_other_users() } else { host };
@@ -137,7 +133,7 @@ async fn refusal_of(uid: u32, is_root: bool, serves_others: bool) -> Failure {
         vec![ProcToLaunch { rank: Rank::from_raw(0), app: 0, cwd: None, takes_stdin: false, bound: None }];
     let apps = vec![App::new("id", 1)];
     let order = Order::Launch { nspace: "job".parse().unwrap(), apps, procs, inherited: None };
-    let order = Order::OfUser { uid, gid: other_uid(), order: Box::new(order) };
+    let order = Order::OfUser { uid, gid: Gid::new(4002), order: Box::new(order) };
     obey(&host.0, "n0", order).await.unwrap_err()
 }
 
@@ -157,7 +153,7 @@ fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
             ranks: vec![Rank::from_raw(0)],
             in_session: Vec::new(),
         };
-        let order = Order::OfUser { uid: other_uid(), gid: other_uid(), order: Box::new(order) };
+        let order = Order::OfUser { uid: another_uid(), gid: Gid::new(4002), order: Box::new(order) };
         // the only thread that could look the user up has something else to do
         let (free, is_free) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || is_free.recv());
@@ -174,9 +170,9 @@ fn a_job_that_is_ended_while_its_user_is_looked_up_is_not_registered() {
 #[tokio::test]
 async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_may() {
     for (uid, is_root, serves_others, why) in [
-        (other_uid(), true, false, "its head was not started with --multi-user"),
-        (other_uid(), false, true, &*format!("this daemon may not become uid {}", other_uid())),
-        (0, true, true, "uid 0 is root or the user of this daemon"),
+        (another_uid(), true, false, "its head was not started with --multi-user"),
+        (another_uid(), false, true, &*format!("this daemon may not become uid {}", another_uid())),
+        (Uid::ROOT, true, true, "uid 0 is root or the user of this daemon"),
         (own_uid(), true, true, "is root or the user of this daemon"),
     ] {
         let failure = refusal_of(uid, is_root, serves_others).await;
@@ -184,6 +180,6 @@ async fn a_daemon_starts_nothing_for_another_user_unless_it_serves_several_and_m
         assert!(failure.message.contains(why), "{failure}");
     }
     // one that serves and may goes on, up to the server, which is not there
-    let failure = refusal_of(other_uid(), true, true).await;
+    let failure = refusal_of(another_uid(), true, true).await;
     assert_ne!(failure.status, Status::ERR_NO_PERMISSIONS, "{failure}");
 }

@@ -160,7 +160,7 @@ async fn asked_after<F: Future>(
     let server = Server::builder().host(host.clone()).hostname("n1").session_root(dir.path());
     let _server = server.start().await.unwrap();
     let cx = || {
-        UpcallContext::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), crate::user::own_uid() + 1)
+        UpcallContext::new(ProcId::new("job".parse().unwrap(), Rank::from_raw(0)), crate::user::another_uid())
     };
     let mut begun: Vec<_> = (0..calls).map(|_| Box::pin(unconstrained(call(host.clone(), cx())))).collect();
     for call in &mut begun {

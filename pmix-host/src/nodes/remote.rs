@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pmix_server::Account;
 use pmix_server::host::HostResult;
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Event, Info, IofChannels, Nspace, ProcId, Status};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, ProcId, Status, Uid};
 
 use crate::internode::{Order, PeerReply, PeerRequest, Site, Told};
 use crate::jobs::{Node, NodeJob, ProcEnvironment, StartError};
@@ -101,7 +101,7 @@ impl Node for RemoteNode {
     }
 
     /// The node registers its processes itself when it launches them, and keeps their environments.
-    async fn register_proc(&self, _: &ProcId, _: u32, _: u32) -> Result<ProcEnvironment, StartError> {
+    async fn register_proc(&self, _: &ProcId, _: Uid, _: Gid) -> Result<ProcEnvironment, StartError> {
         Ok(ProcEnvironment { changes: Vec::new(), variables: Vec::new(), defaults: Vec::new(), pmi1: None })
     }
 

@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
-use pmix_types::{DataRange, Pdata, Persistence, ProcId, Value};
+use pmix_types::{DataRange, Gid, Pdata, Persistence, ProcId, Uid, Value};
 use tempfile::TempDir;
 
 use super::*;
@@ -9,7 +9,7 @@ use crate::user::User;
 
 fn item(key: &str, access: Access) -> Item {
     let proc = ProcId::new("job".parse().unwrap(), pmix_types::Rank::from_raw(3));
-    let user = User { proc: proc.clone(), uid: 7, gid: Some(8) };
+    let user = User { proc: proc.clone(), uid: Uid::new(7), gid: Some(Gid::new(8)) };
     Item {
         publisher: Arc::new(Requester { user, node: "n1".into(), session: Some(5) }),
         data: Pdata::new(proc, key.parse().unwrap(), Value::String("v".repeat(3000))),
@@ -21,7 +21,8 @@ fn item(key: &str, access: Access) -> Item {
 fn records() -> Vec<DurableRecord> {
     let peer = ProcId::new("peer".parse().unwrap(), pmix_types::Rank::WILDCARD);
     let plain = Access { range: DataRange::SESSION, custom: Vec::new(), named: None };
-    let listed = Access { range: DataRange::CUSTOM, custom: vec![peer], named: Some((vec![1, 2], vec![])) };
+    let named = Some(([1, 2].map(Uid::new).to_vec(), vec![]));
+    let listed = Access { range: DataRange::CUSTOM, custom: vec![peer], named };
     let items = [(3, item("plain", plain)), (9, item("listed", listed))];
     items
         .iter()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::Status;
+use pmix_types::{Status, Uid};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ impl Publishing {
     pub(super) async fn keep_passing(
         self: &Arc<Self>,
         durable: &Arc<dyn DurableStore>,
-        uid: u32,
+        uid: Uid,
         records: Vec<DurableRecord>,
     ) {
         if durable.is_silent() || !self.could_keep_of(durable, uid, &records).await {
@@ -48,7 +48,7 @@ impl Publishing {
     pub(super) fn admit(
         &self,
         durable: Option<&Arc<dyn DurableStore>>,
-        uid: u32,
+        uid: Uid,
         records: &[DurableRecord],
     ) -> HostResult<()> {
         match durable {
@@ -61,7 +61,7 @@ impl Publishing {
     async fn could_keep_of(
         self: &Arc<Self>,
         durable: &Arc<dyn DurableStore>,
-        uid: u32,
+        uid: Uid,
         records: &[DurableRecord],
     ) -> bool {
         if self.admit(Some(durable), uid, records).is_err() {

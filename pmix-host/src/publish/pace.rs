@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pmix_server::host::{HostError, HostResult};
-use pmix_types::{Status, short_duration};
+use pmix_types::{Status, Uid, short_duration};
 use tokio::time::Instant;
 
 use super::DurableRecord;
@@ -20,14 +20,14 @@ const OVERHEAD: usize = 512;
 
 /// Bytes that each user has had written of late, and when they were counted; of users who may write [`MAX_BURST`] nothing is kept.
 #[derive(Debug, Default)]
-pub(super) struct Pace(BTreeMap<u32, (usize, Instant)>);
+pub(super) struct Pace(BTreeMap<Uid, (usize, Instant)>);
 
 impl Pace {
     /// Counts records that this user wants to have kept.
     ///
     /// # Errors
     /// `ERR_RESOURCE_BUSY`: they are too much for now, and are not counted.
-    pub(super) fn admit(&mut self, uid: u32, records: &[DurableRecord]) -> HostResult<()> {
+    pub(super) fn admit(&mut self, uid: Uid, records: &[DurableRecord]) -> HostResult<()> {
         if is_trusted(uid) || records.is_empty() {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Pace {
     }
 
     /// Records that were counted were not written.
-    pub(super) fn give_back(&mut self, uid: u32, records: &[DurableRecord]) {
+    pub(super) fn give_back(&mut self, uid: Uid, records: &[DurableRecord]) {
         if let Some((written, _)) = self.0.get_mut(&uid) {
             *written = written.saturating_sub(size_of_all(records));
         }
@@ -68,6 +68,10 @@ fn size_of_all(records: &[DurableRecord]) -> usize {
 mod tests {
     use super::*;
 
+    const ALICE: Uid = Uid::new(4001);
+    const BOB: Uid = Uid::new(4002);
+    const CAROL: Uid = Uid::new(4003);
+
     fn record(bytes: usize) -> DurableRecord {
         DurableRecord::new(1, vec![0; bytes - OVERHEAD])
     }
@@ -76,43 +80,43 @@ mod tests {
     async fn a_user_over_the_burst_is_paced_and_others_are_not() {
         let mut pace = Pace::default();
         let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
-        pace.admit(4002, &full).unwrap();
-        let refused = pace.admit(4002, &second).unwrap_err();
+        pace.admit(BOB, &full).unwrap();
+        let refused = pace.admit(BOB, &second).unwrap_err();
         assert_eq!(refused.status(), Status::ERR_RESOURCE_BUSY);
         assert!(refused.to_string().contains("in 1 s"), "{refused}");
-        pace.admit(4001, &full).unwrap();
-        pace.admit(0, &[full.clone(), full.clone()].concat()).unwrap();
+        pace.admit(ALICE, &full).unwrap();
+        pace.admit(Uid::ROOT, &[full.clone(), full.clone()].concat()).unwrap();
         tokio::time::advance(Duration::from_millis(1500)).await;
-        pace.admit(4002, &second).unwrap();
-        pace.admit(4002, &second).unwrap_err();
+        pace.admit(BOB, &second).unwrap();
+        pace.admit(BOB, &second).unwrap_err();
         // half a second is not lost
         tokio::time::advance(Duration::from_millis(500)).await;
-        pace.admit(4002, &second).unwrap();
+        pace.admit(BOB, &second).unwrap();
         tokio::time::advance(Duration::from_secs(1000)).await;
-        pace.admit(4003, &second).unwrap();
-        assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [4003]);
+        pace.admit(CAROL, &second).unwrap();
+        assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [CAROL]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn failed_writes_are_given_back() {
         let mut pace = Pace::default();
         let (full, second) = ([record(MAX_BURST)], [record(PER_SECOND)]);
-        pace.admit(4002, &full).unwrap();
-        pace.admit(4002, &[]).unwrap();
-        pace.give_back(4002, &full);
-        pace.admit(4002, &second).unwrap();
-        pace.admit(4002, &full).unwrap_err();
+        pace.admit(BOB, &full).unwrap();
+        pace.admit(BOB, &[]).unwrap();
+        pace.give_back(BOB, &full);
+        pace.admit(BOB, &second).unwrap();
+        pace.admit(BOB, &full).unwrap_err();
         assert!(pace.0.values().all(|(written, _)| *written == PER_SECOND));
-        pace.admit(4003, &[]).unwrap();
+        pace.admit(CAROL, &[]).unwrap();
         assert_eq!(pace.0.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_publish_larger_than_the_burst_is_admitted_first() {
         let mut pace = Pace::default();
-        pace.admit(4002, &[record(2 * MAX_BURST)]).unwrap();
+        pace.admit(BOB, &[record(2 * MAX_BURST)]).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        let refused = pace.admit(4002, &[record(MAX_BURST)]).unwrap_err();
+        let refused = pace.admit(BOB, &[record(MAX_BURST)]).unwrap_err();
         assert!(refused.to_string().contains("in 8 min 31 s"), "{refused}");
     }
 }

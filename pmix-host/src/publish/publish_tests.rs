@@ -1,5 +1,5 @@
 use pmix_test_wait::{until, until_async};
-use pmix_types::{DataRange, Info, IofChannels, Pdata, ProcInfo, ProcState, Rank, keys};
+use pmix_types::{DataRange, Gid, Info, IofChannels, Pdata, ProcInfo, ProcState, Rank, Uid, keys};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -57,10 +57,10 @@ fn caller(rank: u32) -> UpcallContext {
     user(rank, 7)
 }
 
-fn user(rank: u32, uid: u32) -> UpcallContext {
+fn user(rank: u32, uid: impl Into<Uid>) -> UpcallContext {
     let caller = ProcId::new("job".parse().unwrap(), Rank::from_raw(rank));
     let mut cx = UpcallContext::new(caller, uid);
-    cx.gid = Some(uid + 1);
+    cx.gid = Some(Gid::new(cx.uid.as_raw() + 1));
     cx
 }
 
@@ -338,7 +338,7 @@ async fn data_that_need_not_be_kept_is_published_however_much_was_written() {
     let log = Arc::new(Log::default());
     host.0.published.durable.set(log.clone()).unwrap();
     let much = DurableRecord::new(1, vec![0; 64 << 20]);
-    lock(&host.0.published.pace).admit(7, &[much]).unwrap();
+    lock(&host.0.published.pace).admit(Uid::new(7), &[much]).unwrap();
     let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
     let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY, "{error}");
@@ -380,7 +380,7 @@ async fn pub_08_what_comes_after_the_end_of_its_process_is_not_kept() {
         control,
         reports,
         from_procs: tokio::sync::mpsc::channel(1).0.downgrade(),
-        owner: 0,
+        owner: Uid::ROOT,
         connected_to: None,
         ends_with: None,
         is_of_daemons: false,

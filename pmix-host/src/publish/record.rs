@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pmix_proto::v1;
 use pmix_server::async_trait;
 use pmix_server::host::HostResult;
-use pmix_types::{DataRange, Persistence, ProcId, Status};
+use pmix_types::{DataRange, Gid, Persistence, ProcId, Status, Uid};
 use prost::Message;
 
 use crate::store::{Access, Item, Requester};
@@ -151,12 +151,14 @@ struct Named {
 impl From<&Item> for Record {
     fn from(item: &Item) -> Self {
         let Item { publisher, data, access, persistence, .. } = item;
-        let named =
-            |(users, groups): &(Vec<u32>, Vec<u32>)| Named { users: users.clone(), groups: groups.clone() };
+        let named = |(users, groups): &(Vec<Uid>, Vec<Gid>)| Named {
+            users: users.iter().map(|uid| uid.as_raw()).collect(),
+            groups: groups.iter().map(|gid| gid.as_raw()).collect(),
+        };
         Self {
             data: Some(data.into()),
-            uid: publisher.user.uid,
-            gid: publisher.user.gid,
+            uid: publisher.user.uid.as_raw(),
+            gid: publisher.user.gid.map(Gid::as_raw),
             node: publisher.node.clone(),
             session: publisher.session,
             range: access.range.to_raw().into(),
@@ -178,12 +180,14 @@ impl Record {
             Some(raw) => Persistence::from_raw(raw.try_into().ok()?),
         };
         let data: pmix_types::Pdata = data?.try_into().ok()?;
-        let user = User { proc: data.proc.clone(), uid, gid };
+        let user = User { proc: data.proc.clone(), uid: uid.into(), gid: gid.map(Gid::new) };
         let custom = custom.into_iter().map(ProcId::try_from).collect::<Result<_, _>>().ok()?;
         let access = Access {
             range: DataRange::from_raw(range.try_into().ok()?),
             custom,
-            named: named.map(|Named { users, groups }| (users, groups)),
+            named: named.map(|Named { users, groups }| {
+                (users.into_iter().map(Uid::new).collect(), groups.into_iter().map(Gid::new).collect())
+            }),
         };
         Some(Item {
             publisher: Arc::new(Requester { user, node, session }),

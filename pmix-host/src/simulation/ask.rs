@@ -9,7 +9,7 @@ use pmix_types::message::{
 };
 use pmix_types::{
     App, DataArray, DataRange, Directives, Event, Info, IofChannels, Persistence, ProcId, Query, Scope,
-    Status, keys,
+    Status, Uid, keys,
 };
 
 use super::What;
@@ -68,7 +68,7 @@ fn in_range(index: u8, range: &Range) -> Directives {
         directives = directives.with(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(range.custom.clone()));
     }
     // what a process claims to be counts for nothing
-    directives.with(&keys::USERID, 3000u32)
+    directives.with(&keys::USERID, 3000)
 }
 
 fn timed(directives: Directives, timeout: u8) -> Directives {
@@ -143,7 +143,7 @@ impl World {
                 let name = format!("p{key}");
                 let mut publish = Publish::new(vec![Info::dynamic(super::fixtures::key(&name), number)]);
                 publish.directives = directives;
-                let opened = opened.then(|| vec![0]);
+                let opened = opened.then(|| vec![Uid::ROOT]);
                 let mut item = Item::new(who, name, said);
                 (item.opened, item.persistence) = (opened, persistence);
                 self.model.publish(number, item);

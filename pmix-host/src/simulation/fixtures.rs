@@ -5,10 +5,10 @@ use pmix_engine::{Capabilities, Config, Upcall};
 use pmix_server::host::CODEC;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Failure, Fence, Get, Modex, PutEntry, Request};
-use pmix_types::{Directives, KeyName, Nspace, ProcId, Rank, Scope, Status, Value};
+use pmix_types::{Directives, Gid, KeyName, Nspace, ProcId, Rank, Scope, Status, Uid, Value};
 
 /// User and group of the servers.
-pub(super) const USER: (u32, u32) = (1000, 100);
+pub(super) const USER: (Uid, Gid) = (Uid::new(1000), Gid::new(100));
 /// Why connections are lost.
 pub(super) const RESET: &str = "connection reset";
 
@@ -57,7 +57,7 @@ pub(super) fn failure(status: Status) -> Failure {
 }
 
 pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
-    let mut config = Config::new(proc("server", 0), (USER.0, 2), "n0", 1, CODEC);
+    let mut config = Config::new(proc("server", 0), (USER.0, Gid::new(2)), "n0", 1, CODEC);
     config.capabilities = upcalls.into_iter().collect::<Capabilities>();
     config.tool_support = true;
     config.put_limit = 1 << 20;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::message::Modex;
-use pmix_types::{DataRange, Pdata, Persistence, ProcId, Scope, Status, Value};
+use pmix_types::{DataRange, Pdata, Persistence, ProcId, Scope, Status, Uid, Value};
 
 /// What never changes of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) proc: ProcId,
     pub(super) node: usize,
-    pub(super) uid: u32,
+    pub(super) uid: Uid,
     pub(super) session: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Item {
     key: String,
     range: Range,
     /// Users that were named, in place of the publisher's own.
-    pub(super) opened: Option<Vec<u32>>,
+    pub(super) opened: Option<Vec<Uid>>,
     pub(super) persistence: Persistence,
     /// When its publisher asked for it.
     asked: Tick,

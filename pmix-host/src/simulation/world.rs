@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{Hello, Identity, LATENESS, Push};
-use pmix_types::{Nspace, Pid, Status};
+use pmix_types::{Nspace, Pid, Status, Uid};
 
 use super::ask::Expect;
 use super::collectives::Program;
@@ -137,7 +137,7 @@ impl World {
                 let (first, last) = ranks.split_once('-').unwrap_or((ranks, ranks));
                 for rank in first.parse::<u32>().unwrap()..=last.parse().unwrap() {
                     // users are not jobs: one of each is another's
-                    let uid = if (name == "a") == (rank == 3) { 0 } else { 1000 };
+                    let uid = if (name == "a") == (rank == 3) { Uid::ROOT } else { USER.0 };
                     self.model.who.push(Who { proc: proc(name, rank), node, uid, session });
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::{
-    DataArray, DataRange, Directives, Info, Key, KeyName, Memory, Pdata, Persistence, ProcId, keys,
+    DataArray, DataRange, Directives, Gid, Info, Key, KeyName, Memory, Pdata, Persistence, ProcId, Uid, keys,
 };
 
 use super::look::Look;
@@ -29,8 +29,11 @@ pub(crate) struct Access {
     /// The processes of a custom range, in order and once.
     pub(crate) custom: Vec<ProcId>,
     /// Users and groups that the publisher has named, in place of its own user (PUB-09).
-    pub(crate) named: Option<(Vec<u32>, Vec<u32>)>,
+    pub(crate) named: Option<Named>,
 }
+
+/// Users and groups that may find an item.
+pub(crate) type Named = (Vec<Uid>, Vec<Gid>);
 
 impl Item {
     pub(crate) const fn key(&self) -> &KeyName {
@@ -118,7 +121,7 @@ pub(crate) fn persistence(directives: &mut Directives) -> HostResult<Persistence
 }
 
 /// Users and groups with access, if the publisher names any.
-fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>> {
+fn named(directives: &mut Directives) -> HostResult<Option<Named>> {
     let mut inner = match directives.take(&keys::ACCESS_PERMISSIONS)? {
         Some(DataArray::Info(infos)) => Directives::from(infos),
         Some(_) => return Err(bad_param("access permissions must be a list of infos")),
@@ -138,7 +141,9 @@ fn named(directives: &mut Directives) -> HostResult<Option<(Vec<u32>, Vec<u32>)>
     let (users, groups) = (ids(keys::ACCESS_USERIDS)?, ids(keys::ACCESS_GRPIDS)?);
     inner.deny_unprocessed()?;
     let is_given = users.is_some() || groups.is_some();
-    Ok(is_given.then(|| (users.unwrap_or_default(), groups.unwrap_or_default())))
+    let users = users.unwrap_or_default().into_iter().map(Uid::new).collect();
+    let groups = groups.unwrap_or_default().into_iter().map(Gid::new).collect();
+    Ok(is_given.then_some((users, groups)))
 }
 
 pub(crate) fn items(

@@ -1,4 +1,4 @@
-use pmix_types::Status;
+use pmix_types::{Status, Uid};
 
 use pmix_server::host::HostError;
 
@@ -38,7 +38,7 @@ impl PublishLimits {
     }
 
     /// Why a user may not have so much.
-    pub(crate) fn refuse(self, usage: Usage, uid: u32) -> Option<HostError> {
+    pub(crate) fn refuse(self, usage: Usage, uid: Uid) -> Option<HostError> {
         let reason = if usage.items > self.items {
             format!("uid {uid} would have more than {} keys published", self.items)
         } else if usage.bytes > self.bytes {

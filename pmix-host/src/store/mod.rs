@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use pmix_server::host::{Found, HostError, HostResult, Lookup, Publish, Unpublish};
-use pmix_types::{Directives, KeyName, Pdata, Persistence, ProcId, Rank, Status};
+use pmix_types::{Directives, KeyName, Pdata, Persistence, ProcId, Rank, Status, Uid};
 use tokio::sync::oneshot;
 
 use self::item::{items, persistence};
@@ -74,7 +74,7 @@ pub struct Store {
     items: BTreeMap<u64, Entry>,
     by_key: BTreeMap<KeyName, BTreeSet<u64>>,
     by_proc: BTreeMap<ProcId, BTreeSet<u64>>,
-    usage: BTreeMap<u32, Usage>,
+    usage: BTreeMap<Uid, Usage>,
     last_item: u64,
     waiting: BTreeMap<u64, Waiter>,
     wanted: BTreeMap<KeyName, BTreeSet<u64>>,

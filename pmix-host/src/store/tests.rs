@@ -1,15 +1,18 @@
-use pmix_types::{DataArray, DataRange, Info, Value, keys};
+use pmix_types::{DataArray, DataRange, Gid, Info, Uid, Value, keys};
 
 use super::*;
 use crate::user::User;
 
-fn user(name: &str, rank: u32, uid: u32) -> Requester {
+fn user(name: &str, rank: u32, uid: impl Into<Uid>) -> Requester {
     on_node(name, rank, uid, "n0")
 }
 
-fn on_node(name: &str, rank: u32, uid: u32, node: &str) -> Requester {
+fn on_node(name: &str, rank: u32, uid: impl Into<Uid>, node: &str) -> Requester {
     let proc = ProcId::new(name.parse().unwrap(), Rank::from_raw(rank));
-    Requester { user: User { proc, uid, gid: Some(uid + 1) }, node: node.to_owned(), session: None }
+    let uid = uid.into();
+    // the group of a user has the number after its own
+    let gid = Some(Gid::new(uid.as_raw() + 1));
+    Requester { user: User { proc, uid, gid }, node: node.to_owned(), session: None }
 }
 
 /// Publishes as a host without disk does.
@@ -308,7 +311,6 @@ fn pub_09_users_and_groups_are_named_with_or_without_a_list_around_them() {
     let bare = Directives::from(vec![ids(&keys::ACCESS_USERIDS, vec![8])]);
     publish(&mut store, &a, data(&[("user", 2)]), &bare).unwrap();
     let any = Directives::new();
-    // the group of a user has the number after its own
     let both = user("job", 1, 8);
     assert_eq!(look(&mut store, &both, &["group", "user"], &any), Some(Ok(vec![1, 2])));
     let mut unproven = both;

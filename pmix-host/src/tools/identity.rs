@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmix_server::host::{HostError, HostResult, ToolConnected};
-use pmix_types::{Nspace, ProcId, Rank, Status};
+use pmix_types::{Nspace, ProcId, Rank, Status, Uid};
 
 use crate::internode::Site;
 use crate::user::{is_trusted, take_identity};
@@ -23,7 +23,7 @@ impl Identities {
     /// The identity that a tool proposes, or a new one. Other users propose none, because whoever has the name of a job
     /// passes for one of its processes. The one exception is the name under which the commands of a user publish: it contains the uid
     /// that the kernel reports, and no job has such a name.
-    pub(crate) fn assign(&self, uid: u32, mut req: ToolConnected) -> HostResult<ProcId> {
+    pub(crate) fn assign(&self, uid: Uid, mut req: ToolConnected) -> HostResult<ProcId> {
         take_identity(&mut req.directives)?;
         req.directives.deny_unprocessed()?;
         if let Some(proposed) = req.requested_identity {

@@ -253,8 +253,11 @@ mod tests {
     fn what_is_not_ascii_or_has_long_lines_is_encoded() {
         let (subject, text) = (Info::new(&keys::LOG_EMAIL_SUBJECT, "ü".repeat(40)), "é\u{1b}".repeat(30));
         let mail = mail(&[to("a@b"), subject, Info::new(&keys::LOG_EMAIL_MSG, &*text)]).unwrap();
-        let caller =
-            User::new(pmix_types::ProcId::new("job".parse().unwrap(), "0".parse().unwrap()), 7, None);
+        let caller = User::new(
+            pmix_types::ProcId::new("job".parse().unwrap(), "0".parse().unwrap()),
+            pmix_types::Uid::new(7),
+            None,
+        );
         let message = String::from_utf8(mail.message(&caller, Some(Time(0))).unwrap()).unwrap();
         assert!(message.is_ascii() && message.lines().all(|line| line.len() <= 78), "{message}");
         assert!(!message.contains(['\u{1b}', '\r']), "{message}");

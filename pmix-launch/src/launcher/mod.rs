@@ -22,7 +22,7 @@ use pmix_host::{
 use pmix_server::{HostError, HostResult};
 use pmix_topology::ThisHost;
 use pmix_topology::{Processors, Topology};
-use pmix_types::{Nspace, ProcId, Rank, Status};
+use pmix_types::{Nspace, ProcId, Rank, Status, Uid};
 use rustix::process::{Signal, geteuid};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -121,7 +121,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// Jobs that are being launched, and how many processes of which other user.
-type Coming = BTreeMap<Nspace, (Option<u32>, usize)>;
+type Coming = BTreeMap<Nspace, (Option<Uid>, usize)>;
 
 /// The running processes.
 type Running = BTreeMap<ProcId, Process>;
@@ -131,7 +131,7 @@ type Running = BTreeMap<ProcId, Process>;
 struct Process {
     handle: Handle,
     /// Its user, if that is neither the launcher's own nor root.
-    user: Option<u32>,
+    user: Option<Uid>,
     /// Processors that are its own.
     own: Processors,
     /// Closed when the process has ended, which its leader has reported.
@@ -231,7 +231,7 @@ impl LocalLauncher {
     fn look_after(
         &self,
         all: &mut Running,
-        (nspace, user): (&Nspace, Option<u32>),
+        (nspace, user): (&Nspace, Option<Uid>),
         started: Started,
         reports: mpsc::Sender<LaunchReport>,
     ) {
@@ -306,7 +306,7 @@ impl LocalLauncher {
 struct Launching<'a> {
     launcher: &'a LocalLauncher,
     nspace: &'a Nspace,
-    user: Option<u32>,
+    user: Option<Uid>,
     started: Vec<Started>,
     is_whole: bool,
 }
@@ -317,7 +317,7 @@ impl<'a> Launching<'a> {
     fn new(
         launcher: &'a LocalLauncher,
         nspace: &'a Nspace,
-        user: Option<u32>,
+        user: Option<Uid>,
         count: usize,
     ) -> Result<Self, String> {
         let mut launching = launcher.launching();
@@ -426,7 +426,8 @@ impl Launcher for LocalLauncher {
         let Some(first) = job.procs.first() else { return Ok(()) };
         let no_room = |why| error(first, Refusal::new(Status::ERR_OUT_OF_RESOURCE, why));
         limit::lack(job.procs.len()).map_or(Ok(()), |why| Err(no_room(why)))?;
-        let other = user.map(Account::uid).filter(|uid| ![0, geteuid().as_raw()].contains(uid));
+        let own = Uid::new(geteuid().as_raw());
+        let other = user.map(Account::uid).filter(|uid| !uid.is_root() && *uid != own);
         let mut launching = Launching::new(self, &job.nspace, other, job.procs.len()).map_err(no_room)?;
         // while one is started, those after it are prepared
         let (mut rest, mut starts) = (job.procs.iter().zip(&found), FuturesOrdered::new());

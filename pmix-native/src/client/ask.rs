@@ -1,7 +1,7 @@
 //! Requests in the form of the native wire.
 
 use pmix_types::message::{Failure, PutEntry, Request};
-use pmix_types::{Directives, FabricOperation, Nspace, ProcId, Query, Scope, Status, keys};
+use pmix_types::{Directives, FabricOperation, Nspace, ProcId, Query, Scope, Status, Uid, keys};
 
 use super::groups::Groups;
 use super::limit::check_limit;
@@ -56,7 +56,7 @@ pub(super) fn unknown(server: Version, what: &str) -> Failure {
 pub(super) fn translate(
     request: Request,
     me: &ProcId,
-    uid: u32,
+    uid: Uid,
     groups: &Groups,
     server: Version,
 ) -> Result<Ask, Failure> {

@@ -1,5 +1,5 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use pmix_types::{Info, Nspace, ProcId, Rank};
+use pmix_types::{Gid, Info, Nspace, ProcId, Rank, Uid};
 
 use super::ConnectError;
 use crate::codec::{Limits, Reader, Writer, kind};
@@ -38,9 +38,9 @@ pub struct Security {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
     /// User id.
-    pub uid: u32,
+    pub uid: Uid,
     /// Group id.
-    pub gid: u32,
+    pub gid: Gid,
 }
 
 /// Kind and name of a connecting process.
@@ -100,7 +100,7 @@ pub enum ToolIdentity {
 impl Security {
     /// The mechanism that carries user and group.
     pub fn native(user: User) -> Self {
-        let credential = [user.uid.to_ne_bytes(), user.gid.to_ne_bytes()].concat();
+        let credential = [user.uid.as_raw().to_ne_bytes(), user.gid.as_raw().to_ne_bytes()].concat();
         Self { mechanism: "native".into(), credential: credential.into() }
     }
 
@@ -108,8 +108,8 @@ impl Security {
     pub fn user(&self) -> Option<User> {
         let (uid, rest) = self.credential.split_first_chunk()?;
         let (gid, []) = rest.split_first_chunk()? else { return None };
-        (self.mechanism == "native")
-            .then(|| User { uid: u32::from_ne_bytes(*uid), gid: u32::from_ne_bytes(*gid) })
+        let (uid, gid) = (u32::from_ne_bytes(*uid), u32::from_ne_bytes(*gid));
+        (self.mechanism == "native").then(|| User { uid: uid.into(), gid: gid.into() })
     }
 }
 
@@ -200,8 +200,8 @@ impl Connect {
         payload.put_slice(credential);
         payload.put_u8(self.peer.flag());
         if let Some(user) = self.peer.user() {
-            payload.put_u32(user.uid);
-            payload.put_u32(user.gid);
+            payload.put_u32(user.uid.as_raw());
+            payload.put_u32(user.gid.as_raw());
         }
         if let Some(proc) = self.peer.proc() {
             put_text(&mut payload, &proc.nspace);
@@ -275,7 +275,7 @@ fn read_peer(bytes: &mut &[u8]) -> Result<Peer, ConnectError> {
     if flag > 10 {
         return Err(ConnectError::Flag(flag));
     }
-    let user = User { uid: number(bytes, "user id")?, gid: number(bytes, "group id")? };
+    let user = User { uid: number(bytes, "user id")?.into(), gid: number(bytes, "group id")?.into() };
     let identity = match flag {
         1 | 2 => ToolIdentity::Legacy,
         3 | 6 => ToolIdentity::Assign,
@@ -340,7 +340,7 @@ mod tests {
         let connect = Connect::decode(&mut arrived).unwrap().unwrap();
         assert!(arrived.is_empty());
         assert_eq!(connect.peer, Peer::Client(proc()));
-        assert_eq!(connect.security.user(), Some(User { uid: 0, gid: 0 }));
+        assert_eq!(connect.security.user(), Some(User { uid: Uid::ROOT, gid: Gid::ROOT }));
         assert_eq!(connect.encoding, Encoding::plain(Dialect::V41));
         assert_eq!((&*connect.version, &*connect.store), ("4.2.2rc2", "hash"));
 
@@ -372,7 +372,7 @@ mod tests {
     }
 
     fn peers() -> Vec<Peer> {
-        let user = User { uid: 1000, gid: 100 };
+        let user = User { uid: Uid::new(1000), gid: Gid::new(100) };
         let mut peers = vec![
             Peer::Client(proc()),
             Peer::Singleton { user, proc: proc() },
@@ -395,7 +395,7 @@ mod tests {
     fn every_kind_of_peer_comes_back() {
         for peer in peers() {
             for dialect in Dialect::ALL {
-                let security = Security::native(User { uid: 7, gid: 8 });
+                let security = Security::native(User { uid: Uid::new(7), gid: Gid::new(8) });
                 let mut connect = Connect::new(peer.clone(), security, Encoding::plain(dialect), "5.0.11");
                 if !matches!(peer, Peer::Client(_)) {
                     connect.info = vec![Info::new(&pmix_types::keys::TIMEOUT, 3)];

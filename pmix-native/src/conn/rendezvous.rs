@@ -107,6 +107,8 @@ pmix_types::message_first!(RendezvousError);
 
 #[cfg(test)]
 mod tests {
+    use pmix_types::{Gid, Uid};
+
     use super::*;
 
     const FILE: &str =
@@ -116,7 +118,7 @@ mod tests {
     fn files_come_back() {
         let parsed: Rendezvous = FILE.parse().unwrap();
         assert_eq!(parsed.version.as_deref(), Some("5.0.11rc1"));
-        assert_eq!((parsed.pid, parsed.user), (Some(7754), Some(User { uid: 0, gid: 0 })));
+        assert_eq!((parsed.pid, parsed.user), (Some(7754), Some(User { uid: Uid::ROOT, gid: Gid::ROOT })));
         assert_eq!(parsed.to_string(), FILE);
     }
 

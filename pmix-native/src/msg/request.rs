@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use pmix_types::{
     AllocDirective, App, Cpuset, DataRange, Directives, EventCode, Info, IofChannels, KeyName, KeyVal,
-    Nspace, ProcId, Query, Scope, Status, Time, Value,
+    Nspace, ProcId, Query, Scope, Status, Time, Uid, Value,
 };
 
 use super::Command;
@@ -171,7 +171,7 @@ request_structs! {
     /// Data to be published.
     pub struct Publish {
         /// The publisher's user id, as claimed.
-        pub uid: u32,
+        pub uid: Uid,
         ..
         /// Data and directives, distinguished by their keys.
         pub info: Directives,
@@ -180,7 +180,7 @@ request_structs! {
     /// Keys of published data.
     pub struct Lookup {
         /// The caller's user id, as claimed.
-        pub uid: u32,
+        pub uid: Uid,
         /// The keys.
         pub keys: Vec<KeyName>,
         ..

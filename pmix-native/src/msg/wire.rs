@@ -92,7 +92,9 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
         Command::FENCE => Request::Fence(read_collective(r)?),
         Command::GET => read_get(r)?,
         Command::FINALIZE => Request::Finalize,
-        Command::PUBLISH => Request::Publish(Publish { uid: r.item::<kind::Uint32>()?, info: info(r)? }),
+        Command::PUBLISH => {
+            Request::Publish(Publish { uid: r.item::<kind::Uint32>()?.into(), info: info(r)? })
+        }
         Command::LOOKUP => Request::Lookup(read_lookup(r)?),
         Command::UNPUBLISH => Request::Unpublish(read_lookup(r)?),
         Command::SPAWN => Request::Spawn(Spawn { info: info(r)?, apps: r.list::<kind::App>()? }),
@@ -206,7 +208,7 @@ fn read_get(reader: &mut Reader<'_>) -> Result<Request, CodecError> {
 }
 
 fn read_lookup(reader: &mut Reader<'_>) -> Result<Lookup, CodecError> {
-    let uid = reader.item::<kind::Uint32>()?;
+    let uid = reader.item::<kind::Uint32>()?.into();
     let start = reader.offset();
     let count = reader.item::<kind::Size>()?;
     // each key is an item of two bytes or more
@@ -249,11 +251,11 @@ fn write(context: &Context, w: &mut Writer, request: &Request) -> Result<(), Cod
             get.key.as_ref().map_or(Ok(()), |key| w.item::<kind::KeyText>(key))
         }
         Request::Publish(publish) => {
-            w.item::<kind::Uint32>(&publish.uid)?;
+            w.item::<kind::Uint32>(&publish.uid.as_raw())?;
             put_info(w, &publish.info)
         }
         Request::Lookup(lookup) | Request::Unpublish(lookup) => {
-            w.item::<kind::Uint32>(&lookup.uid)?;
+            w.item::<kind::Uint32>(&lookup.uid.as_raw())?;
             w.item::<kind::Size>(&(lookup.keys.len() as u64))?;
             lookup.keys.iter().try_for_each(|key| w.item::<kind::KeyText>(key))?;
             put_info(w, &lookup.info)

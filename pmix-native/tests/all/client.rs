@@ -12,8 +12,8 @@ use pmix_types::message::{
     RegisterEvents, Reply, Request, ResolvePeers,
 };
 use pmix_types::{
-    DataRange, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyVal, Pdata, ProcId, Query,
-    Rank, Scope, Status, Value, keys,
+    DataRange, Directives, Event, FabricOperation, Gid, GroupOpt, Info, IofChannels, KeyVal, Pdata, ProcId,
+    Query, Rank, Scope, Status, Uid, Value, keys,
 };
 use proptest::prelude::*;
 
@@ -45,7 +45,8 @@ fn put_04_a_commit_sends_all_that_was_committed_before() {
 fn a_value_that_the_dialect_lacks_fails_its_commit_and_no_later_one() {
     let mut talk = Talk::started(V4);
     let context = Context::new(Encoding::plain(Dialect::V21), V4);
-    talk.client = Conversation::new(Caller::new(proc(0), User { uid: 7, gid: 8 }, "n0", context));
+    talk.client =
+        Conversation::new(Caller::new(proc(0), User { uid: Uid::new(7), gid: Gid::new(8) }, "n0", context));
     talk.context = context;
     let nspace = Value::Nspace("job".parse().unwrap());
     talk.client

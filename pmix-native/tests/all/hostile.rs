@@ -4,7 +4,7 @@ use crate::common::{Direction, Vector, vectors};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
 use pmix_native::msg::{Context, JobControl, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding, Version};
-use pmix_types::{App, DataType, Info, KeyName, KeyVal, ProcId, Scope, Value, keys};
+use pmix_types::{App, DataType, Info, KeyName, KeyVal, ProcId, Scope, Uid, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -247,7 +247,7 @@ fn a_request_without_data_takes_less_memory_than_one_with_data() {
     let error = Request::decode(&context, &spawn(1 << 20)).unwrap_err();
     assert_eq!(error.problem, Problem::Memory);
     assert!(Request::decode(&context, &spawn(100_000)).is_ok());
-    let mut publish = Publish::new(1000);
+    let mut publish = Publish::new(Uid::new(1000));
     publish.info = vec![Info::new(&keys::LOG_STDERR, "x"); 200_000].into();
     assert!(Request::decode(&context, &Request::Publish(publish.clone()).encode(&context).unwrap()).is_ok());
     let mut lookup = JobControl::new(Vec::new());

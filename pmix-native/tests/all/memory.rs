@@ -8,7 +8,7 @@ use pmix_native::conn::User;
 use pmix_native::msg::{Context, Request};
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_test_wait::is_alone;
-use pmix_types::{ProcId, Rank, message};
+use pmix_types::{Gid, ProcId, Rank, Uid, message};
 
 /// Most memory this process has ever held, in kilobytes.
 fn peak() -> u64 {
@@ -28,7 +28,7 @@ fn held() -> u64 {
 fn requests_that_are_given_up_take_no_memory() {
     let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
     let proc = ProcId::new("job".parse().unwrap(), Rank::from_raw(0));
-    let caller = Caller::new(proc.clone(), User { uid: 1, gid: 1 }, "n0", context);
+    let caller = Caller::new(proc.clone(), User { uid: Uid::new(1), gid: Gid::new(1) }, "n0", context);
     let mut client = Conversation::new(caller);
     let mut ask = |id: u64| {
         let keys = (0..64).map(|key| format!("a-key-that-takes-memory-{key}").parse().unwrap()).collect();

@@ -10,7 +10,7 @@ use pmix_native::msg::{
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::{
     AllocDirective, App, Cpuset, DataRange, Device, DeviceDistance, DeviceTypes, Directives, Event, Info,
-    IofChannels, KeyVal, Nspace, Pdata, ProcId, Query, Rank, Scope, Status, Time, Value, keys,
+    IofChannels, KeyVal, Nspace, Pdata, ProcId, Query, Rank, Scope, Status, Time, Uid, Value, keys,
 };
 
 fn contexts() -> impl Iterator<Item = Context> {
@@ -72,9 +72,9 @@ fn requests() -> Vec<Request> {
         Request::Get(Get::new(procs().remove(0), None)),
         Request::Get(filled!(Get::new(procs().remove(1), Some("key".parse().unwrap())))),
         Request::Finalize,
-        Request::Publish(filled!(Publish::new(1000))),
-        Request::Lookup(filled!(Lookup::new(1000, keys_wanted.clone()))),
-        Request::Unpublish(Lookup::new(1000, vec![])),
+        Request::Publish(filled!(Publish::new(Uid::new(1000)))),
+        Request::Lookup(filled!(Lookup::new(Uid::new(1000), keys_wanted.clone()))),
+        Request::Unpublish(Lookup::new(Uid::new(1000), vec![])),
         Request::Spawn(filled!(Spawn::new(vec![
             App::new("true", 2).arg("-x").env("A", "1").cwd("/"),
             App::new("b", 1)

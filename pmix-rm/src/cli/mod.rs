@@ -19,7 +19,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches};
 use pmix_program::variable;
-use pmix_types::{App, Directives};
+use pmix_types::{App, Directives, Uid};
 
 pub(crate) use debug::{CommandLine, DebugArgs};
 pub(crate) use dvm::DvmPlace;
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
     /// The DVM that it runs in, if it is to have none of its own.
     pub(crate) dvm: Option<DvmPlace>,
     /// Whose DVM is trusted, besides one of root or of this user.
-    pub(crate) trust_uid: Option<u32>,
+    pub(crate) trust_uid: Option<Uid>,
     /// What it runs on.
     pub(crate) setup: Setup,
     /// Whether ranks wait in init until they are released.

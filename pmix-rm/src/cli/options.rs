@@ -12,7 +12,7 @@ use pmix_host::{BadPolicy, BindingPolicy};
 use pmix_program::seconds;
 use pmix_server::{NativeWire, Pmi1Wire};
 use pmix_topology::ThisHost;
-use pmix_types::{Directives, Info, Rank, keys};
+use pmix_types::{Directives, Info, Rank, Uid, keys};
 
 use super::debug::DebugArgs;
 use super::dvm::DvmPlace;
@@ -184,8 +184,8 @@ pub(super) struct Setting {
     pub(super) dvm: Option<DvmPlace>,
 
     /// Also trust a DVM of this user, besides those of root and of your own
-    #[arg(long, value_name = "UID", requires = "dvm")]
-    pub(super) trust_uid: Option<u32>,
+    #[arg(long, value_name = "UID", requires = "dvm", value_parser = clap::value_parser!(u32).map(Uid::new))]
+    pub(super) trust_uid: Option<Uid>,
 
     #[command(flatten)]
     pub(super) nodes: NodeArgs,

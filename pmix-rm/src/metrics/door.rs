@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pmix_program::loopback::Users;
 use pmix_proto::files::Directory;
+use pmix_types::Uid;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -70,11 +71,11 @@ impl Door {
     }
 
     /// The next connection, and the user who makes it, if known. Cancel-safe.
-    pub(super) async fn accept(&self) -> io::Result<(Connection, Option<u32>)> {
+    pub(super) async fn accept(&self) -> io::Result<(Connection, Option<Uid>)> {
         match self {
             Self::Socket(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let user = stream.peer_cred().ok().map(|peer| peer.uid());
+                let user = stream.peer_cred().ok().map(|peer| Uid::new(peer.uid()));
                 Ok((Box::new(stream), user))
             }
             Self::Port(listener, users) => {

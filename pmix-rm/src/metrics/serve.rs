@@ -9,6 +9,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pmix_program::loopback::{NOT_THIS_HOST, Visitors, names_this_host};
+use pmix_types::Uid;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Answers whoever comes, for ever.
 pub(super) async fn all(door: Door, source: Source) {
     let is_port = door.port().is_some();
-    let mut connections = Visitors::<Option<u32>, AbortHandle>::up_to(MAX_CONNECTIONS);
+    let mut connections = Visitors::<Option<Uid>, AbortHandle>::up_to(MAX_CONNECTIONS);
     loop {
         let (connection, user) = match door.accept().await {
             Ok(accepted) => accepted,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pmix_proto::files::{Directory, replaceable};
+use pmix_types::Uid;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
@@ -135,8 +136,9 @@ fn open(path: &Path) -> Result<File, String> {
     if !found.is_file() {
         return Err("it is not a file".into());
     }
-    if ![geteuid().as_raw(), 0].contains(&found.uid()) {
-        return Err(format!("it belongs to user {}, who could have written anything", found.uid()));
+    let owner = Uid::new(found.uid());
+    if !owner.is_root() && owner.as_raw() != geteuid().as_raw() {
+        return Err(format!("it belongs to user {owner}, who could have written anything"));
     }
     if found.mode() & 0o077 != 0 {
         let mode = found.mode() & 0o777;

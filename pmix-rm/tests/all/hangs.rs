@@ -14,7 +14,7 @@ use pmix_host::{Account, LaunchError, LaunchJob, LaunchProc, Launcher, ProcExit}
 use pmix_launch::{Guardian, JobSession, LocalLauncher};
 use pmix_server::Server;
 use pmix_test_wait::{is_stopped, until, until_async, within};
-use pmix_types::{App, Nspace, ProcId, Rank};
+use pmix_types::{App, Gid, Nspace, ProcId, Rank, Uid};
 use rustix::process::{Pid, Resource, Signal, geteuid, getrlimit, kill_process};
 use rustix::thread::gettid;
 use tempfile::TempDir;
@@ -23,7 +23,8 @@ use tokio::task::JoinHandle;
 
 use crate::common::{children_of, exit_of, hard_limit, launch, launcher, pid_from, runs};
 
-const USER: u32 = 4001;
+const USER: Uid = Uid::new(4001);
+const GROUP: Gid = Gid::new(4001);
 
 /// Holds a lease for writing on its argument until it is killed: who opens or runs that file waits.
 const LEASE: &str = "#define _GNU_SOURCE
@@ -54,7 +55,7 @@ impl Held {
         std::fs::set_permissions(home.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let (holder, program) = (home.path().join("holder"), home.path().join("program"));
         assert!(Command::new("cp").arg("/bin/true").arg(&program).status().unwrap().success());
-        if !geteuid().is_root() || chown(&program, Some(USER), Some(USER)).is_err() {
+        if !geteuid().is_root() || chown(&program, Some(USER.as_raw()), Some(GROUP.as_raw())).is_err() {
             eprintln!("skipped: it needs root to become another user");
             return None;
         }
@@ -72,7 +73,7 @@ impl Held {
     fn hold(&mut self) {
         self.release();
         let mut lease = Command::new(&self.holder);
-        let lease = lease.arg(&self.program).uid(USER).gid(USER).stdout(Stdio::piped());
+        let lease = lease.arg(&self.program).uid(USER.as_raw()).gid(GROUP.as_raw()).stdout(Stdio::piped());
         let lease = self.lease.insert(lease.spawn().unwrap());
         let mut said = String::new();
         BufReader::new(lease.stdout.take().unwrap()).read_line(&mut said).unwrap();
@@ -107,7 +108,7 @@ fn of_user(name: &str, program: &Path) -> LaunchJob {
     let app = App::new(program.to_str().unwrap(), 1).cwd("/");
     let mut job = LaunchJob::new(Nspace::new(name).unwrap(), vec![app]);
     job.procs.push(LaunchProc::new(Rank::new(0).unwrap(), "here".into(), 0, Vec::new()));
-    job.user = Some(Account::with_groups(USER, USER, vec![USER]));
+    job.user = Some(Account::with_groups(USER, GROUP, vec![GROUP]));
     job
 }
 
@@ -188,7 +189,7 @@ async fn a_process_that_its_user_stops_before_it_is_a_program_does_not_hold_up_t
 /// In vain if it has been given up.
 fn stop_as_user(pid: Pid) {
     let stop = format!("kill -STOP {}", pid.as_raw_pid());
-    let _ = Command::new("sh").args(["-c", &stop]).uid(USER).gid(USER).status().unwrap();
+    let _ = Command::new("sh").args(["-c", &stop]).uid(USER.as_raw()).gid(GROUP.as_raw()).status().unwrap();
 }
 
 /// The leader of a user's job is a process of that user, who may stop it.
@@ -217,7 +218,7 @@ async fn a_job_whose_leader_its_user_stops_can_be_ended_and_holds_up_nobody() {
 }
 
 /// The real user of a process.
-fn uid_of(pid: Pid) -> Option<u32> {
+fn uid_of(pid: Pid) -> Option<Uid> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }

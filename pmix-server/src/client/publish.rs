@@ -1,5 +1,5 @@
 use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
-use pmix_types::{AnyKey, DataArray, DataRange, Info, Persistence, Procs, Status, Value, keys};
+use pmix_types::{AnyKey, DataArray, DataRange, Gid, Info, Persistence, Procs, Status, Uid, Value, keys};
 
 use super::unexpected;
 
@@ -49,9 +49,11 @@ impl PublishBuilder {
     /// Lets processes with these effective user or group ids find the data, instead of those of the server's user
     /// (PUB-09).
     #[doc(alias = "PMIX_ACCESS_PERMISSIONS")]
-    pub fn access(self, users: impl IntoIterator<Item = u32>, groups: impl IntoIterator<Item = u32>) -> Self {
-        let users = Info::new(&keys::ACCESS_USERIDS, DataArray::Uint32(users.into_iter().collect()));
-        let groups = Info::new(&keys::ACCESS_GRPIDS, DataArray::Uint32(groups.into_iter().collect()));
+    pub fn access(self, users: impl IntoIterator<Item = Uid>, groups: impl IntoIterator<Item = Gid>) -> Self {
+        let users = DataArray::Uint32(users.into_iter().map(Uid::as_raw).collect());
+        let groups = DataArray::Uint32(groups.into_iter().map(Gid::as_raw).collect());
+        let (users, groups) =
+            (Info::new(&keys::ACCESS_USERIDS, users), Info::new(&keys::ACCESS_GRPIDS, groups));
         self.directive(keys::ACCESS_PERMISSIONS, DataArray::Info(vec![users, groups]))
     }
 

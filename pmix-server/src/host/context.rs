@@ -1,8 +1,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use pmix_types::ProcId;
 use pmix_types::trace::TraceContext;
+use pmix_types::{Gid, ProcId, Uid};
 use tokio_util::sync::CancellationToken;
 
 use super::HostObject;
@@ -16,10 +16,10 @@ pub struct UpcallContext {
     /// The process that made the request; for collectives, the server itself.
     pub caller: ProcId,
     /// User of the caller, as reported by the kernel (GEN-13).
-    pub uid: u32,
+    pub uid: Uid,
     /// Group of the caller, as reported by the kernel (GEN-13). On the native wire the kernel does not report it, so this is
     /// the group with which the process was registered, and `None` for tools, since their own claim proves nothing.
-    pub gid: Option<u32>,
+    pub gid: Option<Gid>,
     /// The object with which the caller was registered.
     pub object: Option<HostObject>,
     /// The span of this upcall, if its operation is traced ([`pmix_types::trace`]): what the host does is below it.
@@ -43,7 +43,8 @@ impl UpcallContext {
     /// assert!(cx.is_cancelled());
     /// # Ok(()) }
     /// ```
-    pub fn new(caller: ProcId, uid: u32) -> Self {
+    pub fn new(caller: ProcId, uid: impl Into<Uid>) -> Self {
+        let uid = uid.into();
         Self { id: 0, caller, uid, gid: None, object: None, trace: None, cancel: CancellationToken::new() }
     }
 

@@ -315,19 +315,22 @@ mod tests {
 
     use futures::FutureExt;
     use pmix_test_wait::PausedClock;
+    use pmix_types::Uid;
 
     use super::*;
+    use crate::account::own_uid;
+    use crate::account::tests::another_uid;
     use crate::door::Door;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn connection(uid: u32) -> Arc<Connection> {
+    fn connection(uid: Uid) -> Arc<Connection> {
         let guest = Door::new(true).enter(uid).unwrap();
         Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest))
     }
 
     fn stranger() -> Arc<Connection> {
-        connection(rustix::process::geteuid().as_raw() + 4001)
+        connection(another_uid())
     }
 
     #[tokio::test(start_paused = true)]
@@ -354,7 +357,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn our_own_user_keeps_a_connection_by_any_call() {
-        let connection = connection(rustix::process::geteuid().as_raw());
+        let connection = connection(own_uid());
         assert!(connection.takes(usize::MAX));
         assert!(tokio::time::timeout(HELLO_WITHIN - SECOND, connection.overdue()).await.is_err());
         connection.on_call();

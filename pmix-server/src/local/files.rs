@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pmix_types::Uid;
 use rustix::fs::{
     MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create, open,
 };
@@ -32,7 +33,7 @@ impl Files {
     ///
     /// # Errors
     /// The error of the operating system, such as too many open files.
-    pub(super) fn add(&mut self, data: &[u8], uid: u32) -> io::Result<Arc<Filed>> {
+    pub(super) fn add(&mut self, data: &[u8], uid: Uid) -> io::Result<Arc<Filed>> {
         self.prune();
         let filed = Arc::new(Filed { uid, bytes: data.len(), open: Mutex::new(Some(Open::new(data)?)) });
         self.newest_last.push_back(filed.clone());
@@ -62,7 +63,7 @@ impl Files {
 /// A file for the processes of one user.
 #[derive(Debug)]
 pub(super) struct Filed {
-    uid: u32,
+    uid: Uid,
     bytes: usize,
     /// `None` once it was emptied.
     open: Mutex<Option<Open>>,
@@ -91,7 +92,7 @@ impl Open {
 }
 
 impl Filed {
-    pub(super) const fn is_for(&self, uid: u32) -> bool {
+    pub(super) fn is_for(&self, uid: Uid) -> bool {
         self.uid == uid
     }
 
@@ -131,7 +132,8 @@ mod tests {
 
     use super::*;
 
-    const US: u32 = 7;
+    const US: Uid = Uid::new(7);
+    const OTHERS: Uid = Uid::new(8);
 
     fn held(filed: &Filed) -> File {
         File::from(filed.given().unwrap().try_clone().unwrap())
@@ -146,7 +148,7 @@ mod tests {
     fn who_receives_a_file_reads_it_and_cannot_change_it() {
         let mut files = Files::default();
         let filed = files.add(b"collected", US).unwrap();
-        assert!(filed.is_for(US) && !filed.is_for(US + 1));
+        assert!(filed.is_for(US) && !filed.is_for(OTHERS));
         let file = held(&filed);
         assert_eq!(read(&file, filed.bytes()).unwrap(), b"collected");
         assert!(file.write_at(b"x", 0).is_err());

@@ -256,12 +256,14 @@ mod tests {
     use pmix_engine::{PeerCred, RequestId};
     use pmix_proto::{Assembler, Limits, ServerBody};
     use pmix_types::message::{CollectedFile, Reply};
-    use pmix_types::{Info, Value};
+    use pmix_types::{Info, Uid, Value};
 
     use super::super::connection::GrpcLine;
     use super::super::files::Files;
     use super::super::peer::GrpcPeer;
     use super::*;
+    use crate::account::own_uid;
+    use crate::account::tests::another_uid;
     use crate::door::Door;
     use crate::inbox::{Inbox, Peer};
 
@@ -269,7 +271,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// The other end of a connection of this user, and the connection.
-    fn connected(uid: u32) -> (Socket, Measured, Progressing) {
+    fn connected(uid: Uid) -> (Socket, Measured, Progressing) {
         let (there, here) = Socket::pair().unwrap();
         let guest = Door::new(true).enter(uid).unwrap();
         let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));
@@ -278,13 +280,9 @@ mod tests {
         (there, measured, Progressing { writer, connection })
     }
 
-    fn own() -> u32 {
-        rustix::process::geteuid().as_raw()
-    }
-
     #[tokio::test(start_paused = true)]
     async fn who_reads_a_large_message_slowly_is_not_disconnected_and_who_stops_is() {
-        let (_there, _, mut writer) = connected(own());
+        let (_there, _, mut writer) = connected(own_uid());
         let line = GrpcLine::new(PATIENCE, Arc::default());
         writer.connection.speaks_on(Arc::clone(&line));
         line.send(Outbound::Message(ServerMessage::default()), 1 << 20);
@@ -305,7 +303,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_not_let_in_brings_few_bytes_unless_it_is_our_own_user() {
         use std::io::Write;
-        for (uid, is_bounded) in [(own(), false), (own() + 4001, true)] {
+        for (uid, is_bounded) in [(own_uid(), false), (another_uid(), true)] {
             let (mut there, mut measured, writer) = connected(uid);
             let sender = std::thread::spawn(move || there.write_all(&vec![0; MAX_STRANGE + 1]));
             let mut all = Vec::new();
@@ -319,7 +317,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_file_comes_with_its_answer_and_one_that_was_emptied_not_at_all() {
-        let (there, _measured, writer) = connected(own());
+        let (there, _measured, writer) = connected(own_uid());
         let mut files = Files::default();
         let mut outgoing = Vec::new();
         let done = |id| EncodedBody::reply(&Reply::Done).messages(id).map(Outbound::Message);
@@ -327,9 +325,9 @@ mod tests {
         for (id, content) in (1..).zip(&contents) {
             outgoing.extend(done(id * 10));
             let body = EncodedBody::fence_file(content.len() as u64, (id, id + 1));
-            outgoing.push(Outbound::Fence { id, body, file: files.add(content, own()).unwrap() });
+            outgoing.push(Outbound::Fence { id, body, file: files.add(content, own_uid()).unwrap() });
         }
-        let lost = Files::default().add(b"it goes at once", own()).unwrap();
+        let lost = Files::default().add(b"it goes at once", own_uid()).unwrap();
         let body = EncodedBody::fence_file(15, (4, 5));
         outgoing.extend([Outbound::Fence { id: 4, body, file: lost }]);
         outgoing.extend(done(40));
@@ -370,9 +368,9 @@ mod tests {
         let (there, here) = Socket::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&here, 4096).unwrap();
         let inbox = Inbox::new(PATIENCE).0;
-        let line = inbox.new_line(own());
-        let guest = Door::new(true).enter(own()).unwrap();
-        let cred = PeerCred { uid: own(), gid: None, pid: None };
+        let line = inbox.new_line(own_uid());
+        let guest = Door::new(true).enter(own_uid()).unwrap();
+        let cred = PeerCred { uid: own_uid(), gid: None, pid: None };
         let connection = Arc::new(Connection::new(cred, guest));
         let (_reader, writer) = LocalStream::new(here).unwrap().into_split();
         connection.writes_frames(writer.handle());

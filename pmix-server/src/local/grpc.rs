@@ -111,9 +111,15 @@ fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<
         .and_then(|cause| cause.downcast_ref::<io::Error>())
         .is_some_and(|io| io.kind() != io::ErrorKind::InvalidData);
     if error.is_canceled() || error.is_closed() || error.is_incomplete_message() || broken {
-        tracing::debug!(uid, pid, reason, "a connection ended");
+        tracing::debug!(uid = uid.as_raw(), pid, reason, "a connection ended");
     } else {
-        warn_with!(leave(), uid, pid, reason, "refused a connection that does not speak the protocol");
+        warn_with!(
+            leave(),
+            uid = uid.as_raw(),
+            pid,
+            reason,
+            "refused a connection that does not speak the protocol"
+        );
     }
 }
 

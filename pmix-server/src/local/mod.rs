@@ -17,9 +17,11 @@ use pmix_proto::Limits;
 use pmix_proto::frames::PREFACE;
 use pmix_proto::proof::QUESTION;
 use pmix_proto::stream::LocalStream;
+use pmix_types::Uid;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
+use crate::account::own_uid;
 use crate::door::{self, Door, Guest, Reserve, warn_with};
 use crate::inbox::Inbox;
 use connection::Connection;
@@ -74,7 +76,12 @@ impl Port {
                             connections.spawn(serve(stream, peer, guest, services.clone(), door.clone()));
                         }
                         Err((uid, reason)) => {
-                            warn_with!(door.turn_away(uid), uid, reason, "refused a connection");
+                            warn_with!(
+                                door.turn_away(uid),
+                                uid = uid.as_raw(),
+                                reason,
+                                "refused a connection"
+                            );
                         }
                     }
                     reserve.on_accepted().await;
@@ -86,11 +93,10 @@ impl Port {
 }
 
 /// Asks the kernel for the credentials, and the door for a place. An error names the refused uid and the reason.
-fn receive(stream: &UnixStream, door: &Door) -> Result<(PeerCred, Guest), (u32, String)> {
-    let own = rustix::process::geteuid().as_raw();
-    let broken = |error: io::Error| (own, format!("its socket cannot be used: {error}"));
+fn receive(stream: &UnixStream, door: &Door) -> Result<(PeerCred, Guest), (Uid, String)> {
+    let broken = |error: io::Error| (own_uid(), format!("its socket cannot be used: {error}"));
     let cred = stream.peer_cred().map_err(broken)?;
-    let peer = PeerCred { uid: cred.uid(), gid: Some(cred.gid()), pid: cred.pid() };
+    let peer = PeerCred { uid: cred.uid().into(), gid: Some(cred.gid().into()), pid: cred.pid() };
     let guest = door.enter(peer.uid).map_err(|reason| (peer.uid, reason))?;
     Ok((peer, guest))
 }
@@ -124,23 +130,23 @@ async fn serve(mut stream: UnixStream, peer: PeerCred, guest: Guest, services: S
         #[cfg(not(feature = "grpc"))]
         Ok(_) => {
             let reason = "this server was built without gRPC";
-            warn_with!(door.turn_away(uid), uid, pid, reason, "refused a connection");
+            warn_with!(door.turn_away(uid), uid = uid.as_raw(), pid, reason, "refused a connection");
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let reason = error.to_string();
             warn_with!(
                 door.turn_away(uid),
-                uid,
+                uid = uid.as_raw(),
                 pid,
                 reason,
                 "refused a connection that does not speak the protocol"
             );
         }
-        Err(error) => tracing::debug!(uid, pid, %error, "a connection ended"),
+        Err(error) => tracing::debug!(uid = uid.as_raw(), pid, %error, "a connection ended"),
     }
 }
 
 fn log_overdue(PeerCred { uid, pid, .. }: PeerCred, door: &Door) {
     let leave = door.turn_away(uid);
-    warn_with!(leave, uid, pid, "refused a connection: no request arrived in time");
+    warn_with!(leave, uid = uid.as_raw(), pid, "refused a connection: no request arrived in time");
 }

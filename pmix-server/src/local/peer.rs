@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use pmix_proto::frames::Frames;
 use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{EncodedBody, Limits, PART_BYTES};
-use pmix_types::Nspace;
 use pmix_types::job::JobData;
 use pmix_types::message::{Collected, Failure, Fenced, GroupReply, Modex, Output, Push, Reply, Welcome};
+use pmix_types::{Nspace, Uid};
 use tokio::sync::oneshot;
 use tokio_util::codec::Encoder;
 
@@ -67,7 +67,7 @@ impl EncodedFence {
     }
 
     /// The file for processes of this user, if the data is large and the file is nobody else's.
-    fn file(&mut self, files: &mut Files, uid: u32) -> Option<(EncodedBody, Arc<Filed>)> {
+    fn file(&mut self, files: &mut Files, uid: Uid) -> Option<(EncodedBody, Arc<Filed>)> {
         if self.modex.len() < IN_FILE {
             return None;
         }
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// The encoded result of a fence, which goes to all its participants one after the other.
-    fn fence(&self, modex: &Arc<Modex>, changes: (u64, u64), file_for: Option<u32>) -> FenceResult {
+    fn fence(&self, modex: &Arc<Modex>, changes: (u64, u64), file_for: Option<Uid>) -> FenceResult {
         let Encoded { fence, files, .. } = &mut *self.lock();
         if !fence.as_ref().is_some_and(|fence| Arc::ptr_eq(&fence.held, modex)) {
             *fence = None;
@@ -161,7 +161,7 @@ impl Shared {
 }
 
 fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reason: &Failure) {
-    warn_with!(leave, uid, pid, %reason, "refused a connection");
+    warn_with!(leave, uid = uid.as_raw(), pid, %reason, "refused a connection");
 }
 
 /// Sends the messages for one process to its stream.
@@ -325,7 +325,7 @@ mod tests {
 
     use pmix_proto::{Assembler, ServerBody};
     use pmix_types::message::{ProcData, PutEntry};
-    use pmix_types::{Event, Info, IofChannels, ProcId, Rank, Scope, Status, Value, keys};
+    use pmix_types::{Event, Gid, Info, IofChannels, ProcId, Rank, Scope, Status, Value, keys};
 
     use super::*;
 
@@ -341,10 +341,10 @@ mod tests {
     /// The sending side of a connection, and its unread messages.
     fn peer() -> (GrpcPeer, Arc<GrpcLine>) {
         let inbox = Inbox::new(Duration::from_secs(60)).0;
-        let line = inbox.new_line(0);
+        let line = inbox.new_line(Uid::ROOT);
         let door = Door::new(false);
-        let peer = PeerCred { uid: 0, gid: Some(0), pid: None };
-        let connection = Arc::new(Connection::new(peer, door.enter(0).unwrap()));
+        let peer = PeerCred { uid: Uid::ROOT, gid: Some(Gid::ROOT), pid: None };
+        let connection = Arc::new(Connection::new(peer, door.enter(Uid::ROOT).unwrap()));
         let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
         (GrpcPeer::new(shared, connection, line.clone(), 1, true).0, line)
     }
@@ -399,12 +399,12 @@ mod tests {
         assert!(answer(&mut peer, &line, &collected(100)).is_none());
         let large = collected(IN_FILE);
         let first = answer(&mut peer, &line, &large).unwrap();
-        let (mut second, other_line) = another(&peer, 0, true);
+        let (mut second, other_line) = another(&peer, Uid::ROOT, true);
         assert!(Arc::ptr_eq(&first, &answer(&mut second, &other_line, &large).unwrap()));
         // not to another user, nor on a wire without files
-        let (mut other, other_line) = another(&peer, 1, true);
+        let (mut other, other_line) = another(&peer, Uid::new(1), true);
         assert!(answer(&mut other, &other_line, &large).is_none());
-        let (mut grpc, grpc_line) = another(&peer, 0, false);
+        let (mut grpc, grpc_line) = another(&peer, Uid::ROOT, false);
         assert!(answer(&mut grpc, &grpc_line, &large).is_none());
 
         // a file is kept for as long as one of them may have to read it
@@ -437,10 +437,10 @@ mod tests {
     }
 
     /// Another process of the same server.
-    fn another(of: &GrpcPeer, uid: u32, takes_files: bool) -> (GrpcPeer, Arc<GrpcLine>) {
+    fn another(of: &GrpcPeer, uid: Uid, takes_files: bool) -> (GrpcPeer, Arc<GrpcLine>) {
         let line = of.shared.inbox.new_line(uid);
         let guest = Door::new(true).enter(uid).unwrap();
-        let connection = Arc::new(Connection::new(PeerCred { uid, gid: Some(uid), pid: None }, guest));
+        let connection = Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest));
         (GrpcPeer::new(of.shared.clone(), connection, line.clone(), 1, takes_files).0, line)
     }
 

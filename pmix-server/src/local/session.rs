@@ -222,7 +222,7 @@ impl Incoming {
 
     fn log_end(&self, reason: &str) {
         let PeerCred { uid, pid, .. } = self.connection.peer;
-        warn_with!(self.shared.door.line(uid), uid, pid, reason, "closed a connection");
+        warn_with!(self.shared.door.line(uid), uid = uid.as_raw(), pid, reason, "closed a connection");
     }
 
     async fn refuse(&self, failure: &Failure, outgoing: &mpsc::Sender<Messages>) {
@@ -295,6 +295,7 @@ fn twice(id: u64) -> String {
 mod tests {
     use pmix_proto::ServerBody;
     use pmix_types::message::Push;
+    use pmix_types::{Gid, Uid};
 
     use pmix_proto::v1::ServerMessage;
 
@@ -303,8 +304,9 @@ mod tests {
 
     #[test]
     fn a_process_that_has_read_all_messages_hears_at_once_of_events_that_it_has_missed() {
-        let guest = Door::new(false).enter(0).unwrap();
-        let connection = Arc::new(Connection::new(PeerCred { uid: 0, gid: Some(0), pid: None }, guest));
+        let guest = Door::new(false).enter(Uid::ROOT).unwrap();
+        let connection =
+            Arc::new(Connection::new(PeerCred { uid: Uid::ROOT, gid: Some(Gid::ROOT), pid: None }, guest));
         let line = GrpcLine::new(HELLO_WITHIN, Arc::default());
         let reading = Reading { line: line.clone(), connection: connection.clone() };
         assert!(reading.try_next().is_none());

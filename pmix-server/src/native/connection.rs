@@ -10,7 +10,7 @@ use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolId
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask, Unread};
 use pmix_proto::proof::QUESTION;
 use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
-use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, keys};
+use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, Uid, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -121,7 +121,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
         () = line.finished() => None,
         () = line.stalled() => {
             line.abandon();
-            warn_with!(door.line(uid), %from, uid, reason = UNREAD, "closed a connection");
+            warn_with!(door.line(uid), %from, uid = uid.as_raw(), reason = UNREAD, "closed a connection");
             Some(UNREAD.to_owned())
         }
         reason = talk => reason,
@@ -146,7 +146,7 @@ async fn answer_question(
     reading: &mut OwnedReadHalf,
     writing: &mut OwnedWriteHalf,
     arrived: &mut BytesMut,
-    (door, uid): (&Door, u32),
+    (door, uid): (&Door, Uid),
 ) -> Result<(), String> {
     if reading.read_buf(arrived).await.map_err(|error| error.to_string())? == 0 {
         return Err("it disconnected without a greeting".into());
@@ -174,7 +174,7 @@ async fn connect_message(reading: &mut OwnedReadHalf, arrived: &mut BytesMut) ->
 
 /// The identity that a process claims, on a socket that belongs to the user `uid` as reported by the kernel. A registered
 /// process in a user namespace sees other uids than we do, so its claim may differ; a claim grants nothing.
-fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred), Failure> {
+fn admission(connect: &Connect, uid: Uid) -> Result<(Hello, Greeting, PeerCred), Failure> {
     let refused = |message: String| Failure::new(Status::ERR_INVALID_CRED, message);
     let said = match (&connect.peer, connect.security.user(), &*connect.security.mechanism) {
         (_, Some(user), _) => user,
@@ -219,7 +219,7 @@ fn admission(connect: &Connect, uid: u32) -> Result<(Hello, Greeting, PeerCred),
 
 struct Connection {
     conn: ConnId,
-    uid: u32,
+    uid: Uid,
     shared: Arc<Shared>,
     ledger: Arc<Ledger>,
     errands: u64,
@@ -284,7 +284,7 @@ impl Connection {
             Ok(Ok(0) | Err(_)) => Err(String::new()),
             Ok(Ok(_)) => Ok(()),
             Err(_) => {
-                warn_with!(self.leave(), uid = self.uid, reason = UNFINISHED, "closed a connection");
+                warn_with!(self.leave(), uid = self.uid.as_raw(), reason = UNFINISHED, "closed a connection");
                 Err(UNFINISHED.to_owned())
             }
         }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pmix_native::conn::ServerUri;
-use pmix_types::ProcId;
+use pmix_types::{ProcId, Uid};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -71,12 +71,12 @@ impl Port {
 
 impl Shared {
     /// Counts and logs a connection of this user that is refused before it reaches the engine.
-    fn turn_away(&self, uid: u32, from: SocketAddr, reason: &str) {
+    fn turn_away(&self, uid: Uid, from: SocketAddr, reason: &str) {
         log_refusal(self.door.turn_away(uid), uid, from, reason);
     }
 
     /// Logs why a connection of this user is not let in.
-    fn log_refusal(&self, uid: u32, from: SocketAddr, reason: &str) {
+    fn log_refusal(&self, uid: Uid, from: SocketAddr, reason: &str) {
         log_refusal(self.door.line(uid), uid, from, reason);
     }
 }

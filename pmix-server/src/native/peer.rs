@@ -10,7 +10,7 @@ use pmix_native::conn::{ClientAnswer, Frame, Framing, ToolAnswer};
 use pmix_native::msg::{Context, IofDelivery, Push as NativePush, Reply as Answer};
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Output, Push, Reply, Welcome};
-use pmix_types::{ProcId, Status};
+use pmix_types::{ProcId, Status, Uid};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::oneshot;
 
@@ -172,7 +172,7 @@ pub(super) struct NativePeer {
     ledger: Arc<Ledger>,
     greeting: Greeting,
     /// Uid and address of the process.
-    origin: (u32, SocketAddr),
+    origin: (Uid, SocketAddr),
     admitted: Option<oneshot::Sender<(ProcId, Option<Arc<JobData>>)>>,
     proc: ProcId,
 }
@@ -182,7 +182,7 @@ impl NativePeer {
         shared: Arc<Shared>,
         ledger: Arc<Ledger>,
         greeting: Greeting,
-        origin: (u32, SocketAddr),
+        origin: (Uid, SocketAddr),
         admitted: oneshot::Sender<(ProcId, Option<Arc<JobData>>)>,
     ) -> Self {
         Self { shared, ledger, greeting, origin, admitted: Some(admitted), proc: ProcId::none() }
@@ -345,7 +345,7 @@ mod tests {
     fn ledger(inbox: &Inbox) -> Ledger {
         Ledger::new(
             Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2)),
-            inbox.new_line(0),
+            inbox.new_line(Uid::ROOT),
             Weak::new(),
         )
     }
@@ -365,7 +365,7 @@ mod tests {
         let (server, door) = (ProcId::none(), Door::new(false));
         let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new());
         let shared = Shared { inbox, server, owners, door, jobs, distances: Default::default(), frames };
-        let origin = (0, SocketAddr::from(([127, 0, 0, 1], 1)));
+        let origin = (Uid::ROOT, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
         let mut peer = NativePeer::new(Arc::new(shared), ledger.clone(), Greeting::Client, origin, admitted);
         peer.proc = proc(0);

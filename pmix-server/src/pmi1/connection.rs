@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::reading::{End, Reading};
 use super::session::{NotLetIn, Session};
 use super::{Front, translate};
+use crate::account::own_uid;
 use crate::door::warn_with;
 use crate::line::UNREAD;
 use crate::loopback::{Arrival, log_refusal};
@@ -176,7 +177,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
 
     /// Logs something about the process, unless there has been too much about its user.
     fn warn(&self, text: &str) {
-        let uid = self.who.peer.map_or_else(|| rustix::process::geteuid().as_raw(), |peer| peer.uid);
+        let uid = self.who.peer.map_or_else(own_uid, |peer| peer.uid);
         warn_with!(self.front.door.line(uid), proc = %self.who.proc, "{text}");
     }
 

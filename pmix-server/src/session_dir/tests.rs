@@ -4,13 +4,14 @@
 use pmix_test_wait::is_alone;
 
 use super::*;
+use crate::account::tests::another_uid;
 
 fn create(root: &Path, hostname: &str, other_users: bool) -> Result<SessionDir, SessionDirError> {
     SessionDir::create(Some(root), hostname, other_users)
 }
 
 fn base(root: &Path) -> PathBuf {
-    root.join(format!("pmix-{}", rustix::process::geteuid().as_raw()))
+    root.join(format!("pmix-{}", own_uid()))
 }
 
 fn mode(path: &Path) -> u32 {
@@ -92,9 +93,9 @@ fn a_directory_of_somebody_else_is_refused_naming_the_owner() {
     let base = base(root.path());
     fs::create_dir(&base).unwrap();
     fs::set_permissions(&base, Permissions::from_mode(0o700)).unwrap();
-    let own = rustix::process::geteuid().as_raw();
+    let own = own_uid();
     // only the owner matters, so expecting another uid is the same case
-    let refused = make_private(&base, 0o700, own + 1).unwrap_err().to_string();
+    let refused = make_private(&base, 0o700, another_uid()).unwrap_err().to_string();
     assert!(refused.contains(&format!("belongs to uid {own}")), "{refused}");
 }
 

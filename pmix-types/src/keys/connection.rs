@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Pid, ProcId};
+use crate::{Gid, Pid, ProcId, Uid};
 
 super::keys! {
     /// Creation time of the server's rendezvous file, ctime text.
@@ -55,10 +55,10 @@ super::keys! {
     PRIMARY_SERVER: bool = "pmix.pri.srvr", BOOL, None, "4.0";
     /// Effective user id of the requester; the library adds it to most host upcalls.
     #[doc(alias = "PMIX_USERID")]
-    USERID: u32 = "pmix.euid", UINT32, None, "1.1";
+    USERID: Uid = "pmix.euid", UINT32, None, "1.1";
     /// Effective group id of the requester; the library adds it to most host upcalls.
     #[doc(alias = "PMIX_GRPID")]
-    GRPID: u32 = "pmix.egid", UINT32, None, "1.1";
+    GRPID: Gid = "pmix.egid", UINT32, None, "1.1";
     /// PMIx version text of the connecting peer.
     #[doc(alias = "PMIX_VERSION_INFO")]
     VERSION_INFO: String = "pmix.version", STRING, None, "2.0";
@@ -113,10 +113,10 @@ super::keys! {
     MYSERVER_URI: String = "pmix.mysrvr.uri", STRING, None, "impl 4.2.0";
     /// Real user id.
     #[doc(alias = "PMIX_REALUID")]
-    REALUID: u32 = "pmix.ruid", UINT32, None, "impl 6.1.0";
+    REALUID: Uid = "pmix.ruid", UINT32, None, "impl 6.1.0";
     /// Real group id.
     #[doc(alias = "PMIX_REALGID")]
-    REALGID: u32 = "pmix.rgid", UINT32, None, "impl 6.1.0";
+    REALGID: Gid = "pmix.rgid", UINT32, None, "impl 6.1.0";
     /// On whose behalf a relayed request is made, when the call has no such parameter.
     #[doc(alias = "PMIX_REQUESTOR")]
     REQUESTOR: ProcId = "pmix.requestor", PROC, None, "impl 6.0.0";

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_tests::{NullLauncher, OtherUser, Running, TestNode, proc, rank_program, within};
+use pmix_types::{Gid, Uid};
 
 #[tokio::test]
 async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
@@ -16,11 +17,13 @@ async fn pub_09_pub_12_another_user_finds_only_what_is_opened_to_it() {
     let client = node.client(0).await;
     within(client.publish().data("closed", "secret")).await.unwrap();
     within(client.publish().data("user", "for you").access([user.uid], [])).await.unwrap();
-    within(client.publish().data("group", "for you").access([], [user.uid])).await.unwrap();
-    within(client.publish().data("others", "for others").access([1, 2], [3])).await.unwrap();
+    within(client.publish().data("group", "for you").access([], [user.gid])).await.unwrap();
+    within(client.publish().data("others", "for others").access([1, 2].map(Uid::new), [Gid::new(3)]))
+        .await
+        .unwrap();
     std::fs::set_permissions(node.root(), PermissionsExt::from_mode(0o755)).unwrap();
     let proc = proc("other", 0);
-    node.handle().register_client(&proc, user.uid, user.uid, None).await.unwrap();
+    node.handle().register_client(&proc, user.uid, user.gid, None).await.unwrap();
     for (key, words) in [
         ("closed", "ERR_NO_PERMISSIONS"),
         ("others", "ERR_NO_PERMISSIONS"),

@@ -89,7 +89,7 @@ async fn tol_05a_a_system_server_of_another_user_is_trusted_only_if_that_user_is
             "file" => fs::copy(&target, place.file()).map(drop).unwrap(),
             _ => std::os::unix::fs::symlink(&uri, place.file()).unwrap(),
         }
-        std::os::unix::fs::lchown(place.file(), Some(user.uid), None).unwrap();
+        std::os::unix::fs::lchown(place.file(), Some(user.uid.as_raw()), None).unwrap();
         let (ok, said) = place.ps(place.pmix(), &["--system"]).await;
         assert!(!ok && !said.contains(&job_of(&private)), "{of}: {said}");
         let why = if of == "file" { "belongs to uid" } else { "is a link" };
@@ -107,7 +107,7 @@ async fn tol_02_a_file_of_another_user_in_its_place_keeps_out_only_ordinary_user
     let (Some(user), Some(third)) = (OtherUser::second(), OtherUser::third()) else { return };
     let place = Place::new();
     fs::write(place.file(), "x").unwrap();
-    std::os::unix::fs::chown(place.file(), Some(user.uid), None).unwrap();
+    std::os::unix::fs::chown(place.file(), Some(user.uid.as_raw()), None).unwrap();
     let launcher = third.copy_of(&program("pmixrun"));
     let starts = async |options: &[&str]| {
         let mut command = place.placed(third.command(&launcher));

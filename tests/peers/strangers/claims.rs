@@ -11,6 +11,7 @@ use pmix_tests::{
     Logs, OtherUser, Peer, Running, TestNode, native_address, pmixrun, program, rank_program, run,
     stranger_program, within,
 };
+use pmix_types::Uid;
 use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -111,7 +112,7 @@ async fn sec_01_who_spawns_and_leaves_is_nobody_to_a_server_of_a_user() {
 
     let dir = tempfile::tempdir().unwrap();
     let mark = leave_mark(dir.path());
-    for claim in [0, owner.uid, stranger.uid] {
+    for claim in [Uid::ROOT, owner.uid, stranger.uid] {
         let claim = claim.to_string();
         let attack =
             stranger.stranger(&["spawn-and-leave", &address.to_string(), &claim, &TIMES.to_string(), &mark]);

@@ -101,7 +101,7 @@ if [ -e /proc/$$/fd/7 ]; then echo more is open; else echo nothing more is open;
     stack.env("PATH", format!("{}:{path}", tools.path().display())).env("SECRET", "of root");
     let (_, _, err) = run(with_open_file(&stack));
     let said = fs::read_to_string(&seen).unwrap_or_else(|error| panic!("{error}: {err}"));
-    assert_eq!(seen.metadata().unwrap().uid(), bob.uid);
+    assert_eq!(seen.metadata().unwrap().uid(), bob.uid.as_raw());
     let lines: Vec<_> = said.lines().collect();
     let none = "0000000000000000";
     let uid = bob.uid.to_string();

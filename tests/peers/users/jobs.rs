@@ -10,6 +10,7 @@ use pmix_host::{Account, JobReport, JobStart, LaunchReport, RunningJob};
 use pmix_test_wait::until;
 use pmix_tests::{OtherUser, mention, nspace, rank_program, within};
 use pmix_tool::Tool;
+use pmix_types::Gid;
 use tempfile::TempDir;
 
 use super::{Rig, open};
@@ -33,7 +34,7 @@ async fn spn_01_what_a_user_has_set_for_its_processes_does_not_reach_those_of_ro
     let Some(rig) = Rig::start().await else { return };
     let mut app = App::new("sleep", 1).args(["1000"]);
     app.env = vec!["LD_PRELOAD_LIKE=alices".into()];
-    let account = Account::look_up(rig.alice.uid, rig.alice.uid).unwrap();
+    let account = Account::look_up(rig.alice.uid, rig.alice.gid).unwrap();
     let job = rig.start_as(account, app).await;
     // root names a process of the user as the parent of what it starts
     let tool = within(Tool::builder().uri(rig.node.handle().uri()).connect()).await.unwrap();
@@ -116,7 +117,7 @@ async fn runs_as_who_asks(rig: &Rig) {
 #[tokio::test]
 async fn spn_01_a_job_has_all_groups_of_its_user_whoever_starts_it() {
     for rig in [Rig::start().await, Rig::start_guarded().await].into_iter().flatten() {
-        let (uid, groups) = (rig.alice.uid, [1, 2, 3].map(|more| rig.bob.uid + more));
+        let (uid, groups) = (rig.alice.uid, [1, 2, 3].map(|more| Gid::new(rig.bob.gid.as_raw() + more)));
         let account = Account::with_groups(uid, groups[0], groups.to_vec());
         let mut job = rig.start_as(account, App::new("sh", 1).args(["-c", "echo $(id -u) $(id -G)"])).await;
         let [first, second, third] = groups;
@@ -134,7 +135,7 @@ async fn a_user_of_the_database_has_all_of_its_groups() {
     let known = members.filter(|name| !name.is_empty() && *name != "root").find_map(|name| {
         let number = |option: &str| {
             let output = Command::new("id").args([option, name]).output().ok()?;
-            String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+            String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
         };
         Some((name, number("-u")?, number("-g")?))
     });
@@ -154,7 +155,7 @@ async fn a_user_of_the_database_has_all_of_its_groups() {
 async fn the_directory_of_a_job_belongs_to_its_user_and_nobody_else_enters_it() {
     let Some(rig) = Rig::start().await else { return };
     let program = rig.alice.copy_of(&rank_program());
-    let account = Account::look_up(rig.alice.uid, rig.alice.uid).unwrap();
+    let account = Account::look_up(rig.alice.uid, rig.alice.gid).unwrap();
     let mut job = rig.start_as(account, App::new(program.to_str().unwrap(), 1).arg("furnish")).await;
     let mut line = String::new();
     while !line.contains("furnished") {
@@ -165,8 +166,8 @@ async fn the_directory_of_a_job_belongs_to_its_user_and_nobody_else_enters_it() 
     assert_eq!((words[1], words[3]), (words[2], "done"), "{line}");
     let dir = Path::new(words[1]);
     let found = fs::metadata(dir).unwrap();
-    let uid = rig.alice.uid;
-    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (uid, uid, 0o700));
+    let (uid, gid) = (rig.alice.uid.as_raw(), rig.alice.gid.as_raw());
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (uid, gid, 0o700));
     assert_eq!(fs::metadata(dir.join("file")).unwrap().uid(), uid);
     for (user, may) in [(&rig.alice, true), (&rig.bob, false)] {
         let read = user.command("cat").arg(dir.join("file")).output().unwrap();
@@ -206,7 +207,7 @@ async fn spn_02_spn_06_files_are_read_with_the_rights_of_who_names_them_and_not_
     let own = rig.alice.home().join("hosts");
     fs::write(&own, "n0\n").unwrap();
     fs::set_permissions(&own, Permissions::from_mode(0o600)).unwrap();
-    chown(&own, Some(rig.alice.uid), Some(rig.alice.uid)).unwrap();
+    chown(&own, Some(rig.alice.uid.as_raw()), Some(rig.alice.gid.as_raw())).unwrap();
     let out = rig.spawn("alices-own", "hosts", &own, &["true"]).await;
     assert!(out.contains("ended Status::SUCCESS"), "{out}");
 }
@@ -249,7 +250,7 @@ async fn jct_03_files_are_removed_where_their_user_may_remove_them() {
     let (protected, removed) = (kept.path().join("file"), rig.alice.home().join("file"));
     for file in [&protected, &removed] {
         fs::write(file, "x").unwrap();
-        chown(file, Some(rig.alice.uid), Some(rig.alice.uid)).unwrap();
+        chown(file, Some(rig.alice.uid.as_raw()), Some(rig.alice.gid.as_raw())).unwrap();
     }
     let mut args = vec!["clean-up"];
     args.extend([&protected, &removed].map(|file| file.to_str().unwrap()));

@@ -82,7 +82,7 @@ async fn process_command(node: &TestNode, user: &OtherUser, name: &str, args: &[
     let (nspace, proc) = (nspace(name), proc(name, 0));
     let spec = JobSpec::new(nspace).node_map([node.handle().hostname()]).unwrap().proc_map("0").unwrap();
     node.handle().register_nspace(spec).await.unwrap();
-    node.handle().register_client(&proc, user.uid, user.uid, None).await.unwrap();
+    node.handle().register_client(&proc, user.uid, user.gid, None).await.unwrap();
     let mut command = user.command(user.copy_of(&rank_program()));
     node.handle().setup_fork(&proc).await.unwrap().apply(&mut command);
     command.args(args);

@@ -9,6 +9,7 @@ use pmix_launch::LocalLauncher;
 use pmix_tests::{
     Munged, OtherUser, Running, TestLauncher, TestNode, executable, nspace, proc, rank_program, run, within,
 };
+use pmix_types::Uid;
 
 use super::{Rig, open, process};
 
@@ -18,7 +19,7 @@ async fn victim(rig: &Rig, name: &str, user: Option<&OtherUser>) -> RunningJob {
     let app = App::new(program.to_str().unwrap(), 1).arg("keep-secret");
     let mut start = JobStart::new(nspace(name), vec![app]).stdin(Rank::WILDCARD);
     if let Some(user) = user {
-        start = start.user(Account::look_up(user.uid, user.uid).unwrap());
+        start = start.user(Account::look_up(user.uid, user.gid).unwrap());
     }
     let mut job = within(rig.host.start_job(start)).await.unwrap();
     line_with(&mut job, "listening").await;
@@ -47,7 +48,7 @@ async fn sec_01_abt_01_jct_01b_qry_10_evt_11_nothing_of_another_users_job_is_see
     let Some(rig) = Rig::start().await else { return };
     let mut victims =
         [("roots", victim(&rig, "roots", None).await), ("bobs", victim(&rig, "bobs", Some(&rig.bob)).await)];
-    for ((name, job), uid) in victims.iter_mut().zip([0, rig.bob.uid]) {
+    for ((name, job), uid) in victims.iter_mut().zip([Uid::ROOT, rig.bob.uid]) {
         let (status, out, err) =
             rig.process(&rig.alice, &format!("alice-and-{name}"), &["attack", name]).await.end().await;
         assert!(status.success(), "{out}{err}");
@@ -215,13 +216,15 @@ async fn crd_01_crd_02_munge_sees_the_user_who_requests_or_validates_a_credentia
         "{out}"
     );
     // one that is for one user is so here, too
-    let only_for = |uid: u32| {
+    let only_for = |uid: Uid| {
         let mut munge = Command::new("munge");
         munge.arg("--no-input").arg(format!("--restrict-uid={uid}")).arg("--socket").arg(munged.socket());
         run(munge).1.trim().to_owned()
     };
     for (number, (uid, said)) in
-        [(rig.alice.uid, "valid "), (rig.bob.uid, "refused "), (0, "refused ")].into_iter().enumerate()
+        [(rig.alice.uid, "valid "), (rig.bob.uid, "refused "), (Uid::ROOT, "refused ")]
+            .into_iter()
+            .enumerate()
     {
         let (name, credential) = (format!("again{number}"), only_for(uid));
         let (_, out, err) = rig.process(&rig.alice, &name, &["validate", &credential]).await.end().await;

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use pmix_test_wait::{until, until_async};
 use pmix_tests::{Hosts, OtherUser, Peer, Running, TestDvm, on_path, program, rank_program, run};
+use pmix_types::Uid;
 use rustix::process::Signal;
 
 /// Everything that a process has of its user, and what is open in it.
@@ -132,7 +133,7 @@ async fn spn_01_gen_13_a_job_of_a_shared_dvm_runs_as_whoever_submits_it() {
             words.iter().filter(|words| words[0] == "file").map(|words| words[1]).collect();
         assert_eq!(files, ["0", "1", "2", pmi_fd].into(), "nothing of the head's is open");
         let made = fs::metadata(user.home().join("made")).unwrap();
-        assert_eq!((made.uid(), made.gid()), (user.uid, user.uid));
+        assert_eq!((made.uid(), made.gid()), (user.uid.as_raw(), user.gid.as_raw()));
         // what cargo and the shell of root have is not for others
         let env: Vec<_> = words[8..].iter().filter_map(|line| line.first()?.split_once('=')).collect();
         assert!(env.contains(&("MINE", "yes")), "{env:?}");
@@ -213,7 +214,7 @@ async fn what_users_run_ends_with_a_shared_dvm_whose_head_is_killed() {
     for _ in 0..2 {
         let line = job.line().await.unwrap();
         let pid: i32 = line.split(' ').nth(1).unwrap().parse().unwrap();
-        assert_eq!(fs::metadata(format!("/proc/{pid}")).unwrap().uid(), alice.uid, "{line}");
+        assert_eq!(fs::metadata(format!("/proc/{pid}")).unwrap().uid(), alice.uid.as_raw(), "{line}");
         pids.push(pid);
     }
     dvm.head().signal(Signal::KILL);
@@ -308,7 +309,7 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
     let found = (Some(0), "door: 9.9.9.9\n".to_owned(), String::new());
     assert_eq!((find(&alice), find(&bob).0), (found.clone(), Some(1)));
     assert_eq!(run(dvm.pmix_of(&bob, &["unpublish"], &["--all"])).0, Some(0));
-    for (rank, uid) in [(&his, her_uid), (&his, 0), (&hers, his_uid)] {
+    for (rank, uid) in [(&his, her_uid), (&his, Uid::ROOT), (&hers, his_uid)] {
         let mut named_so = if rank == &his { bob.command(rank) } else { alice.command(rank) };
         named_so.args(["tool", dvm.uri(), &format!("pmix.publisher.{uid}")]);
         let (_, out, _) = run(named_so);
@@ -324,8 +325,9 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
     let mut as_rank = bob.command(his);
     as_rank.arg("fence").env("PMIX_NAMESPACE", job).env("PMIX_RANK", "0").env("PMIX_GRPC_URI", dvm.uri());
     let (_, out, err) = run(as_rank);
+    let her_gid = alice.gid;
     let why =
-        format!("is registered for uid {her_uid} gid {her_uid}, but the connection comes from uid {his_uid}");
+        format!("is registered for uid {her_uid} gid {her_gid}, but the connection comes from uid {his_uid}");
     assert!(err.contains(&why), "{out}{err}");
 
     // by files
@@ -337,7 +339,7 @@ async fn sec_01_tol_15_a_user_of_a_shared_dvm_neither_sees_nor_controls_jobs_of_
     let session = below(&below(dvm.dir(), "pmix-0"), &host);
     let of_job = below(&session, "job.");
     let owner = fs::metadata(&of_job).unwrap();
-    assert_eq!((owner.uid(), owner.mode() & 0o777), (her_uid, 0o700), "{}", of_job.display());
+    assert_eq!((owner.uid(), owner.mode() & 0o777), (her_uid.as_raw(), 0o700), "{}", of_job.display());
     for (user, dir) in [(&bob, &session), (&bob, &of_job), (&alice, &session)] {
         for words in ["ls \"$0\"", "touch \"$0/mine\"", "cat \"$0/lock\"", "rm -rf \"$0\""] {
             let mut command = user.command_line(words);

@@ -23,6 +23,7 @@ use pmix_proto::frames::PREFACE;
 use pmix_proto::v1::client_message::Content;
 use pmix_proto::v1::{ClientMessage, Part};
 use pmix_tests::hoard;
+use pmix_types::{Gid, Uid};
 use prost::Message;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_cork;
@@ -33,9 +34,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 enum Act {
     /// `spawn-and-leave ADDRESS UID TIMES COMMAND`: connects as a tool that claims this uid, has the command started,
     /// sends some heartbeats, and has closed the connection before the server can look at it.
-    SpawnAndLeave { address: SocketAddr, claim: u32, times: u32, command: String },
+    SpawnAndLeave { address: SocketAddr, claim: Uid, times: u32, command: String },
     /// `claim ADDRESS UID COMMAND`: the same once, and stays; says `refused` when the server closes the connection.
-    Claim { address: SocketAddr, claim: u32, command: String },
+    Claim { address: SocketAddr, claim: Uid, command: String },
     /// `sit ENDPOINT TIMES`: opens so many connections and says nothing on any; says `seated`, and leaves when its
     /// input ends.
     Sit { endpoint: Endpoint, times: usize },
@@ -185,7 +186,7 @@ const OPEN: usize = 6000;
 /// One after the other: nothing, garbage, half a greeting, a false claim. Refusals are what it expects.
 fn flood(endpoint: &Endpoint, time: Option<Duration>) -> io::Result<()> {
     let greeting = match endpoint {
-        Endpoint::Native(_) => tool_that_spawns(0, "true")?,
+        Endpoint::Native(_) => tool_that_spawns(Uid::ROOT, "true")?,
         Endpoint::Grpc(_) => Bytes::from_static(HTTP_2),
     };
     let garbage = [0xa5; 4096];
@@ -308,8 +309,8 @@ impl Endpoint {
 }
 
 /// All that such a tool sends, in one piece.
-fn tool_that_spawns(claim: u32, command: &str) -> io::Result<Bytes> {
-    let user = User { uid: claim, gid: claim };
+fn tool_that_spawns(claim: Uid, command: &str) -> io::Result<Bytes> {
+    let user = User { uid: claim, gid: Gid::new(claim.as_raw()) };
     let who = Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign };
     let encoding = Encoding::plain(Dialect::V41);
     let connect = Connect::new(who, Security::native(user), encoding, "4.2.2");

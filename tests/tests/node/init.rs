@@ -13,6 +13,7 @@ use pmix_server::host::{ClientConnected, ClientFinalized, ClientLost};
 use pmix_server::types::Pid;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{RawSession, TestNode, on_both_runtimes, uri_of, within};
+use pmix_types::{Gid, Uid};
 use tokio::sync::{Semaphore, watch};
 
 /// Notes what it is told; lets a process in or go for each permit.
@@ -300,8 +301,8 @@ async fn another_version_of_the_protocol_is_refused_with_both_versions_named() {
     assert!(session.next().await.unwrap().is_none(), "the session ends");
 }
 
-fn ids() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+fn ids() -> (Uid, Gid) {
+    (rustix::process::geteuid().as_raw().into(), rustix::process::getegid().as_raw().into())
 }
 
 #[test]

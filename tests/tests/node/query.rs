@@ -8,6 +8,7 @@ use pmix_server::host::{Abort, QueryRequest, QueryResults, ToolConnected};
 use pmix_server::types::job::JobSpec;
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{TestLauncher, TestNode, on_both_runtimes, query_once, within};
+use pmix_types::{Gid, Uid};
 
 #[test]
 fn qry_12_namespaces_are_a_comma_list() {
@@ -139,9 +140,9 @@ fn qry_10_gen_13_the_host_is_asked_with_the_callers_identity_by_the_kernels_word
         let asked = host.asked.lock().unwrap();
         let [(caller, request)] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((caller, &request.queries), (&node.proc(1), &vec![query]));
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = Uid::new(rustix::process::geteuid().as_raw());
         assert_eq!(request.directives.get(&keys::USERID).unwrap(), Some(uid));
-        let gid = rustix::process::getegid().as_raw();
+        let gid = Gid::new(rustix::process::getegid().as_raw());
         assert_eq!(request.directives.get(&keys::GRPID).unwrap(), Some(gid));
     });
 }

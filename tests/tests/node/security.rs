@@ -15,6 +15,7 @@ use pmix_proto::v1::ClientMessage;
 use pmix_server::host::ToolConnected;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{Logs, RawSession, TestNode, forged, noise, on_both_runtimes, within};
+use pmix_types::{Gid, Uid};
 use prost::Message;
 use rustix::process::geteuid;
 
@@ -36,10 +37,11 @@ fn cli_02_sec_01_sec_03_a_client_with_the_wrong_uid_is_refused_while_the_job_goe
         let (node, clients) = node().await;
         let logs = Logs::start();
         let (proc, uid) = (other(), geteuid().as_raw());
-        node.handle().register_client(&proc, uid + 1, 0, None).await.unwrap();
+        let another = Uid::new(uid + 1);
+        node.handle().register_client(&proc, another, Gid::ROOT, None).await.unwrap();
         let error = node.connect(&proc).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
-        let reason = format!("other:2 is registered for uid {}", uid + 1);
+        let reason = format!("other:2 is registered for uid {another}");
         assert!(error.to_string().contains(&reason), "{error}");
         let line = logs.line_with(&["refused a connection", &reason]).await;
         assert!(line.contains(&format!("comes from uid {uid}")), "{line}");
@@ -52,7 +54,7 @@ fn cli_02_sec_01_sec_03_a_client_with_the_wrong_uid_is_refused_while_the_job_goe
 async fn cli_02_a_wrong_group_is_refused_as_well() {
     let (node, clients) = node().await;
     let proc = other();
-    node.handle().register_client(&proc, geteuid().as_raw(), 54321, None).await.unwrap();
+    node.handle().register_client(&proc, geteuid().as_raw(), Gid::new(54321), None).await.unwrap();
     let error = node.connect(&proc).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     assert!(error.to_string().contains("gid 54321"), "{error}");
@@ -237,7 +239,7 @@ impl HostModule for Gatekeeper {
     }
 
     async fn tool_connected(&self, cx: &UpcallContext, req: ToolConnected) -> HostResult<ProcId> {
-        assert_eq!(cx.uid, geteuid().as_raw());
+        assert_eq!(cx.uid.as_raw(), geteuid().as_raw());
         assert_eq!(req.directives.get(&pmix_client::keys::USERID)?, Some(cx.uid));
         Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
     }

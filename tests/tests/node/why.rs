@@ -17,6 +17,7 @@ use pmix_test_wait::until_async;
 use pmix_tests::{
     NullLauncher, TestCluster, TestLauncher, TestNode, all_of, nspace, on_both_runtimes, proc, within,
 };
+use pmix_types::Uid;
 use rustix::process::{Pid, WaitOptions, geteuid, waitpid};
 use tokio::task::JoinHandle;
 
@@ -324,7 +325,7 @@ fn only_nodes_are_asked_that_processes_are_on_or_wait_for() {
 }
 
 /// What a host answers to a process of this user.
-async fn asked(host: &StandardHost, by: &ProcId, uid: u32, query: Query) -> Result<QueryResults, HostError> {
+async fn asked(host: &StandardHost, by: &ProcId, uid: Uid, query: Query) -> Result<QueryResults, HostError> {
     let cx = UpcallContext::new(by.clone(), uid);
     within(host.query(&cx, QueryRequest::new(vec![query]))).await
 }
@@ -355,20 +356,21 @@ async fn qry_10_who_may_not_see_all_that_take_part_hears_of_no_wait() {
     node.until_waiting(2).await;
 
     let own = geteuid().as_raw();
+    let [own, other] = [own, own + 4001].map(Uid::new);
     let (member, stranger) = (proc("alone", 0), proc("theirs", 0));
     let concerns_other = |wait: &Wait| wait.nspaces().any(|name| *name == nspace("other"));
     let all = waits_in(asked(&host, &stranger, own, Query::new(&WAITS)).await);
     assert_eq!((all.len(), all.iter().filter(|wait| concerns_other(wait)).count()), (2, 1));
-    let seen = waits_in(asked(&host, &member, own + 4001, Query::new(&WAITS)).await);
+    let seen = waits_in(asked(&host, &member, other, Query::new(&WAITS)).await);
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert!(!concerns_other(&seen[0]), "{seen:?}");
-    assert_eq!(waits_in(asked(&host, &stranger, own + 4001, Query::new(&WAITS)).await), []);
+    assert_eq!(waits_in(asked(&host, &stranger, other, Query::new(&WAITS)).await), []);
     for key in [&WAITS, &LOOKS] {
         // left to the server, which says that there is no such job
-        let error = asked(&host, &stranger, own + 4001, of(Query::new(key), "alone")).await.unwrap_err();
+        let error = asked(&host, &stranger, other, of(Query::new(key), "alone")).await.unwrap_err();
         assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
         asked(&host, &stranger, own, of(Query::new(key), "alone")).await.unwrap();
-        asked(&host, &member, own + 4001, of(Query::new(key), "alone")).await.unwrap();
+        asked(&host, &member, other, of(Query::new(key), "alone")).await.unwrap();
     }
     alone.abort();
     with_other.abort();

@@ -36,7 +36,12 @@ pub(super) async fn of(accepted: &[String]) -> Result<Security, Error> {
 }
 
 fn native() -> Security {
-    Security::native(User { uid: geteuid().as_raw(), gid: getegid().as_raw() })
+    Security::native(own_user())
+}
+
+/// User and group of this process.
+pub(super) fn own_user() -> User {
+    User { uid: geteuid().as_raw().into(), gid: getegid().as_raw().into() }
 }
 
 /// A credential made by the system's program, which speaks to the daemon of the node.

@@ -6,7 +6,7 @@ use pmix_native::conn::{Frame, Framing, User};
 use pmix_native::msg::{Body, Context, Entry, NspaceData, Push, Reply as Answer, Request as Ask};
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
-use pmix_types::{Event, Info, KeyVal, ProcId, Rank, Status, keys};
+use pmix_types::{Event, Gid, Info, KeyVal, ProcId, Rank, Status, Uid, keys};
 
 pub(crate) const V4: Version = Version::new(4, 2, 2);
 pub(crate) const V5: Version = Version::new(5, 0, 11);
@@ -26,7 +26,7 @@ impl Talk {
     /// Rank 0 of a server of this release.
     pub(crate) fn with(version: Version) -> Self {
         let context = Context::new(Encoding::plain(Dialect::V41), version);
-        let caller = Caller::new(proc(0), User { uid: 7, gid: 8 }, "n0", context);
+        let caller = Caller::new(proc(0), User { uid: Uid::new(7), gid: Gid::new(8) }, "n0", context);
         Self { client: Conversation::new(caller), context, said: BytesMut::new() }
     }
 

@@ -104,9 +104,11 @@ mod tests {
 
     use pmix_engine::PeerCred;
     use pmix_proto::v1::ServerMessage;
+    use pmix_types::Uid;
 
     use super::super::super::connection::{GrpcLine, Outbound};
     use super::*;
+    use crate::account::tests::another_uid;
     use crate::door::Door;
 
     /// A body that comes at once.
@@ -130,7 +132,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn connection(uid: u32) -> Arc<Connection> {
+    fn connection(uid: Uid) -> Arc<Connection> {
         let guest = Door::new(true).enter(uid).unwrap();
         Arc::new(Connection::new(PeerCred { uid, gid: None, pid: None }, guest))
     }
@@ -138,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_reads_a_large_part_in_pieces_is_not_disconnected_and_loses_none_of_it() {
         const PATIENCE: Duration = Duration::from_secs(60);
-        let connection = connection(4001);
+        let connection = connection(another_uid());
         let line = GrpcLine::new(PATIENCE, Arc::default());
         connection.speaks_on(Arc::clone(&line));
         line.send(Outbound::Message(ServerMessage::default()), 1 << 20);

@@ -129,17 +129,19 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use futures::FutureExt;
-    use rustix::process::geteuid;
+    use pmix_types::Uid;
     use tokio::io::AsyncReadExt;
 
     use super::*;
+    use crate::account::own_uid;
+    use crate::account::tests::another_uid;
     use crate::door::Door;
     use pmix_engine::PeerCred;
 
     const SENT: usize = 4 * AT_A_TIME;
 
     /// A connection of a user whose process is let in, with `SENT` bytes to read.
-    fn brings(uid: u32) -> (UnixStream, Counted) {
+    fn brings(uid: Uid) -> (UnixStream, Counted) {
         let (mut there, here) = UnixStream::pair().unwrap();
         // whatever the system gives a socket
         rustix::net::sockopt::set_socket_send_buffer_size(&there, 2 * SENT).unwrap();
@@ -172,11 +174,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_brings_much_lets_others_have_a_turn_unless_it_is_our_own_user() {
-        let own = geteuid().as_raw();
-        let (_there, other) = brings(own + 4001);
+        let (_there, other) = brings(another_uid());
         let (first, all) = read(other).await;
         assert!(first < AT_A_TIME + 1000 && all == SENT, "{first}, {all}");
-        let (_there, ours) = brings(own);
+        let (_there, ours) = brings(own_uid());
         assert_eq!(read(ours).await, (SENT, SENT));
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pmix_native::msg as native;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{self as ours, Modex};
-use pmix_types::{AllocDirective, App, DataRange, IofChannels, Query, Rank, Time};
+use pmix_types::{AllocDirective, App, DataRange, IofChannels, Query, Rank, Time, Uid};
 
 use super::*;
 
@@ -65,8 +65,8 @@ fn gen_14_what_a_c_process_asks_for_goes_on_with_all_its_directives() {
     goes_on!(Connect: Collective::new(procs()) => Connect::new(procs()));
     goes_on!(Disconnect: Collective::new(procs()) => Disconnect::new(procs()));
     goes_on!(Get: native::Get::new(proc("b", 1), Some(key("k"))) => Get::new(proc("b", 1), Some(key("k"))));
-    goes_on!(Lookup: native::Lookup::new(7, keys()) => Lookup::new(keys()));
-    goes_on!(Unpublish: native::Lookup::new(7, keys()) => Unpublish::new(keys()));
+    goes_on!(Lookup: native::Lookup::new(Uid::new(7), keys()) => Lookup::new(keys()));
+    goes_on!(Unpublish: native::Lookup::new(Uid::new(7), keys()) => Unpublish::new(keys()));
     let apps = || vec![App::new("program", 2)];
     goes_on!(Spawn: native::Spawn::new(apps()) => Spawn::new(apps()));
     let codes = || vec![Status::ERR_NODE_DOWN];
@@ -119,7 +119,7 @@ fn fen_01_abt_01_evt_11_pub_02_what_is_left_out_on_the_native_wire_is_meant_as_e
     }
 
     // data and directives come mixed, and the engine tells them apart
-    let mut publish = native::Publish::new(7);
+    let mut publish = native::Publish::new(Uid::new(7));
     publish.info = Directives::new().with(&keys::RANGE, DataRange::LOCAL);
     publish.info.push(Info::dynamic(key("k"), Value::CompressedString("text".to_owned())));
     let data = vec![Info::new(&keys::RANGE, DataRange::LOCAL), Info::dynamic(key("k"), "text")];

@@ -10,6 +10,7 @@ use pmix_client::types::why::{LOOKS, WAITS, Wait};
 use pmix_client::types::{App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, keys};
 use pmix_tool::Tool;
+use pmix_types::Uid;
 
 /// Tries on a process of another user all that one process can have done to another; says what came of each.
 pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error> {
@@ -164,7 +165,7 @@ pub(crate) async fn spawn(
 ) -> Result<(), Error> {
     let Some((program, args)) = command.split_first() else { return Ok(()) };
     let mut app = App::new(program, 1).args(args);
-    let uid = |uid: &str| Info::new(&keys::USERID, uid.parse::<u32>().unwrap_or(u32::MAX));
+    let uid = |uid: &str| Info::new(&keys::USERID, uid.parse().unwrap_or(Uid::NOBODY));
     if let Some(("user-of-app", user)) = file {
         app.info.push(uid(user));
     }
@@ -273,7 +274,7 @@ pub(crate) async fn credential(client: &Client, types: &str) -> Result<(), Error
     let given = client.credential().types(types).await?;
     println!("credential {}", String::from_utf8_lossy(&given.credential));
     let holder = client.validate_credential(given.credential).await?;
-    let uid = holder.iter().find(|info| info.is(&keys::USERID)).and_then(|info| info.get::<u32>().ok());
+    let uid = holder.iter().find(|info| info.is(&keys::USERID)).and_then(|info| info.get::<Uid>().ok());
     println!("holder {uid:?}");
     Ok(())
 }

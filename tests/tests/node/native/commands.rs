@@ -19,6 +19,7 @@ use pmix_native::{Dialect, Encoding};
 use pmix_server::topology::{DeviceFilter, Topology};
 use pmix_server::{HostModule, NativeWire, ServerBuilder, Upcall};
 use pmix_tests::{NativeSession, TestNode, Willing, native_user};
+use pmix_types::Uid;
 
 /// Who serves a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,12 +124,12 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
         Command::GET => Request::Get(Get::new(me(), Some(key()))),
         Command::FINALIZE => Request::Finalize,
         Command::PUBLISH => {
-            let mut publish = Publish::new(0);
+            let mut publish = Publish::new(Uid::ROOT);
             publish.info = vec![info()].into();
             Request::Publish(publish)
         }
-        Command::LOOKUP => Request::Lookup(Lookup::new(0, vec![key()])),
-        Command::UNPUBLISH => Request::Unpublish(Lookup::new(0, vec![key()])),
+        Command::LOOKUP => Request::Lookup(Lookup::new(Uid::ROOT, vec![key()])),
+        Command::UNPUBLISH => Request::Unpublish(Lookup::new(Uid::ROOT, vec![key()])),
         Command::SPAWN => Request::Spawn(Spawn::new(vec![App::new("true", 1)])),
         Command::CONNECT => Request::Connect(Collective::new(job())),
         Command::DISCONNECT => Request::Disconnect(Collective::new(job())),

@@ -16,6 +16,7 @@ use pmix_tests::{
     Logs, NativeSession, TestNode, forged, native_connect, native_stream, native_user, noise,
     on_both_runtimes, within,
 };
+use pmix_types::{Gid, Uid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
@@ -78,9 +79,10 @@ fn sec_01_sec_03_who_claims_another_uid_is_refused_by_the_kernels_word() {
         let (node, clients) = node().await;
         let User { uid, gid } = native_user();
         // its claim agrees with the registration
-        node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
-        let connect = connect_as(Who::Client(other()), User { uid: uid + 1, gid });
-        let registered = format!("other:2 is registered for uid {} gid {gid}", uid + 1);
+        let another = another(uid);
+        node.handle().register_client(&other(), another, gid, None).await.unwrap();
+        let connect = connect_as(Who::Client(other()), User { uid: another, gid });
+        let registered = format!("other:2 is registered for uid {another} gid {gid}");
         let real = format!("the connection comes from uid {uid} ");
         refused_connect(&node, &clients, &connect, &[&registered, &real]).await;
     });
@@ -94,7 +96,7 @@ async fn sec_01_cli_02_who_is_registered_is_let_in_by_the_kernels_word_whatever_
     let node = node.server(|server| server.native_wire(NativeWire::On)).start().await;
     let User { uid, gid } = native_user();
     node.handle().register_client(&other(), uid, gid, None).await.unwrap();
-    let claim = User { uid: uid + 1, gid: gid + 1 };
+    let claim = User { uid: another(uid), gid: Gid::new(gid.as_raw() + 1) };
     let mut stream = native_stream(&node).await;
     stream.write_all(&connect_as(Who::Client(other()), claim).encode().unwrap()).await.unwrap();
     assert_eq!(within(told.recv()).await, Some((uid, Some(gid))));
@@ -102,8 +104,13 @@ async fn sec_01_cli_02_who_is_registered_is_let_in_by_the_kernels_word_whatever_
     assert_eq!(node.stats().await.connections, 1);
 }
 
+/// The user with the next number.
+const fn another(uid: Uid) -> Uid {
+    Uid::new(uid.as_raw() + 1)
+}
+
 /// Lets everybody in, and tells the user and the group.
-struct Arrivals(mpsc::UnboundedSender<(u32, Option<u32>)>);
+struct Arrivals(mpsc::UnboundedSender<(Uid, Option<Gid>)>);
 
 #[async_trait]
 impl HostModule for Arrivals {
@@ -121,9 +128,9 @@ impl HostModule for Arrivals {
 async fn cli_02_who_is_registered_for_another_uid_is_refused() {
     let (node, clients) = node().await;
     let User { uid, gid } = native_user();
-    node.handle().register_client(&other(), uid + 1, gid, None).await.unwrap();
+    node.handle().register_client(&other(), another(uid), gid, None).await.unwrap();
     let connect = connect_as(Who::Client(other()), native_user());
-    let reason = format!("other:2 is registered for uid {}", uid + 1);
+    let reason = format!("other:2 is registered for uid {}", another(uid));
     refused_connect(&node, &clients, &connect, &[&reason]).await;
 }
 
@@ -227,7 +234,7 @@ async fn gen_14_sec_03_the_host_hears_what_a_process_says_of_itself_and_that_it_
 }
 
 /// Lets tools in, and tells which group it was told that they are of, in either way.
-struct Groups(mpsc::UnboundedSender<(Option<u32>, Option<u32>)>);
+struct Groups(mpsc::UnboundedSender<(Option<Gid>, Option<Gid>)>);
 
 #[async_trait]
 impl HostModule for Groups {
@@ -249,7 +256,7 @@ async fn sec_01_a_group_is_not_believed_on_the_native_wire() {
     let node = TestNode::builder(1).host(Groups(sender));
     let node = node.server(|server| server.native_wire(NativeWire::On).tool_support(true)).start().await;
     let User { uid, gid } = native_user();
-    for claim in [gid, 12345] {
+    for claim in [gid, Gid::new(12345)] {
         let user = User { uid, gid: claim };
         let mut tool = connect_as(Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign }, user);
         // nor as a directive
@@ -261,7 +268,7 @@ async fn sec_01_a_group_is_not_believed_on_the_native_wire() {
     }
     // a process has the group it was registered with, and must not say otherwise
     let logs = Logs::start();
-    node.handle().register_client(&other(), uid, 12345, None).await.unwrap();
+    node.handle().register_client(&other(), uid, Gid::new(12345), None).await.unwrap();
     let client = connect_as(Who::Client(other()), User { uid, gid });
     let mut stream = native_stream(&node).await;
     stream.write_all(&client.encode().unwrap()).await.unwrap();
@@ -288,7 +295,7 @@ async fn sec_01_a_tool_with_a_munge_credential_is_known_by_the_kernels_word() {
     within(stream.read_u8()).await.unwrap();
     let logs = Logs::start();
     let mut stream = native_stream(&node).await;
-    stream.write_all(&of(User { uid: own.uid + 1, ..own })).await.unwrap();
+    stream.write_all(&of(User { uid: another(own.uid), ..own })).await.unwrap();
     logs.line_with(&["refused a connection", "it claims uid"]).await;
     assert!(told.try_recv().is_err());
 }
