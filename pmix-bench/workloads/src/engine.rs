@@ -267,7 +267,7 @@ fn get_local(now: Instant) -> Work {
 fn get_remote(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_two_nodes());
     for rank in LOCAL..2 * LOCAL {
-        let mut changes = Changes::new(1, (0, 1));
+        let mut changes = Changes::new(1, 0, 1);
         changes.procs.push(ProcData::new(proc(rank), vec![entry(KEY, 64)]));
         node.elsewhere.insert(proc(rank), CODEC.encode_changes(&[changes]));
     }

@@ -70,8 +70,8 @@ pub(super) fn outgoing(entered: &Ranks, since: u64, cx: &Context) -> Bytes {
     // a server that lacks something has to be able to fetch it
     let since = if cx.config.capabilities.has(Upcall::DirectModex) { since } else { 0 };
     let (server, generation) = (cx.config.incarnation, cx.changes.last());
-    let mut all = Changes::new(server, (0, generation));
-    let mut later = Changes::new(server, (since, generation));
+    let mut all = Changes::new(server, 0, generation);
+    let mut later = Changes::new(server, since, generation);
     for (nspace, ranks) in entered {
         let Some(job) = cx.jobs.get(nspace) else { continue };
         let is_listed = job.data.all_ranks().is_some();

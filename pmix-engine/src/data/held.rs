@@ -138,7 +138,7 @@ impl Held {
 
     /// All that the process has put.
     fn all(&self, entries: Vec<PutEntry>, cx: &Context) -> Bytes {
-        let mut changes = Changes::new(cx.config.incarnation, (0, cx.changes.last()));
+        let mut changes = Changes::new(cx.config.incarnation, 0, cx.changes.last());
         changes.procs.push(ProcData::new(self.proc.clone(), entries));
         cx.config.codec.encode_changes(&[changes])
     }

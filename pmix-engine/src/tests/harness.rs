@@ -190,7 +190,7 @@ pub(super) fn modex(procs: impl IntoIterator<Item = ProcData>) -> Modex {
 /// What the server of another node sends of all that these processes have put, each time something newer.
 pub(super) fn blob(procs: impl IntoIterator<Item = ProcData>) -> Bytes {
     static GENERATION: AtomicU64 = AtomicU64::new(1);
-    let mut changes = Changes::new(4711, (0, GENERATION.fetch_add(1, Ordering::Relaxed)));
+    let mut changes = Changes::new(4711, 0, GENERATION.fetch_add(1, Ordering::Relaxed));
     changes.procs.extend(procs);
     CODEC.encode_changes(&[changes])
 }
