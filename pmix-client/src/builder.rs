@@ -257,7 +257,7 @@ impl ClientBuilder {
         let address = server.to_string();
         let limits = [self.timeout, timeout_of(&self.directives)?];
         let limit = limits.into_iter().filter(|limit| !limit.is_zero()).min();
-        let connected = start((server, trust), identity, self.directives, self.limits, attributes);
+        let connected = start(server, trust, identity, self.directives, self.limits, attributes);
         let Some(limit) = limit else { return connected.await };
         tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
             // what is left of a limit is hardly ever a round number
@@ -284,7 +284,8 @@ fn timeout_of(directives: &Directives) -> Result<Duration, Error> {
 }
 
 fn start(
-    (server, trust): (Server, Trust),
+    server: Server,
+    trust: Trust,
     identity: Identity,
     directives: Directives,
     limits: Limits,
