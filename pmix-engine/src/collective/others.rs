@@ -122,7 +122,8 @@ impl Collectives {
     pub(crate) fn on_filed(
         &mut self,
         id: u64,
-        (outcome, lacking): (HostOutcome, Ranks),
+        outcome: HostOutcome,
+        lacking: Ranks,
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
@@ -152,7 +153,8 @@ impl Collectives {
     /// What a round lacked of one process is here, or cannot be fetched.
     pub(crate) fn on_lacking(
         &mut self,
-        (id, upcall): (u64, UpcallId),
+        id: u64,
+        upcall: UpcallId,
         result: Result<(), Failure>,
         lower: &mut Lower<'_>,
         cx: &mut Context,

@@ -340,9 +340,9 @@ impl Harness {
         }
     }
 
-    pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (Uid, Gid)) -> ConnId {
+    pub(super) fn hello_as(&mut self, identity: Identity, user: (Uid, Gid)) -> ConnId {
         let pid = Some(41 + i32::try_from(self.next).unwrap());
-        self.hello_of(identity, PeerCred { uid, gid: Some(gid), pid }, false)
+        self.hello_of(identity, PeerCred { uid: user.0, gid: Some(user.1), pid }, false)
     }
 
     pub(super) fn hello_of(&mut self, identity: Identity, peer: PeerCred, reattaches: bool) -> ConnId {
