@@ -104,12 +104,12 @@ struct PendingRequest {
     /// Whether what it registers is for output: that has numbers of its own.
     is_output: bool,
     /// Where what a registration brings goes, from the moment the server confirms it (EVT-15).
-    destination: Option<Destination>,
+    recipient: Option<Recipient>,
 }
 
 /// Who hears what a registration brings.
 #[derive(Debug)]
-enum Destination {
+enum Recipient {
     Events(Interest),
     Output(Arc<OutputQueue>),
 }
@@ -182,17 +182,17 @@ impl Connection {
 
     /// As [`Connection::request`] for a registration whose events go to `interest`.
     pub(crate) async fn register(&self, request: Request, interest: Interest) -> Result<Reply, Error> {
-        self.send(request, Some(Destination::Events(interest))).await
+        self.send(request, Some(Recipient::Events(interest))).await
     }
 
     /// As [`Connection::request`] for an output subscription that goes to `queue`.
     pub(crate) async fn pull(&self, request: Request, queue: Arc<OutputQueue>) -> Result<Reply, Error> {
-        self.send(request, Some(Destination::Output(queue))).await
+        self.send(request, Some(Recipient::Output(queue))).await
     }
 
-    async fn send(&self, request: Request, destination: Option<Destination>) -> Result<Reply, Error> {
+    async fn send(&self, request: Request, recipient: Option<Recipient>) -> Result<Reply, Error> {
         let (operation, limit) = (request.operation(), patience::wait(&request, self.call_limit));
-        let reply = async { self.slot().await?.send_with(request, destination).await };
+        let reply = async { self.slot().await?.send_with(request, recipient).await };
         self.within(limit, operation, reply).await
     }
 
@@ -251,7 +251,7 @@ impl Connection {
         let Some(outlet) = lock(&self.outlet).clone() else { return };
         let (reply, _) = oneshot::channel();
         let operation = request.operation();
-        let pending = PendingRequest { operation, reply, is_output: false, destination: None };
+        let pending = PendingRequest { operation, reply, is_output: false, recipient: None };
         let id = self.expect(pending);
         // a transport that is gone has no registrations any more
         let _ = outlet.errands.send(Errand::Ask(Outgoing { id, request }));
@@ -269,11 +269,11 @@ impl Connection {
     /// The caller of a request waits no longer. A server that never answers must not fill memory, so the request is forgotten, but for a
     /// registration, which is taken back if the server confirms it.
     fn give_up(&self, id: u64) {
-        let Some(has_destination) = self.pending.get(&id).map(|request| request.destination.is_some()) else {
+        let Some(has_recipient) = self.pending.get(&id).map(|request| request.recipient.is_some()) else {
             return;
         };
         let mut forgotten = Some(id);
-        if has_destination {
+        if has_recipient {
             let mut given_up = lock(&self.given_up);
             given_up.push_back(id);
             forgotten = if given_up.len() > MAX_GIVEN_UP { given_up.pop_front() } else { None };
@@ -362,19 +362,19 @@ impl Connection {
             tracing::debug!(id, "dropped a reply to a request that was given up");
             return;
         };
-        let PendingRequest { operation, reply, is_output, destination } = request;
-        if destination.is_some() && reply.is_closed() {
+        let PendingRequest { operation, reply, is_output, recipient } = request;
+        if recipient.is_some() && reply.is_closed() {
             lock(&self.given_up).retain(|given_up| *given_up != id);
         }
         let registration = match &outcome {
             Ok(Reply::Registered(registration)) => Some(*registration),
             _ => None,
         };
-        match (registration, destination) {
-            (Some(registration), Some(Destination::Events(interest))) => {
+        match (registration, recipient) {
+            (Some(registration), Some(Recipient::Events(interest))) => {
                 self.router.add(registration, interest)
             }
-            (Some(registration), Some(Destination::Output(queue))) => self.outputs.add(registration, queue),
+            (Some(registration), Some(Recipient::Output(queue))) => self.outputs.add(registration, queue),
             _ => {}
         }
         let outcome = outcome.map_err(|failure| Error::failed(operation, failure));
@@ -406,10 +406,10 @@ impl<'a> Slot<'a> {
         self.send_with(request, None)
     }
 
-    fn send_with(self, request: Request, destination: Option<Destination>) -> PendingReply<'a> {
+    fn send_with(self, request: Request, recipient: Option<Recipient>) -> PendingReply<'a> {
         let (reply, outcome) = oneshot::channel();
         let (operation, is_output) = (request.operation(), matches!(request, Request::IofPull(_)));
-        let id = self.connection.expect(PendingRequest { operation, reply, is_output, destination });
+        let id = self.connection.expect(PendingRequest { operation, reply, is_output, recipient });
         tracing::trace!(id, operation, "request");
         self.permit.send(Outgoing { id, request });
         PendingReply { connection: self.connection, operation, id, is_output, outcome, is_over: false }

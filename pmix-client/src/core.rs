@@ -16,9 +16,10 @@ use crate::sync::{lock, read, write};
 
 /// A process that has been initialized. Cheap to clone; all clones are the same.
 #[derive(Clone)]
-pub(crate) struct Core(Arc<State>);
+pub(crate) struct Core(Arc<InitializedProcess>);
 
-struct State {
+/// What the clones of a core share.
+struct InitializedProcess {
     proc: ProcId,
     hostname: String,
     store: RwLock<Store>,
@@ -46,7 +47,7 @@ impl Core {
             store.ask_for_more();
         }
         let store = RwLock::new(store);
-        Self(Arc::new(State {
+        Self(Arc::new(InitializedProcess {
             proc,
             hostname,
             store,

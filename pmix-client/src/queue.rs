@@ -42,11 +42,12 @@ pub(crate) trait Item: Sized + std::fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Queue<T: Item> {
     capacity: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
 }
 
+/// What a queue holds, and who waits for it.
 #[derive(Debug)]
-struct State<T: Item> {
+struct QueueState<T: Item> {
     items: VecDeque<Result<T, T::Trouble>>,
     weight: usize,
     /// How many items take no room.
@@ -58,7 +59,7 @@ struct State<T: Item> {
 impl<T: Item> Queue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
         let state =
-            State { items: VecDeque::new(), weight: 0, weightless: 0, has_ended: false, reader: None };
+            QueueState { items: VecDeque::new(), weight: 0, weightless: 0, has_ended: false, reader: None };
         Self { capacity: capacity.max(1), state: Mutex::new(state) }
     }
 
@@ -109,7 +110,7 @@ impl<T: Item> Queue<T> {
     }
 
     /// Changes the state, unless nothing more may come, and wakes the reader outside of the lock.
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+    fn change(&self, change: impl FnOnce(&mut QueueState<T>)) {
         let reader = {
             let mut state = lock(&self.state);
             if state.has_ended {
@@ -124,7 +125,7 @@ impl<T: Item> Queue<T> {
     }
 }
 
-impl<T: Item> State<T> {
+impl<T: Item> QueueState<T> {
     fn add(&mut self, item: T) {
         match item.weight() {
             0 if self.weightless >= item.most_held() => return self.note(0),

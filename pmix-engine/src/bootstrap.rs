@@ -22,11 +22,11 @@ const MAX_ADDED: usize = 4 << 20;
 
 /// Processes of this node that wait until the members of their group are known.
 #[derive(Debug, Default)]
-pub(crate) struct Bootstraps(BTreeMap<UpcallId, Caller>);
+pub(crate) struct Bootstraps(BTreeMap<UpcallId, BootstrapCaller>);
 
 /// A process that has called.
 #[derive(Debug)]
-struct Caller {
+struct BootstrapCaller {
     asked: Asked,
     group: Nspace,
     directives: Directives,
@@ -75,7 +75,7 @@ impl Bootstraps {
     ) {
         let to = asked.to;
         // a process that begins anew is no longer the one that has called
-        let is_former = |caller: &Caller| {
+        let is_former = |caller: &BootstrapCaller| {
             caller.is_gone && caller.asked.by.proc == asked.by.proc && caller.group == construct.group
         };
         let former = self.0.iter().find(|(_, caller)| is_former(caller)).map(|(upcall, _)| *upcall);
@@ -91,7 +91,10 @@ impl Bootstraps {
                 let request = UpcallRequest::Bootstrap(request);
                 let upcall = cx.upcall(Owner::Bootstrap, asked.by.clone(), request);
                 cx.timers.set(deadline, Timer::Bootstrap(upcall));
-                self.0.insert(upcall, Caller { asked, group, directives, deadline, leads, is_gone: false });
+                self.0.insert(
+                    upcall,
+                    BootstrapCaller { asked, group, directives, deadline, leads, is_gone: false },
+                );
             }
         }
     }
@@ -146,7 +149,7 @@ impl Bootstraps {
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         cx.check_partners(asked, added.iter().map(|proc| &proc.nspace))?;
-        let own = |held: &&Caller| held.asked.by.proc == *caller;
+        let own = |held: &&BootstrapCaller| held.asked.by.proc == *caller;
         if self.0.values().filter(own).any(|held| held.group == id)
             || below.collectives.is_constructing(&id, caller)
         {
@@ -175,7 +178,7 @@ impl Bootstraps {
         cx: &mut Context,
     ) {
         let Some(caller) = self.0.remove(&upcall) else { return };
-        let Caller { asked, group, mut directives, deadline, is_gone, .. } = caller;
+        let BootstrapCaller { asked, group, mut directives, deadline, is_gone, .. } = caller;
         cx.timers.clear(deadline, Timer::Bootstrap(upcall));
         // the others learn of its end in the construct, but a clone goes on for it (IDN-07)
         if is_gone || !cx.is_connected(&asked.by.proc) {
@@ -191,14 +194,14 @@ impl Bootstraps {
             Err(failure) => cx.reply(asked.to, Err(failure)),
             Ok(Bootstrapped { leaders, members, directives: terms, .. }) => {
                 add_terms(&mut directives, &terms);
-                let entry = Entry::bootstrapped(group, members, directives, (leaders, deadline));
+                let entry = Entry::bootstrapped(group, members, directives, leaders, deadline);
                 below.collectives.enter(&asked, entry, &mut below.lower, cx);
             }
         }
     }
 
     pub(crate) fn on_timeout(&mut self, upcall: UpcallId, cx: &mut Context) {
-        let Some(Caller { asked, group, leads, .. }) = self.0.remove(&upcall) else { return };
+        let Some(BootstrapCaller { asked, group, leads, .. }) = self.0.remove(&upcall) else { return };
         cx.cancel_upcall(upcall);
         let why = if leads {
             "not all leaders have called"
@@ -212,7 +215,7 @@ impl Bootstraps {
     /// A process has ended or finalized. That it has called still counts, so that the others learn of its end in the
     /// construct, and do not wait for it (GRP-06).
     pub(crate) fn proc_gone(&mut self, proc: &ProcId, cx: &mut Context) {
-        let is_its = |caller: &Caller| caller.asked.by.proc == *proc && !caller.is_gone;
+        let is_its = |caller: &BootstrapCaller| caller.asked.by.proc == *proc && !caller.is_gone;
         for (upcall, caller) in self.0.iter_mut().filter(|(_, caller)| is_its(caller)) {
             caller.is_gone = true;
             cx.timers.clear(caller.deadline.take(), Timer::Bootstrap(*upcall));

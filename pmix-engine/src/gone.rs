@@ -58,7 +58,7 @@ impl Engine {
             events.tool_gone(&held.proc);
             collectives.tool_gone(&held.proc, cx);
         }
-        let lookups = forwards.conn_gone(conn, (held.kind, held.peer.uid), cx);
+        let lookups = forwards.conn_gone(conn, held.kind, held.peer.uid, cx);
         let is_orphan =
             |(upcall, held): &(&UpcallId, &Outstanding)| held.owner.is_for(conn) || lookups.contains(upcall);
         let orphans: Vec<_> = cx.upcalls.iter().filter(is_orphan).map(|(upcall, _)| *upcall).collect();

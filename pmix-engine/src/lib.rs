@@ -14,7 +14,7 @@
 //! use pmix_engine::{CallId, Capabilities, Codec, Command, Config, Engine, HostCall, Input};
 //! use pmix_types::job::{JobData, JobSpec};
 //! use pmix_types::message::Changes;
-//! use pmix_types::{ProcId, Rank};
+//! use pmix_types::{Gid, ProcId, Rank, Uid};
 //!
 //! /// For a server of one node, which sends no data to others.
 //! #[derive(Debug)]
@@ -30,7 +30,8 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ProcId::new("server".parse()?, Rank::new(0)?);
-//! let mut engine = Engine::new(Config::new(server, (1000, 1000), "node1", 77, &OneNode));
+//! let config = Config::new(server, Uid::new(1000), Gid::new(1000), "node1", 77, &OneNode);
+//! let mut engine = Engine::new(config);
 //! let job = JobSpec::new("job-1".parse()?).node_map(["node1"])?.proc_map("0-1")?;
 //! let call = HostCall::RegisterNspace { nspace: "job-1".parse()?, local_procs: Some(2), infos: job.into_infos() };
 //! let mut commands = Vec::new();
@@ -156,7 +157,8 @@ impl Config {
     /// fields to change this. `incarnation` is a number drawn for this server, see [the field](Self::incarnation).
     pub fn new(
         server: ProcId,
-        (uid, gid): (Uid, Gid),
+        uid: Uid,
+        gid: Gid,
         hostname: impl Into<String>,
         incarnation: u64,
         codec: &'static dyn Codec,
@@ -457,7 +459,7 @@ impl Engine {
             }
             HostCall::DeregisterNspace(nspace) => self.on_deregister_nspace(&nspace),
             HostCall::RegisterClient { proc, uid, gid, object } => {
-                self.on_register_client(&proc, (uid, gid), object)
+                self.on_register_client(&proc, uid, gid, object)
             }
             HostCall::ClientStarted { proc, pid } => {
                 registration::client_started(&proc, pid, &mut self.cx).map(|()| CallValue::Done)

@@ -54,10 +54,11 @@ impl Engine {
     pub(crate) fn on_register_client(
         &mut self,
         proc: &ProcId,
-        user: (Uid, Gid),
+        uid: Uid,
+        gid: Gid,
         object: Option<HostObject>,
     ) -> Result<CallValue, Failure> {
-        registration::register_client(proc, user, object, &mut self.cx)?;
+        registration::register_client(proc, uid, gid, object, &mut self.cx)?;
         self.drive_collectives_of(&proc.nspace);
         self.data.resume_requests_of(&proc.nspace, &mut self.cx);
         Ok(CallValue::Done)
@@ -216,7 +217,7 @@ impl Engine {
     /// A process has left a connected set.
     pub(crate) fn on_left(&mut self, conn: ConnId, nspace: &Nspace, notify_each: bool) {
         self.with_collectives(|collectives, lower, cx| {
-            collectives.on_left_set(conn, (nspace, notify_each), lower, cx);
+            collectives.on_left_set(conn, nspace, notify_each, lower, cx);
         });
     }
 
@@ -226,7 +227,7 @@ impl Engine {
         let mut filing = Filing { data: &mut self.data, psets: &self.psets };
         let outcome = result.and_then(|answer| filing.file(&signature, answer, &mut self.cx));
         self.with_collectives(|collectives, lower, cx| match outcome {
-            Ok(filed) => collectives.on_filed(round, filed, lower, cx),
+            Ok((outcome, lacking)) => collectives.on_filed(round, outcome, lacking, lower, cx),
             Err(failure) => collectives.on_host_outcome(round, Err(failure), lower, cx),
         });
     }
@@ -236,7 +237,7 @@ impl Engine {
         let Some(proc) = self.collectives.lacking(round, upcall).cloned() else { return };
         let result = self.data.file_lacking(&proc, result, &mut self.cx);
         self.with_collectives(|collectives, lower, cx| {
-            collectives.on_lacking((round, upcall), result, lower, cx);
+            collectives.on_lacking(round, upcall, result, lower, cx);
         });
     }
 

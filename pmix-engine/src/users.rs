@@ -115,7 +115,7 @@ pub(super) fn not_own(uid: Uid, nspace: &Nspace) -> Failure {
 }
 
 /// Adds user and group of the caller, as reported by the kernel, in place of what the caller claims (GEN-13).
-pub(super) fn push_identity(directives: &mut Directives, (uid, gid): (Uid, Option<Gid>)) {
+pub(super) fn push_identity(directives: &mut Directives, uid: Uid, gid: Option<Gid>) {
     directives.remove(&keys::USERID);
     directives.remove(&keys::GRPID);
     directives.push(Info::new(&keys::USERID, uid));

@@ -98,7 +98,6 @@ fn clear(cleanup: &Cleanup, path: &Path, opened: OwnedFd, kind: DirCleanup, dept
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "the walk carries its whole position")]
 fn clear_below(
     cleanup: &Cleanup,
     parent: &OwnedFd,

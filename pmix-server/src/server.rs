@@ -358,7 +358,8 @@ impl ServerBuilder {
         // seeded by the system: it need not be secret, only another one each time
         let traces = self.traces.map(|(root, _)| Traces::new(root, hostname.clone()));
         let incarnation = RandomState::new().hash_one((&hostname, pid));
-        let mut config = Config::new(server, own_user(), hostname, incarnation, CODEC);
+        let (uid, gid) = own_user();
+        let mut config = Config::new(server, uid, gid, hostname, incarnation, CODEC);
         config.uri = Some(handle.native_uri().unwrap_or_else(|| handle.uri().to_owned()));
         config.capabilities = capabilities;
         config.tool_support = admits_tools;

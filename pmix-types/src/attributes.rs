@@ -181,11 +181,12 @@ impl Supported<'static> {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttributeRegistry {
-    levels: BTreeMap<AttributeLevel, BTreeMap<String, Entry>>,
+    levels: BTreeMap<AttributeLevel, BTreeMap<String, SupportedFunction>>,
 }
 
+/// A function that a level supports.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Entry {
+struct SupportedFunction {
     attributes: Vec<RegAttr>,
     is_registered: bool,
 }
@@ -248,7 +249,7 @@ impl AttributeRegistry {
             return Err(Status::ERR_REPEAT_ATTR_REGISTRATION);
         }
         for function in functions {
-            let entry = Entry { attributes: attributes.clone(), is_registered: true };
+            let entry = SupportedFunction { attributes: attributes.clone(), is_registered: true };
             held.insert((*function).to_owned(), entry);
         }
         Ok(())

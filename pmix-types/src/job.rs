@@ -51,7 +51,7 @@ pub use spec::JobSpec;
 pub use target::{NodeRef, Requester, Target, target_of};
 pub use types::check_types;
 
-use apps::App;
+use apps::KnownApp;
 use nodes::Nodes;
 use table::{Column, Table};
 
@@ -82,7 +82,7 @@ pub struct JobData {
     resources: Table,
     session: Table,
     job: Table,
-    apps: BTreeMap<u32, App>,
+    apps: BTreeMap<u32, KnownApp>,
     nodes: Nodes,
     columns: BTreeMap<KeyName, Column>,
 }
@@ -196,7 +196,7 @@ impl JobData {
             + self.proc_map.as_ref().map_or(0, ProcMap::heap_bytes)
             + self.placement.as_ref().map_or(0, Placement::heap_bytes)
             + tables.into_iter().map(Table::heap_bytes).sum::<usize>()
-            + self.apps.values().map(App::heap_bytes).sum::<usize>()
+            + self.apps.values().map(KnownApp::heap_bytes).sum::<usize>()
             + self.nodes.heap_bytes()
             + self.columns.values().map(Column::heap_bytes).sum::<usize>()
     }

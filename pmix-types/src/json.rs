@@ -35,9 +35,9 @@ impl Serialize for Hex<'_> {
 }
 
 /// Text of the system, which need not be UTF-8.
-struct Text<'a>(&'a OsStr);
+struct SystemText<'a>(&'a OsStr);
 
-impl Serialize for Text<'_> {
+impl Serialize for SystemText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if let Some(text) = self.0.to_str() {
             return serializer.serialize_str(text);
@@ -49,21 +49,21 @@ impl Serialize for Text<'_> {
 }
 
 /// A list of such text.
-struct Texts<'a>(&'a [OsString]);
+struct SystemTexts<'a>(&'a [OsString]);
 
-impl Serialize for Texts<'_> {
+impl Serialize for SystemTexts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|text| Text(text)))
+        serializer.collect_seq(self.0.iter().map(|text| SystemText(text)))
     }
 }
 
 impl Serialize for App {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("App", 6)?;
-        fields.serialize_field("command", &Text(&self.command))?;
-        fields.serialize_field("argv", &Texts(&self.argv))?;
-        fields.serialize_field("env", &Texts(&self.env))?;
-        fields.serialize_field("cwd", &self.cwd.as_deref().map(Text))?;
+        fields.serialize_field("command", &SystemText(&self.command))?;
+        fields.serialize_field("argv", &SystemTexts(&self.argv))?;
+        fields.serialize_field("env", &SystemTexts(&self.env))?;
+        fields.serialize_field("cwd", &self.cwd.as_deref().map(SystemText))?;
         fields.serialize_field("max_procs", &self.max_procs)?;
         fields.serialize_field("info", &self.info)?;
         fields.end()
@@ -73,8 +73,8 @@ impl Serialize for App {
 impl Serialize for Envar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Envar", 3)?;
-        fields.serialize_field("name", &Text(&self.name))?;
-        fields.serialize_field("value", &Text(&self.value))?;
+        fields.serialize_field("name", &SystemText(&self.name))?;
+        fields.serialize_field("value", &SystemText(&self.value))?;
         fields.serialize_field("separator", &self.separator)?;
         fields.end()
     }

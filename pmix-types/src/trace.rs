@@ -79,7 +79,7 @@ impl TraceContext {
 
     /// The span of one participant in a fence: the trace is that of the `number`th fence of these participants below this root. The
     /// span of the first participant is above those of all others.
-    fn of_fence(&self, (procs, set): (&[ProcId], Hash), number: u64, of: &ProcId) -> TracedSpan {
+    fn of_fence(&self, procs: &[ProcId], set: Hash, number: u64, of: &ProcId) -> TracedSpan {
         let hash = Hash::new().with(&self.trace).with(&self.span).with(b"fence").with(&set.0.to_be_bytes());
         let trace = hash.with(&number.to_be_bytes()).id();
         let first = procs.iter().min().map(|first| match first.rank.is_wildcard() {
@@ -99,7 +99,7 @@ impl TraceContext {
 impl TracedSpan {
     /// The id of the span above, in hexadecimal digits; empty for the first span of a trace.
     pub fn parent_id(&self) -> impl fmt::Display {
-        Hex(self.parent)
+        HexId(self.parent)
     }
 }
 
@@ -124,7 +124,7 @@ impl FenceCounts {
         }
         let number = counts.entry(key).or_default();
         *number += 1;
-        Some(root.of_fence((procs, set), *number, of))
+        Some(root.of_fence(procs, set, *number, of))
     }
 
     /// Drops the counts of a namespace whose processes have ended.
@@ -206,7 +206,7 @@ fn digits<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", Hex(Some(self.trace)), Hex(Some(self.span)), self.flags)
+        write!(f, "00-{}-{}-{:02x}", HexId(Some(self.trace)), HexId(Some(self.span)), self.flags)
     }
 }
 
@@ -216,9 +216,10 @@ impl fmt::Debug for TraceContext {
     }
 }
 
-struct Hex<const N: usize>(Option<[u8; N]>);
+/// An id in hexadecimal digits; nothing for `None`.
+struct HexId<const N: usize>(Option<[u8; N]>);
 
-impl<const N: usize> fmt::Display for Hex<N> {
+impl<const N: usize> fmt::Display for HexId<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().flatten().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

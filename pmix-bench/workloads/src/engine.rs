@@ -121,7 +121,7 @@ impl Node {
     fn new(now: Instant) -> Self {
         let upcalls = [Upcall::Fence, Upcall::DirectModex, Upcall::Publish, Upcall::Lookup];
         let server = ProcId::new("server".parse().expect("a name"), Rank::from_raw(0));
-        let mut config = Config::new(server, USER, "n0", 1, CODEC);
+        let mut config = Config::new(server, USER.0, USER.1, "n0", 1, CODEC);
         config.capabilities = upcalls.into_iter().collect();
         config.put_limit = 1 << 30;
         let engine = Engine::new(config).with_record(recording());
@@ -267,7 +267,7 @@ fn get_local(now: Instant) -> Work {
 fn get_remote(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_two_nodes());
     for rank in LOCAL..2 * LOCAL {
-        let mut changes = Changes::new(1, (0, 1));
+        let mut changes = Changes::new(1, 0, 1);
         changes.procs.push(ProcData::new(proc(rank), vec![entry(KEY, 64)]));
         node.elsewhere.insert(proc(rank), CODEC.encode_changes(&[changes]));
     }

@@ -10,7 +10,7 @@ use pmix_types::{
 use super::Client;
 use crate::error::Error;
 use crate::ops::{
-    self, AllocateBuilder, CredentialBuilder, CredentialWanted, FabricBuilder, HeartbeatBuilder,
+    self, AllocateBuilder, CredentialBuilder, CredentialRequest, FabricBuilder, HeartbeatBuilder,
     JobControlBuilder, MonitorBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
     ValidateCredentialBuilder,
 };
@@ -184,7 +184,7 @@ impl Client {
     #[doc(alias = "PMIx_Get_credential")]
     #[doc(alias = "PMIx_Get_credential_nb")]
     pub fn credential(&self) -> CredentialBuilder {
-        CredentialBuilder::new(self.draft(CredentialWanted::default()))
+        CredentialBuilder::new(self.draft(CredentialRequest::default()))
     }
 
     /// Validates a credential (CRD-02); await the builder.

@@ -51,7 +51,7 @@ async fn send_registration(
     request: Request,
     interest: Interest,
 ) -> PendingReply<'_> {
-    connection.slot().await.unwrap().send_with(request, Some(Destination::Events(interest)))
+    connection.slot().await.unwrap().send_with(request, Some(Recipient::Events(interest)))
 }
 
 /// Registers a stream under a number, as the server would confirm it.
@@ -197,7 +197,7 @@ async fn a_registration_that_was_confirmed_before_its_caller_gave_up_is_taken_ba
     drop(unread);
     assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(9));
 
-    let output = Destination::Output(Arc::new(OutputQueue::new(4)));
+    let output = Recipient::Output(Arc::new(OutputQueue::new(4)));
     let pull = Request::IofPull(IofPull::new(vec![], IofChannels::STDOUT));
     let unread = connection.slot().await.unwrap().send_with(pull, Some(output));
     let id = end.requests.recv().await.unwrap().id;

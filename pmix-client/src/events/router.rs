@@ -27,10 +27,11 @@ pub(crate) enum Listener {
 
 /// The streams and handlers of a process by registration.
 #[derive(Debug, Default)]
-pub(crate) struct Router(Mutex<State>);
+pub(crate) struct Router(Mutex<Routes>);
 
+/// Where the events of each registration go.
 #[derive(Debug, Default)]
-struct State {
+struct Routes {
     interests: BTreeMap<u64, Interest>,
     /// All handlers that have a place, also those whose registration is under way.
     chain: Chain,
@@ -144,7 +145,7 @@ impl Router {
     }
 }
 
-impl State {
+impl Routes {
     /// Hands an event to the streams; returns the handlers as the chain orders them.
     fn hand_to_streams<'a>(
         &self,

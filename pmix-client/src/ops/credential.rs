@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// A request for a credential consists of directives.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct CredentialRequest {
     directives: Directives,
 }
 
@@ -36,10 +36,10 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    CredentialBuilder("get credential", Wanted) -> Credential
+    CredentialBuilder("get credential", CredentialRequest) -> Credential
 }
 
-directed!(Wanted);
+directed!(CredentialRequest);
 
 impl CredentialBuilder {
     /// Accepted types of credentials, the preferred one first; separated by commas (CRD-01). `StandardHost` issues `hmac`, its own,
@@ -50,7 +50,7 @@ impl CredentialBuilder {
     }
 
     async fn ask(self) -> Result<Credential, Error> {
-        let (core, Wanted { directives }) = self.draft.online(Self::OPERATION)?;
+        let (core, CredentialRequest { directives }) = self.draft.online(Self::OPERATION)?;
         match core.request(Request::GetCredential(directives)).await? {
             Reply::Credential(credential) => Ok(credential),
             _ => Err(Error::unexpected_reply(Self::OPERATION)),

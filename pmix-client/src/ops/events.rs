@@ -18,12 +18,12 @@ const DEFAULT_CAPACITY: usize = 512;
 
 /// A registration, as far as it is complete.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct EventsRequest {
     request: RegisterEvents,
     capacity: usize,
 }
 
-impl Directed for Wanted {
+impl Directed for EventsRequest {
     fn directives_mut(&mut self) -> &mut Directives {
         &mut self.request.directives
     }
@@ -64,7 +64,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: a registration that was sent is removed.
-    untimed EventsBuilder("register events", Wanted) -> EventStream
+    untimed EventsBuilder("register events", EventsRequest) -> EventStream
 }
 
 filters!(EventsBuilder);
@@ -72,7 +72,7 @@ filters!(EventsBuilder);
 impl EventsBuilder {
     pub(crate) fn of(core: Core, codes: impl IntoIterator<Item = Status>) -> Self {
         let request = RegisterEvents::new(codes.into_iter().collect());
-        Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
+        Self::new(Draft::new(core, EventsRequest { request, capacity: DEFAULT_CAPACITY }))
     }
 
     /// Number of unread events that the stream holds; at least 1, 512 by default.
@@ -82,7 +82,7 @@ impl EventsBuilder {
     }
 
     async fn ask(self) -> Result<EventStream, Error> {
-        let (core, Wanted { mut request, capacity }) = self.draft.online(Self::OPERATION)?;
+        let (core, EventsRequest { mut request, capacity }) = self.draft.online(Self::OPERATION)?;
         let connection = core.connection(Self::OPERATION)?;
         let failed = |failure| Error::failed(Self::OPERATION, failure);
         if Placement::is_required(&request.directives) {

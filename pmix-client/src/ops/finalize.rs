@@ -32,20 +32,20 @@ builder! {
     /// Not safe: after the barrier, if there is one, dropping the future closes the connection without waiting for the
     /// server's answer, and does not undo a finalize that was sent. A future that is dropped during the barrier leaves
     /// other clones connected, and the barrier entered.
-    FinalizeBuilder("finalize", Wanted) -> ()
+    FinalizeBuilder("finalize", FinalizeRequest) -> ()
 }
 
 /// A finalize consists of directives.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct FinalizeRequest {
     directives: Directives,
 }
 
-directed!(Wanted);
+directed!(FinalizeRequest);
 
 impl FinalizeBuilder {
     pub(crate) fn of(core: Core) -> Self {
-        Self::new(Draft::new(core, Wanted::default()))
+        Self::new(Draft::new(core, FinalizeRequest::default()))
     }
 
     /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
@@ -59,7 +59,7 @@ impl FinalizeBuilder {
         let mut draft = self.draft;
         // the client is used up: without a finalize, a host may take its end for a failure
         let mistake = draft.take_mistake(Self::OPERATION);
-        let (core, Wanted { mut directives }) = draft.ready(Self::OPERATION)?;
+        let (core, FinalizeRequest { mut directives }) = draft.ready(Self::OPERATION)?;
         let has_barrier = directives.flag(&keys::EMBED_BARRIER).map_err(directive(Self::OPERATION));
         directives.remove(&keys::EMBED_BARRIER);
         let barrier = match has_barrier {

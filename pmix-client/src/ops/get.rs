@@ -65,7 +65,7 @@ impl From<u32> for NodeRef {
 
 /// A get of one key, as far as it is complete.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted<T> {
+pub(crate) struct GetRequest<T> {
     target: Target,
     /// `None` for an invalid key.
     key: Option<KeyName>,
@@ -74,7 +74,7 @@ pub(crate) struct Wanted<T> {
     value: PhantomData<fn() -> T>,
 }
 
-impl<T> Directed for Wanted<T> {
+impl<T> Directed for GetRequest<T> {
     fn directives_mut(&mut self) -> &mut Directives {
         &mut self.directives
     }
@@ -108,14 +108,14 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    untimed GetBuilder<T>("get", Wanted<T>) -> T
+    untimed GetBuilder<T>("get", GetRequest<T>) -> T
 }
 
 impl<T: ValueType> GetBuilder<T> {
     pub(crate) fn of(core: Core, target: Target, key: impl KeyOf<T>) -> Self {
-        let wanted =
-            Wanted { target, key: None, directives: Directives::new(), limit: None, value: PhantomData };
-        let mut draft = Draft::new(core, wanted);
+        let request =
+            GetRequest { target, key: None, directives: Directives::new(), limit: None, value: PhantomData };
+        let mut draft = Draft::new(core, request);
         draft.request.key = draft.checked(key.into_key_name());
         Self::new(draft)
     }
@@ -207,8 +207,8 @@ impl<T: ValueType> GetBuilder<T> {
     }
 
     async fn ask(self) -> Result<T, Error> {
-        let (core, wanted) = self.draft.ready(Self::OPERATION)?;
-        let Wanted { target, key: Some(key), directives, limit, .. } = wanted else {
+        let (core, request) = self.draft.ready(Self::OPERATION)?;
+        let GetRequest { target, key: Some(key), directives, limit, .. } = request else {
             return Err(Error::bad_param(Self::OPERATION, "there is no key to get"));
         };
         let lookup = Lookup::new(target.0, Some(key.clone()), with_limit(directives, limit))

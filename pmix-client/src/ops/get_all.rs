@@ -11,13 +11,13 @@ use crate::store::{Lookup, Resolution};
 
 /// A get of all keys, as far as it is complete.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct GetAllRequest {
     target: Target,
     directives: Directives,
     limit: Option<Duration>,
 }
 
-directed!(Wanted);
+directed!(GetAllRequest);
 
 builder! {
     /// A pending get of all values that a process has put; await it for the list. See
@@ -46,12 +46,12 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    untimed GetAllBuilder("get", Wanted) -> Vec<Info>
+    untimed GetAllBuilder("get", GetAllRequest) -> Vec<Info>
 }
 
 impl GetAllBuilder {
     pub(crate) const fn of(core: Core, target: Target) -> Self {
-        Self::new(Draft::new(core, Wanted { target, directives: Directives::new(), limit: None }))
+        Self::new(Draft::new(core, GetAllRequest { target, directives: Directives::new(), limit: None }))
     }
 
     /// Limits the wait; see [`GetBuilder::timeout`](crate::GetBuilder::timeout).
@@ -62,7 +62,7 @@ impl GetAllBuilder {
     }
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
-        let (core, Wanted { target, directives, limit }) = self.draft.ready(Self::OPERATION)?;
+        let (core, GetAllRequest { target, directives, limit }) = self.draft.ready(Self::OPERATION)?;
         let lookup =
             Lookup::new(target.0, None, with_limit(directives, limit)).map_err(directive(Self::OPERATION))?;
         match find(&core, &lookup, limit).await {

@@ -19,12 +19,12 @@ const DEFAULT_CAPACITY: usize = 1 << 20;
 
 /// A subscription, as far as it is complete.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct OutputRequest {
     request: IofPull,
     capacity: usize,
 }
 
-impl Directed for Wanted {
+impl Directed for OutputRequest {
     fn directives_mut(&mut self) -> &mut Directives {
         &mut self.request.directives
     }
@@ -69,14 +69,14 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: a subscription that was sent is removed.
-    untimed OutputBuilder("pull output", Wanted) -> OutputStream
+    untimed OutputBuilder("pull output", OutputRequest) -> OutputStream
 }
 
 impl OutputBuilder {
     pub(crate) fn of(core: Core, procs: Procs) -> Self {
         let channels = IofChannels::STDOUT | IofChannels::STDERR;
         let request = IofPull::new(procs.resolve(&core.proc().nspace), channels);
-        Self::new(Draft::new(core, Wanted { request, capacity: DEFAULT_CAPACITY }))
+        Self::new(Draft::new(core, OutputRequest { request, capacity: DEFAULT_CAPACITY }))
     }
 
     /// Subscribes to these channels; standard output and error by default. `IofChannels::ALL` includes standard input,
@@ -131,7 +131,7 @@ impl OutputBuilder {
     }
 
     async fn ask(self) -> Result<OutputStream, Error> {
-        let (core, Wanted { request, capacity }) = self.draft.online(Self::OPERATION)?;
+        let (core, OutputRequest { request, capacity }) = self.draft.online(Self::OPERATION)?;
         let connection = core.connection(Self::OPERATION)?;
         let queue = Arc::new(OutputQueue::new(capacity));
         match connection.pull(Request::IofPull(request), Arc::clone(&queue)).await? {

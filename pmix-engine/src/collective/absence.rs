@@ -45,7 +45,8 @@ impl Absences {
     /// The host asks.
     pub(super) fn on_call(
         &mut self,
-        (call, request): (CallId, Request),
+        call: CallId,
+        request: Request,
         rounds: &Rounds,
         lower: &mut Lower<'_>,
         cx: &mut Context,

@@ -84,7 +84,8 @@ impl Entry {
         group: Nspace,
         members: Vec<ProcId>,
         directives: Directives,
-        (invited, until): (Invited, Option<Instant>),
+        invited: Invited,
+        until: Option<Instant>,
     ) -> Self {
         let entry = Self::new(Operation::Construct(group), members, directives);
         Self { invited: Some(invited), until, ..entry }
@@ -95,7 +96,8 @@ impl Entry {
         group: Nspace,
         members: Vec<ProcId>,
         directives: Directives,
-        (leaders, until): (Vec<ProcId>, Option<Instant>),
+        leaders: Vec<ProcId>,
+        until: Option<Instant>,
     ) -> Self {
         let entry = Self::new(Operation::Construct(group), members, directives);
         Self { until, leaders, ..entry }

@@ -16,12 +16,13 @@ impl Collectives {
     pub(crate) fn on_left_set(
         &mut self,
         conn: ConnId,
-        leaves: (&Nspace, bool),
+        nspace: &Nspace,
+        notify_each: bool,
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
         let Some(proc) = cx.conns.get(&conn).map(|held| held.proc.clone()) else { return };
-        if lower.sets.on_left(&proc, leaves, lower.events, cx) {
+        if lower.sets.on_left(&proc, nspace, notify_each, lower.events, cx) {
             self.drop_abandoned(lower, cx);
             self.drive_of(&proc.nspace, lower, cx);
         }
@@ -115,7 +116,8 @@ impl Collectives {
     /// A participant has given up a group that is being made (GRP-07).
     pub(crate) fn abort_construct(
         &mut self,
-        (id, by): (&Nspace, &ProcId),
+        id: &Nspace,
+        by: &ProcId,
         failure: &Failure,
         lower: &mut Lower<'_>,
         cx: &mut Context,

@@ -14,8 +14,10 @@ use crate::jobs::Job;
 use crate::participants::{Ranks, add};
 
 /// The part of a collective's participants that is on this node.
-#[derive(Debug, Default)]
-pub(super) struct LocalPart {
+#[derive(Debug)]
+pub(super) struct LocalPart<'a> {
+    /// The collective.
+    pub(super) signature: &'a Signature,
     /// Ranks known by number.
     ranks: Ranks,
     /// Namespaces of which only the number of local processes is known (FEN-10).
@@ -40,9 +42,10 @@ pub(super) struct Missing {
 }
 
 /// Whether the host carries the operation out, or must agree to it.
-pub(super) fn is_for_host(signature: &Signature, local: &LocalPart, terms: Terms, cx: &Context) -> bool {
-    (local.remote || signature.operation.is_hosts() || terms.group.by_host)
-        && cx.config.capabilities.has(signature.operation.upcall())
+pub(super) fn is_for_host(local: &LocalPart<'_>, terms: Terms, cx: &Context) -> bool {
+    let operation = &local.signature.operation;
+    (local.remote || operation.is_hosts() || terms.group.by_host)
+        && cx.config.capabilities.has(operation.upcall())
 }
 
 /// Whether participants of this node are awaited for sure: none has left or ended, and fewer have entered than are known.
@@ -61,10 +64,18 @@ pub(super) fn are_awaited(signature: &Signature, entered: &Ranks, lower: &Lower<
     is_whole && is_alive && awaited
 }
 
-impl LocalPart {
+impl<'a> LocalPart<'a> {
     /// The participants on this node, as far as they are known now.
-    pub(super) fn of(signature: &Signature, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Self {
-        let mut part = Self::default();
+    pub(super) fn of(signature: &'a Signature, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Self {
+        let mut part = Self {
+            signature,
+            ranks: Ranks::new(),
+            counts: BTreeMap::new(),
+            unregistered: false,
+            unknown: false,
+            remote: false,
+            absent: absent(signature, sets, groups, cx),
+        };
         for (nspace, named) in &signature.procs {
             let job = cx.jobs.get(nspace);
             let Some(job) = job.filter(|job| job.registered) else {
@@ -103,7 +114,6 @@ impl LocalPart {
                 part.ranks.insert(nspace.clone(), here);
             }
         }
-        part.absent = absent(signature, sets, groups, cx);
         part
     }
 

@@ -43,7 +43,7 @@ use outcome::{ask_host, conclude, departed_failure, local_outcome, reply_of};
 use rounds::{HostSide, Round, Rounds, Terms};
 use shares::Sharer;
 
-use crate::connected::{self, Entered};
+use crate::connected::{Entered, SetTerms};
 use crate::connections::Kind;
 use crate::context::Context;
 use crate::group::{GroupTerms, Invited, spelled_out};
@@ -51,7 +51,6 @@ use crate::ids::{CallId, ConnId};
 use crate::jobs::known_local;
 use crate::participants::{is_in, procs_of};
 use crate::timers::{Timer, deadline};
-use crate::users::Voice;
 use crate::{Asked, not_supported};
 
 /// Rounds of one set of participants that can be open at a time.
@@ -131,7 +130,7 @@ impl Collectives {
         match &signature.operation {
             Operation::Fence => {}
             Operation::Connect(_) | Operation::Disconnect(_) => {
-                terms.set = connected::Terms::take(&mut directives)?;
+                terms.set = SetTerms::take(&mut directives)?;
                 terms.optional = terms.set.optional;
             }
             Operation::Construct(id) => {
@@ -150,7 +149,7 @@ impl Collectives {
             }
         }
         cx.check_partners(asked, signature.procs.keys())?;
-        self.check_set(&signature, (caller, terms), lower, cx)?;
+        self.check_set(&signature, caller, terms, lower, cx)?;
         let until = deadline(asked.at, &mut directives)?.or(until);
         // the members of a group get each other's data (GRP-05)
         let mut collect = order.is_some();
@@ -165,7 +164,7 @@ impl Collectives {
         directives.remove(&keys::TIMEOUT);
         if terms.group.local_only || !directives.is_empty() {
             let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
-            check_with(&signature, &local, terms, &directives, cx)?;
+            check_with(&local, terms, &directives, cx)?;
         }
         Ok(Checked {
             signature,
@@ -188,7 +187,8 @@ impl Collectives {
     fn check_set(
         &self,
         signature: &Signature,
-        (caller, terms): (&ProcId, Terms),
+        caller: &ProcId,
+        terms: Terms,
         lower: &Lower<'_>,
         cx: &Context,
     ) -> Result<(), Failure> {
@@ -288,7 +288,7 @@ impl Collectives {
             let connects = matches!(signature.operation, Operation::Connect(_));
             let (terms, already) = (round.terms.set, &round.entered);
             let entered = Entered { connects, terms, already, asks_others };
-            lower.sets.tell_of_entry((&id, caller), &entered, lower.events, cx);
+            lower.sets.tell_of_entry(&id, caller, &entered, lower.events, cx);
         }
         Ok((signature, place))
     }
@@ -314,7 +314,7 @@ impl Collectives {
         let local = LocalPart::of(signature, lower.sets, lower.groups, cx);
         let mut host_is_free = true;
         let has_ended = self.rounds.retain(signature, |round| {
-            let is_done = round.advance((signature, &local), host_is_free, (&self.sent, &mut *lower), cx);
+            let is_done = round.advance(&local, host_is_free, &self.sent, lower, cx);
             // the host gets one operation of these participants at a time, in order (FEN-04)
             host_is_free &= round.host == HostSide::Done;
             !is_done
@@ -367,8 +367,7 @@ impl Collectives {
         if let (Ok(HostOutcome::Fenced(_)), Some(generation)) = (&result, round.sent) {
             self.sent.note(&signature, generation);
         }
-        let outcome =
-            result.and_then(|host| conclude(&signature, (round, &local), (host, is_group), lower, cx));
+        let outcome = result.and_then(|host| conclude(&local, round, host, is_group, lower, cx));
         round.verdict.get_or_insert(outcome);
         self.drive(&signature, lower, cx);
     }
@@ -442,7 +441,7 @@ impl Collectives {
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
-        self.absences.on_call((call, request), &self.rounds, lower, cx);
+        self.absences.on_call(call, request, &self.rounds, lower, cx);
     }
 
     pub(crate) fn forget_absence(&mut self, call: CallId) {
@@ -458,7 +457,8 @@ fn not_made(id: &Nspace, proc: &ProcId, why: &Failure) -> Failure {
 
 /// Checks whether the directives would let a process enter the construct of a group to which it invites others or is invited.
 pub(crate) fn check_invited(
-    (id, members): (&Nspace, &[ProcId]),
+    id: &Nspace,
+    members: &[ProcId],
     asked: &Asked,
     mut directives: Directives,
     lower: &Lower<'_>,
@@ -473,13 +473,12 @@ pub(crate) fn check_invited(
     let mut signature = Signature::new(operation, &asked.by, members.to_vec(), lower.sets, cx)?;
     signature.procs = spelled_out(&signature.procs, cx);
     let local = LocalPart::of(&signature, lower.sets, lower.groups, cx);
-    check_with(&signature, &local, terms, &directives, cx)
+    check_with(&local, terms, &directives, cx)
 }
 
 /// Checks what an entry requests against where the participants are.
 fn check_with(
-    signature: &Signature,
-    local: &LocalPart,
+    local: &LocalPart<'_>,
     terms: Terms,
     directives: &Directives,
     cx: &Context,
@@ -488,7 +487,7 @@ fn check_with(
         let message = "a group of processes of this node alone cannot have members on others";
         return Err(Failure::new(Status::ERR_BAD_PARAM, message));
     }
-    if !is_for_host(signature, local, terms, cx) && !local.may_grow() {
+    if !is_for_host(local, terms, cx) && !local.may_grow() {
         // no host carries this operation out: the directives must be known here
         if directives.flag(&COLLECTIVE_ALGO_REQD)? {
             let message = "the required collective algorithm is not known here";
@@ -503,33 +502,32 @@ impl Round {
     /// Does what can be done now. Returns whether the round has ended.
     fn advance(
         &mut self,
-        (signature, local): (&Signature, &LocalPart),
+        local: &LocalPart<'_>,
         host_is_free: bool,
-        (sent, lower): (&Sent, &mut Lower<'_>),
+        sent: &Sent,
+        lower: &mut Lower<'_>,
         cx: &mut Context,
     ) -> bool {
-        let asks = is_for_host(signature, local, self.terms, cx);
+        let operation = &local.signature.operation;
+        let asks = is_for_host(local, self.terms, cx);
         // the other nodes must hear of it even if it has failed
         let host = asks && local.remote;
         let entered = self.clones.complete(&self.entered, cx);
         let missing = local.missing(&entered, cx);
         if self.verdict.is_none()
             && self.terms.group.tells_of_absent()
-            && let Operation::Construct(id) = &signature.operation
+            && let Operation::Construct(id) = operation
         {
-            // those who have entered are of one user
-            let voice = procs_of(&self.entered).next().map_or(Voice::Trusted, |proc| cx.voice_for(&proc));
-            let those = (id, &signature.procs, &voice);
-            self.group.tell_of_absent(those, &missing.departed, lower.events, cx);
+            self.group.tell_of_absent(id, &local.signature.procs, &missing.departed, lower.events, cx);
         }
         self.complete |= missing.awaited.is_empty() && !local.awaits_unnamed(&entered, cx);
         if self.is_here_alone() {
-            self.verdict = if !missing.departed.is_empty() && !self.is_lenient(&signature.operation) {
-                Some(Err(departed_failure(&signature.operation, &missing.departed, cx)))
+            self.verdict = if !missing.departed.is_empty() && !self.is_lenient(operation) {
+                Some(Err(departed_failure(operation, &missing.departed, cx)))
             } else if self.complete && !local.remote && !asks {
-                Some(local_outcome(signature, self, local, lower, cx))
+                Some(local_outcome(local, self, lower, cx))
             } else if self.complete && !asks {
-                Some(Err(not_supported(&format!("a {} over several nodes", signature.operation.name()))))
+                Some(Err(not_supported(&format!("a {} over several nodes", operation.name()))))
             } else {
                 None
             };
@@ -540,24 +538,23 @@ impl Round {
                 let others_remain = !missing.awaited.is_empty();
                 let sends = self.verdict.is_none() && self.collect;
                 self.sent = sends.then(|| cx.changes.last());
-                let upcall = ask_host(signature, self, (local, others_remain), (sent, lower), cx);
+                let upcall = ask_host(local, self, others_remain, sent, lower, cx);
                 self.host = HostSide::Asked(upcall);
             } else if !host && !local.may_grow() && self.verdict.is_some() {
                 self.host = HostSide::Done;
             }
         }
-        self.settle(&signature.operation, cx);
-        self.is_over() && self.complete
-            || missing.awaited.is_empty() && self.is_hopeless(signature, local, cx)
+        self.settle(operation, cx);
+        self.is_over() && self.complete || missing.awaited.is_empty() && self.is_hopeless(local, cx)
     }
 
     /// Whether a fence has failed of which only processes of unregistered namespaces are awaited.
     ///
     /// It is not kept for them, as they may never come; if they do, they begin the next fence. Other servers must still
     /// hear of a death, though, as soon as all namespaces are known (FEN-13).
-    fn is_hopeless(&self, signature: &Signature, local: &LocalPart, cx: &Context) -> bool {
+    fn is_hopeless(&self, local: &LocalPart<'_>, cx: &Context) -> bool {
         let Some(Err(failure)) = &self.verdict else { return false };
-        let goes_up = cx.config.capabilities.has(signature.operation.upcall());
+        let goes_up = cx.config.capabilities.has(local.signature.operation.upcall());
         let is_told = match self.host {
             HostSide::Asked(_) => false,
             HostSide::Done => true,

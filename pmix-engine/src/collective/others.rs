@@ -70,8 +70,8 @@ pub(super) fn outgoing(entered: &Ranks, since: u64, cx: &Context) -> Bytes {
     // a server that lacks something has to be able to fetch it
     let since = if cx.config.capabilities.has(Upcall::DirectModex) { since } else { 0 };
     let (server, generation) = (cx.config.incarnation, cx.changes.last());
-    let mut all = Changes::new(server, (0, generation));
-    let mut later = Changes::new(server, (since, generation));
+    let mut all = Changes::new(server, 0, generation);
+    let mut later = Changes::new(server, since, generation);
     for (nspace, ranks) in entered {
         let Some(job) = cx.jobs.get(nspace) else { continue };
         let is_listed = job.data.all_ranks().is_some();
@@ -122,7 +122,8 @@ impl Collectives {
     pub(crate) fn on_filed(
         &mut self,
         id: u64,
-        (outcome, lacking): (HostOutcome, Ranks),
+        outcome: HostOutcome,
+        lacking: Ranks,
         lower: &mut Lower<'_>,
         cx: &mut Context,
     ) {
@@ -152,7 +153,8 @@ impl Collectives {
     /// What a round lacked of one process is here, or cannot be fetched.
     pub(crate) fn on_lacking(
         &mut self,
-        (id, upcall): (u64, UpcallId),
+        id: u64,
+        upcall: UpcallId,
         result: Result<(), Failure>,
         lower: &mut Lower<'_>,
         cx: &mut Context,

@@ -12,6 +12,7 @@ use super::lower::Lower;
 use super::members::{LocalPart, any_alive};
 use super::others::{Sent, incoming, known_remote, outgoing};
 use super::rounds::{Outcome, Round};
+use crate::connected::CompleteConnect;
 use crate::context::{Context, Owner};
 use crate::group::{Contribution, Finished};
 use crate::ids::{ConnId, UpcallId};
@@ -39,12 +40,14 @@ pub(super) fn reply_of(outcome: Outcome, conn: ConnId, cx: &Context) -> Reply {
 
 /// Asks the host to carry a collective out, or tells it that the part of this node has failed.
 pub(super) fn ask_host(
-    signature: &Signature,
+    local: &LocalPart<'_>,
     round: &Round,
-    (local, others_remain): (&LocalPart, bool),
-    (sent, lower): (&Sent, &Lower<'_>),
+    others_remain: bool,
+    sent: &Sent,
+    lower: &Lower<'_>,
     cx: &mut Context,
 ) -> UpcallId {
+    let signature = local.signature;
     let data = match &round.verdict {
         None if round.collect => outgoing(&round.entered, sent.generation(signature), cx),
         _ => Bytes::new(),
@@ -113,12 +116,12 @@ fn collected(round: &Round, since: u64, cx: &Context) -> Modex {
 
 /// What the participants of this node receive. Who has asked for nothing may have nothing to build on, so others' data goes
 /// to such participants in full, and without a generation.
-fn fenced(signature: &Signature, (round, local): (&Round, &LocalPart), told: &Ranks, cx: &Context) -> Fenced {
+fn fenced(local: &LocalPart<'_>, round: &Round, told: &Ranks, cx: &Context) -> Fenced {
     if !round.collect {
         return Fenced::new(Modex::new(incoming(told, 0, cx).collect()));
     }
     // all that is here, also what another operation has brought
-    let remote = if local.remote { known_remote(&signature.procs, cx) } else { Ranks::new() };
+    let remote = if local.remote { known_remote(&local.signature.procs, cx) } else { Ranks::new() };
     let since = worth_it(round, &remote, cx);
     let mut modex = collected(round, since, cx);
     modex.procs.extend(incoming(&remote, since, cx));
@@ -141,36 +144,37 @@ fn worth_it(round: &Round, remote: &Ranks, cx: &Context) -> u64 {
 
 /// The outcome of an operation in which no other node takes part.
 pub(super) fn local_outcome(
-    signature: &Signature,
+    local: &LocalPart<'_>,
     round: &Round,
-    local: &LocalPart,
     lower: &mut Lower<'_>,
     cx: &mut Context,
 ) -> Result<Outcome, Failure> {
-    let alone = match signature.operation {
+    let alone = match local.signature.operation {
         Operation::Fence => HostOutcome::Fenced(Ranks::new()),
         Operation::Connect(_) => HostOutcome::Connected(Connected::default()),
         Operation::Disconnect(_) => HostOutcome::Disconnected,
         Operation::Construct(_) => HostOutcome::Constructed(Grouped::default(), Ranks::new()),
         Operation::Destruct(_) => HostOutcome::Destructed,
     };
-    conclude(signature, (round, local), (alone, false), lower, cx)
+    conclude(local, round, alone, false, lower, cx)
 }
 
-/// Does what a collective is for. A connected set cannot be called as a group is.
+/// Does what a collective is for. `is_group` says whether the name that the host gives to a connected set is a group's.
 pub(super) fn conclude(
-    signature: &Signature,
-    (round, local): (&Round, &LocalPart),
-    (host, is_group): (HostOutcome, bool),
+    local: &LocalPart<'_>,
+    round: &Round,
+    host: HostOutcome,
+    is_group: bool,
     lower: &mut Lower<'_>,
     cx: &mut Context,
 ) -> Result<Outcome, Failure> {
+    let signature = local.signature;
     match host {
-        HostOutcome::Fenced(told) => Ok(Outcome::Fenced(fenced(signature, (round, local), &told, cx))),
+        HostOutcome::Fenced(told) => Ok(Outcome::Fenced(fenced(local, round, &told, cx))),
         HostOutcome::Connected(connected) => {
             let Some(id) = signature.set_id() else { return Ok(Outcome::Ended) };
-            let asked = (id, round.terms.set, &round.entered);
-            let introduction = lower.sets.connect(asked, (connected, is_group), lower.events, cx)?;
+            let complete = CompleteConnect { id, terms: round.terms.set, entered: &round.entered };
+            let introduction = lower.sets.connect(complete, connected, is_group, lower.events, cx)?;
             Ok(Outcome::Connected(Arc::new(introduction)))
         }
         // data of the namespaces stays until they are deregistered (CON-16)
@@ -186,7 +190,7 @@ pub(super) fn conclude(
             modex.procs.extend(incoming(&told, 0, cx));
             let absent = local.missing(&round.entered, cx).departed;
             let made = Finished { group: &round.group, terms: round.terms.group, modex, absent };
-            let reply = lower.groups.construct((id, made), grouped, lower.events, cx)?;
+            let reply = lower.groups.construct(id, made, grouped, lower.events, cx)?;
             Ok(Outcome::Constructed(Arc::new(reply)))
         }
         HostOutcome::Destructed => {

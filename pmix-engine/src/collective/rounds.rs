@@ -13,7 +13,7 @@ use super::entry::{Operation, Signature};
 use super::others::Lacking;
 use super::shares::{Sharer, Shares};
 use super::timeouts::Inquiry;
-use crate::connected::{self, ConnectedSets, Introduction, SetId};
+use crate::connected::{ConnectedSets, Introduction, SetId, SetTerms};
 use crate::group::{Constructing, GroupTerms};
 use crate::ids::{ConnId, Counter, ReplyTo, UpcallId};
 use crate::participants::{Members, Ranks, is_in};
@@ -74,7 +74,7 @@ pub(super) struct Terms {
     /// Processes that have ended are not waited for (CON-12, GRP-06).
     pub(super) optional: bool,
     /// What a connect or a disconnect is to be like.
-    pub(super) set: connected::Terms,
+    pub(super) set: SetTerms,
     /// What a group is to be like.
     pub(super) group: GroupTerms,
 }

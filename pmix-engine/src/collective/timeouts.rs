@@ -144,7 +144,7 @@ impl Round {
         }
         let caller = cx.self_caller();
         let mut directives = Directives::new();
-        push_identity(&mut directives, (caller.uid, caller.gid));
+        push_identity(&mut directives, caller.uid, caller.gid);
         let request = QueryRequest::new(vec![query]).with_directives(directives);
         let upcall = cx.upcall(Owner::TimedOut(self.id), caller, UpcallRequest::Query(request));
         self.inquiry = Some(Inquiry { upcall, missing });

@@ -19,12 +19,11 @@ impl Collectives {
         groups: &'a Groups,
         cx: &'a Context,
     ) -> impl Iterator<Item = Wait> + 'a {
-        self.rounds.iter().map(|(signature, round)| wait(signature, round, (sets, groups), cx))
+        self.rounds.iter().map(|(signature, round)| wait(signature, round, sets, groups, cx))
     }
 }
 
-fn wait(signature: &Signature, round: &Round, lower: (&ConnectedSets, &Groups), cx: &Context) -> Wait {
-    let (sets, groups) = lower;
+fn wait(signature: &Signature, round: &Round, sets: &ConnectedSets, groups: &Groups, cx: &Context) -> Wait {
     let local = LocalPart::of(signature, sets, groups, cx);
     let missing = local.missing(&round.clones.complete(&round.entered, cx), cx);
     let mut wait = cx.wait(round.id, signature.operation.name(), Some(round.since));

@@ -8,7 +8,7 @@ use pmix_types::message::{ConnectReply, Failure};
 use pmix_types::{DataArray, Directives, Event, Info, Nspace, ProcId, Status, keys};
 
 use super::numbering::Numbering;
-use super::sets::{ConnectedSet, ConnectedSets, SetId, Terms};
+use super::sets::{ConnectedSet, ConnectedSets, SetId, SetTerms};
 use crate::Caller;
 use crate::context::Context;
 use crate::events::Events;
@@ -31,11 +31,20 @@ pub(crate) struct Introduction {
 pub(crate) struct Entered<'a> {
     pub(crate) connects: bool,
     /// What was asked for so far.
-    pub(crate) terms: Terms,
+    pub(crate) terms: SetTerms,
     /// The processes that have entered so far, the caller included.
     pub(crate) already: &'a Ranks,
     /// The caller is the first that requests `CONNECT_REQUESTED` for the others (CON-11).
     pub(crate) asks_others: bool,
+}
+
+/// A connect that all have entered who can.
+#[derive(Debug)]
+pub(crate) struct CompleteConnect<'a> {
+    pub(crate) id: SetId,
+    pub(crate) terms: SetTerms,
+    /// The processes of this node that have entered.
+    pub(crate) entered: &'a Ranks,
 }
 
 impl Introduction {
@@ -66,7 +75,7 @@ impl ConnectedSets {
         nspace: &Nspace,
         proc: &ProcId,
         directives: &mut Directives,
-    ) -> Result<Terms, Failure> {
+    ) -> Result<SetTerms, Failure> {
         let Some(id) = self.id_of(nspace) else {
             let message = format!("disconnect: no processes are connected as {nspace}");
             return Err(Failure::new(Status::ERR_INVALID_NAMESPACE, message));
@@ -75,14 +84,15 @@ impl ConnectedSets {
             let message = format!("disconnect: {proc} is not a member of connected set {nspace}");
             return Err(Failure::new(Status::ERR_INVALID_OPERATION, message));
         }
-        Ok(Terms::take(directives)?)
+        Ok(SetTerms::take(directives)?)
     }
 
     /// A process has left a set. Returns whether it was a member.
     pub(crate) fn on_left(
         &mut self,
         proc: &ProcId,
-        (nspace, notify_each): (&Nspace, bool),
+        nspace: &Nspace,
+        notify_each: bool,
         events: &mut Events,
         cx: &mut Context,
     ) -> bool {
@@ -99,7 +109,8 @@ impl ConnectedSets {
     /// Notifies the members that have asked for it that a process has entered.
     pub(crate) fn tell_of_entry(
         &self,
-        (id, caller): (&SetId, &ProcId),
+        id: &SetId,
+        caller: &ProcId,
         entered: &Entered<'_>,
         events: &mut Events,
         cx: &mut Context,
@@ -130,11 +141,13 @@ impl ConnectedSets {
     /// first disconnect (CON-15). `is_group` says whether the name that the host gives is a group's.
     pub(crate) fn connect(
         &mut self,
-        (id, terms, entered): (SetId, Terms, &Ranks),
-        (host, is_group): (Connected, bool),
+        complete: CompleteConnect<'_>,
+        host: Connected,
+        is_group: bool,
         events: &mut Events,
         cx: &mut Context,
     ) -> Result<Introduction, Failure> {
+        let CompleteConnect { id, terms, entered } = complete;
         let jobs = id.1.keys().filter_map(|nspace| cx.jobs.get(nspace)).map(|job| job.data.clone()).collect();
         // some may have ended or finalized while the host was at it
         let finished =

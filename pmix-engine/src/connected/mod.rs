@@ -5,9 +5,9 @@ mod names;
 mod numbering;
 mod sets;
 
-pub(crate) use membership::{Entered, Introduction};
+pub(crate) use membership::{CompleteConnect, Entered, Introduction};
 pub(crate) use numbering::Numbering;
-pub(crate) use sets::{Absent, ConnectedSets, SetId, Terms};
+pub(crate) use sets::{Absent, ConnectedSets, SetId, SetTerms};
 
 #[cfg(test)]
 pub(crate) use sets::{MAX_SETS, MAX_SETS_OF_USER};

@@ -31,16 +31,16 @@ pub(crate) type SetId = (Option<String>, Members);
 pub(super) struct ConnectedSet {
     pub(crate) nspace: Option<Nspace>,
     pub(crate) numbering: Arc<Numbering>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: SetTerms,
     /// Local members that have ended while they were connected.
     ended: Ranks,
     /// Local members that have left it (CON-14).
     left: Ranks,
 }
 
-/// What the participants on this node have asked for; what one of them asks for holds for all.
+/// What the participants on this node want a connect or a disconnect to be like; what one of them asks for holds for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct SetTerms {
     /// Processes that have ended are not waited for (CON-12).
     pub(crate) optional: bool,
     /// Data is exchanged, and nobody is connected (CON-09).
@@ -62,7 +62,7 @@ pub(crate) struct Absent {
     pub(crate) ended: Ranks,
 }
 
-impl Terms {
+impl SetTerms {
     pub(crate) fn take(directives: &mut Directives) -> Result<Self, DirectiveError> {
         Ok(Self {
             optional: directives.take_flag(&keys::CONNECT_OPTIONAL)?,
@@ -83,7 +83,7 @@ impl Terms {
 }
 
 impl ConnectedSet {
-    pub(crate) fn new(nspace: Option<Nspace>, numbering: Arc<Numbering>, terms: Terms) -> Self {
+    pub(crate) fn new(nspace: Option<Nspace>, numbering: Arc<Numbering>, terms: SetTerms) -> Self {
         Self { nspace, numbering, terms, ..Self::default() }
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn on_hello(conn: ConnId, peer: PeerCred, hello: Hello, reattaches: b
         Kind::Tool => {
             let Identity::Tool(requested) = hello.identity else { return };
             let mut directives = hello.directives;
-            push_identity(&mut directives, (peer.uid, peer.gid));
+            push_identity(&mut directives, peer.uid, peer.gid);
             let request = ToolConnected::new(requested).with_directives(directives);
             cx.upcall(Owner::Tool(conn), caller, UpcallRequest::ToolConnected(request));
         }

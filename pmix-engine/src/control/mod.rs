@@ -208,7 +208,7 @@ impl Forwards {
             if let Some(directives) = request.directives_mut() {
                 until = deadline(at, directives)?;
                 directives.remove(&keys::TIMEOUT);
-                push_identity(directives, (by.uid, by.gid));
+                push_identity(directives, by.uid, by.gid);
             }
             Ok((request, until))
         });
@@ -278,7 +278,8 @@ impl Forwards {
     pub(crate) fn conn_gone(
         &mut self,
         conn: ConnId,
-        (kind, uid): (Kind, Uid),
+        kind: Kind,
+        uid: Uid,
         cx: &mut Context,
     ) -> BTreeSet<UpcallId> {
         let (left, mut lookups) = (&mut self.left, BTreeSet::new());

@@ -16,10 +16,10 @@ pub(crate) const MAX_HELD: usize = 1 << 14;
 
 /// Requests of the host that cannot be answered yet (DMX-02).
 #[derive(Debug, Default)]
-pub(super) struct HeldRequests(Vec<Held>);
+pub(super) struct HeldRequests(Vec<HeldRequest>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldRequest {
     call: CallId,
     since: Option<Instant>,
     proc: ProcId,
@@ -45,7 +45,7 @@ impl HeldRequests {
             Err(error) => return returns(call, Err(DirectiveError::into(error)), cx),
         };
         let key = key.and_then(|key| KeyName::new(key).ok());
-        let held = Held { call, since: cx.now, proc, key };
+        let held = HeldRequest { call, since: cx.now, proc, key };
         match held.answer(cx) {
             Some(result) => returns(call, result, cx),
             None if immediate => returns(call, held.answer_at_once(cx), cx),
@@ -91,7 +91,7 @@ impl HeldRequests {
     }
 }
 
-impl Held {
+impl HeldRequest {
     /// The answer, or `None` if it must wait.
     fn answer(&self, cx: &Context) -> Option<Result<Bytes, Failure>> {
         let Self { proc, key, .. } = self;
@@ -138,7 +138,7 @@ impl Held {
 
     /// All that the process has put.
     fn all(&self, entries: Vec<PutEntry>, cx: &Context) -> Bytes {
-        let mut changes = Changes::new(cx.config.incarnation, (0, cx.changes.last()));
+        let mut changes = Changes::new(cx.config.incarnation, 0, cx.changes.last());
         changes.procs.push(ProcData::new(self.proc.clone(), entries));
         cx.config.codec.encode_changes(&[changes])
     }

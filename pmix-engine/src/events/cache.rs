@@ -16,7 +16,7 @@ const MAX_KEPT: usize = 16 << 20;
 
 /// Events for those who register later (EVT-13), in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(super) struct EventCache {
     kept: VecDeque<Kept>,
     bytes: usize,
 }
@@ -30,7 +30,7 @@ struct Kept {
     bytes: usize,
 }
 
-impl Cache {
+impl EventCache {
     pub(super) fn len(&self) -> usize {
         self.kept.len()
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn evt_13_no_user_displaces_what_the_host_or_a_third_user_has_said() {
-        let mut cache = Cache::default();
+        let mut cache = EventCache::default();
         let mut keep = |voice: Voice, code: i32| {
             let event = Event::new(Status::from_raw(code), ProcId::none());
             cache.keep(&event, voice, Audience::All);

@@ -20,7 +20,7 @@ use super::ids::{Counter, ReplyTo};
 use super::users::{Listener, Voice};
 use super::{Asked, Caller, Command, ConnId, UpcallId};
 use audience::Audience;
-use cache::Cache;
+use cache::EventCache;
 use release::Unreleased;
 use uplink::Uplink;
 use watch::Watch;
@@ -38,16 +38,17 @@ pub(super) const MAX_EVENT: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    registrations: BTreeMap<u64, Registration>,
+    registrations: BTreeMap<u64, EventRegistration>,
     next: Counter,
-    cache: Cache,
+    cache: EventCache,
     uplink: Uplink,
     watch: Watch,
     unreleased: Unreleased,
 }
 
+/// A connection that is registered for events, and for which ones.
 #[derive(Debug)]
-struct Registration {
+struct EventRegistration {
     conn: ConnId,
     uid: Uid,
     filter: EventFilter,
@@ -88,7 +89,7 @@ impl Events {
         held.registrations.insert(number);
         let codes = filter.codes().to_vec();
         let bytes = filter.memory();
-        self.registrations.insert(number, Registration { conn: to.conn, uid: by.uid, filter, bytes });
+        self.registrations.insert(number, EventRegistration { conn: to.conn, uid: by.uid, filter, bytes });
         // the reply comes before all events (EVT-15)
         cx.reply(to, Ok(Reply::Registered(number)));
         self.deliver_kept(number, cx);
@@ -245,7 +246,7 @@ impl Events {
 
     /// Delivers earlier events to a new registration, in order of arrival (EVT-13), whatever its process has had by others (EVT-14).
     fn deliver_kept(&mut self, number: u64, cx: &mut Context) {
-        let Some(Registration { conn, filter, .. }) = self.registrations.get(&number) else { return };
+        let Some(EventRegistration { conn, filter, .. }) = self.registrations.get(&number) else { return };
         let Some(held) = cx.conns.get(conn) else { return };
         let receiver = held.proc.clone();
         let mut bytes = 0;

@@ -16,11 +16,11 @@ const MAX_ACCEPTED: usize = 64;
 ///
 /// The host's answer does not matter: the event is accepted, and local processes have received it.
 #[derive(Debug, Default)]
-pub(super) struct Uplink(BTreeMap<ProcId, VecDeque<Waiting>>);
+pub(super) struct Uplink(BTreeMap<ProcId, VecDeque<WaitingEvent>>);
 
 /// An event that waits behind the one that the host is busy with.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingEvent {
     caller: Caller,
     event: Event,
     /// Who waits until it is accepted.
@@ -44,7 +44,7 @@ impl Uplink {
             return hand_up(caller, event, cx);
         };
         let is_accepted = waiting.len() < MAX_ACCEPTED;
-        waiting.push_back(Waiting { caller, event, to: (!is_accepted).then_some(to) });
+        waiting.push_back(WaitingEvent { caller, event, to: (!is_accepted).then_some(to) });
         if is_accepted {
             cx.reply(to, Ok(Reply::Done));
         }

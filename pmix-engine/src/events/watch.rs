@@ -22,18 +22,19 @@ pub(super) struct Watch {
     /// How many registrations of each user name each code.
     of_users: BTreeMap<Uid, BTreeMap<Status, usize>>,
     /// Upcalls that the host has not answered yet.
-    asked: BTreeMap<UpcallId, Asked>,
+    asked: BTreeMap<UpcallId, WatchUpcall>,
 }
 
 #[derive(Debug)]
 struct Code {
     /// Number of registrations that name it.
     wanted: usize,
-    stage: Stage,
+    stage: WatchStage,
 }
 
+/// How far the host is with watching a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum WatchStage {
     /// The host has not been asked, or has refused.
     Idle,
     /// The host is being asked to watch it. Nothing else is asked meanwhile, as upcalls may overtake each other.
@@ -45,7 +46,7 @@ enum Stage {
 
 /// An upcall that starts or ends the watching of these codes.
 #[derive(Debug)]
-struct Asked {
+struct WatchUpcall {
     codes: Vec<Status>,
     is_start: bool,
 }
@@ -75,10 +76,10 @@ impl Watch {
         }
         let mut fresh = Vec::new();
         for code in named_once(codes) {
-            let held = self.codes.entry(code).or_insert(Code { wanted: 0, stage: Stage::Idle });
+            let held = self.codes.entry(code).or_insert(Code { wanted: 0, stage: WatchStage::Idle });
             held.wanted += 1;
             *self.of_users.entry(caller.uid).or_default().entry(code).or_default() += 1;
-            if held.stage == Stage::Idle {
+            if held.stage == WatchStage::Idle {
                 fresh.push(code);
             }
         }
@@ -106,8 +107,8 @@ impl Watch {
     }
 
     pub(super) fn on_answer(&mut self, upcall: UpcallId, is_ok: bool, cx: &mut Context) {
-        let Some(Asked { codes, is_start }) = self.asked.remove(&upcall) else { return };
-        self.set_stage(&codes, if is_start && is_ok { Stage::Watched } else { Stage::Idle });
+        let Some(WatchUpcall { codes, is_start }) = self.asked.remove(&upcall) else { return };
+        self.set_stage(&codes, if is_start && is_ok { WatchStage::Watched } else { WatchStage::Idle });
         let mut again = Vec::new();
         if !is_start {
             // somebody has registered meanwhile
@@ -122,11 +123,11 @@ impl Watch {
         if codes.is_empty() {
             return;
         }
-        self.set_stage(&codes, Stage::Asking);
-        push_identity(&mut directives, (caller.uid, caller.gid));
+        self.set_stage(&codes, WatchStage::Asking);
+        push_identity(&mut directives, caller.uid, caller.gid);
         let request = RegisterEvents::new(codes.clone()).with_directives(directives);
         let upcall = cx.upcall(Owner::Watch, caller, UpcallRequest::RegisterEvents(request));
-        self.asked.insert(upcall, Asked { codes, is_start: true });
+        self.asked.insert(upcall, WatchUpcall { codes, is_start: true });
     }
 
     /// Ends the watching of codes that nobody is registered for, unless an upcall about them is under way.
@@ -134,8 +135,8 @@ impl Watch {
         let mut over = Vec::new();
         for code in codes {
             match self.codes.get(&code) {
-                Some(Code { wanted: 0, stage: Stage::Watched }) => over.push(code),
-                Some(Code { wanted: 0, stage: Stage::Idle }) => {
+                Some(Code { wanted: 0, stage: WatchStage::Watched }) => over.push(code),
+                Some(Code { wanted: 0, stage: WatchStage::Idle }) => {
                     self.codes.remove(&code);
                 }
                 _ => {}
@@ -148,13 +149,13 @@ impl Watch {
             self.codes.retain(|code, _| !over.contains(code));
             return;
         }
-        self.set_stage(&over, Stage::Releasing);
+        self.set_stage(&over, WatchStage::Releasing);
         let request = UpcallRequest::DeregisterEvents(DeregisterEventsRequest::new(over.clone()));
         let upcall = cx.upcall(Owner::Watch, cx.self_caller(), request);
-        self.asked.insert(upcall, Asked { codes: over, is_start: false });
+        self.asked.insert(upcall, WatchUpcall { codes: over, is_start: false });
     }
 
-    fn set_stage(&mut self, codes: &[Status], stage: Stage) {
+    fn set_stage(&mut self, codes: &[Status], stage: WatchStage) {
         for code in codes {
             if let Some(held) = self.codes.get_mut(code) {
                 held.stage = stage;

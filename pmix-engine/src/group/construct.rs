@@ -117,11 +117,14 @@ impl Constructing {
     /// Tells the leaders, or all members if there is no leader, of those that will not come (GRP-06).
     pub(crate) fn tell_of_absent(
         &mut self,
-        (id, members, voice): (&Nspace, &Members, &Voice),
+        id: &Nspace,
+        members: &Members,
         departed: &Ranks,
         events: &mut Events,
         cx: &mut Context,
     ) {
+        // those who have entered are of one user
+        let voice = self.order.as_ref().map_or(Voice::Trusted, |(first, _)| cx.voice_for(first));
         for (nspace, ranks) in departed {
             let told = self.told.entry(nspace.clone()).or_default();
             let news = ranks - &*told;
@@ -140,7 +143,8 @@ impl Groups {
     /// The group is complete, and all of its members learn the same (GRP-05).
     pub(crate) fn construct(
         &mut self,
-        (id, made): (&Nspace, Finished<'_>),
+        id: &Nspace,
+        made: Finished<'_>,
         host: Grouped,
         events: &mut Events,
         cx: &mut Context,
@@ -177,7 +181,7 @@ impl Groups {
         reply.partial |= group.invited.is_some_and(|invited| invited.partial);
         reply.members = members;
         if group.invited.is_some_and(|invited| invited.leads) {
-            tell_of_completion((id, &reply), group.knows.as_ref(), events, cx);
+            tell_of_completion(id, &reply, group.knows.as_ref(), events, cx);
         }
         ended.iter().for_each(|proc| self.proc_gone(proc, events, cx));
         Ok(reply)

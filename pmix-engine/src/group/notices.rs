@@ -24,7 +24,8 @@ pub(crate) fn about(code: Status, id: &Nspace, proc: &ProcId, cx: &Context) -> E
 
 /// Those who were invited hear that the group is complete (GRP-03), except for the one that knows.
 pub(super) fn tell_of_completion(
-    (id, made): (&Nspace, &GroupReply),
+    id: &Nspace,
+    made: &GroupReply,
     knows: Option<&ProcId>,
     events: &mut Events,
     cx: &mut Context,
@@ -46,7 +47,7 @@ pub(super) fn tell_of_completion(
 impl Groups {
     /// A member has left, and the others hear of it (GRP-10).
     pub(crate) fn on_left(&mut self, id: &Nspace, proc: &ProcId, events: &mut Events, cx: &mut Context) {
-        self.tell((id, proc), Event::new(Status::GROUP_LEFT, proc.clone()), events, cx);
+        self.tell(id, proc, Event::new(Status::GROUP_LEFT, proc.clone()), events, cx);
         self.leave(id, proc);
     }
 
@@ -55,13 +56,13 @@ impl Groups {
         for (id, tells) in self.end(proc) {
             if tells {
                 let event = Event::new(Status::GROUP_MEMBER_FAILED, cx.config.server.clone());
-                self.tell((&id, proc), event, events, cx);
+                self.tell(&id, proc, event, events, cx);
             }
         }
     }
 
     /// Tells the members of a group, except for the one that it is about.
-    fn tell(&self, (id, about): (&Nspace, &ProcId), event: Event, events: &mut Events, cx: &mut Context) {
+    fn tell(&self, id: &Nspace, about: &ProcId, event: Event, events: &mut Events, cx: &mut Context) {
         let Some(group) = self.get(id) else { return };
         let members: Vec<_> = group.members().collect();
         let event = event

@@ -39,13 +39,13 @@ impl Invites {
                 let is_named = |proc: &ProcId| named.as_ref().is_none_or(|named| named.contains(proc));
                 let is_for =
                     |proc: &ProcId, cx: &Context| is_named(proc) && told.is_heard_in(&proc.nspace, cx);
-                self.end_joins((&id, &about), &failure, is_for, cx);
+                self.end_joins(&id, &about, &failure, is_for, cx);
                 let members = below.collectives.undecided_construct(&id, &about);
                 if members.is_some_and(|members| named_procs(&members).iter().any(|proc| is_for(proc, cx))) {
-                    below.collectives.abort_construct((&id, &about), &failure, &mut below.lower, cx);
+                    below.collectives.abort_construct(&id, &about, &failure, &mut below.lower, cx);
                 }
             }
-            Status::GROUP_LEADER_FAILED => self.on_leader_failed((&id, &about), voice, cx),
+            Status::GROUP_LEADER_FAILED => self.on_leader_failed(&id, &about, voice, cx),
             Status::GROUP_LEADER_SELECTED => self.on_leader_selected(told, below, cx),
             _ => {}
         }
@@ -109,9 +109,9 @@ impl Invites {
             // an event that comes too late is not delivered
             return below.collectives.is_group(&id, below.lower.groups).then_some(());
         };
-        below.collectives.abort_construct((&id, by), &failure, &mut below.lower, cx);
+        below.collectives.abort_construct(&id, by, &failure, &mut below.lower, cx);
         let event = about(Status::GROUP_CONSTRUCT_ABORT, &id, by, cx);
-        self.tell_except((&members, Some(by)), event, below, cx);
+        self.tell_except(&members, Some(by), event, below, cx);
         Some(())
     }
 
@@ -159,7 +159,7 @@ impl Invites {
         // its node may have forgotten the leader before it hears of an answer
         let led = self.received.iter().filter(|(_, held)| held.leader.nspace == *nspace);
         let led: Vec<_> = led.map(|((id, _), held)| (id.clone(), held.leader.clone())).collect();
-        led.iter().for_each(|(id, leader)| self.on_leader_failed((id, leader), &Voice::Trusted, cx));
+        led.iter().for_each(|(id, leader)| self.on_leader_failed(id, leader, &Voice::Trusted, cx));
     }
 
     /// Processes have ended: the processes that they have invited, or that have invited them, are notified.
@@ -168,7 +168,7 @@ impl Invites {
         for id in led.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             let message = format!("group {id}: its leader has ended");
             let failure = Failure::new(Status::GROUP_LEADER_FAILED, message);
-            self.end(&id, (Status::GROUP_LEADER_FAILED, failure), below, cx);
+            self.end(&id, Status::GROUP_LEADER_FAILED, failure, below, cx);
         }
         for ((id, proc), received) in self.take(|(_, proc), _, _| is_it(proc), cx) {
             if let Some(join) = received.join {
@@ -191,13 +191,14 @@ impl Invites {
     }
 
     pub(super) fn tell(&mut self, those: &Members, event: Event, below: &mut Below<'_>, cx: &mut Context) {
-        self.tell_except((those, None), event, below, cx);
+        self.tell_except(those, None, event, below, cx);
     }
 
     /// Gives an event to these processes. It takes effect on this node before other nodes hear of it.
     pub(super) fn tell_except(
         &mut self,
-        (those, except): (&Members, Option<&ProcId>),
+        those: &Members,
+        except: Option<&ProcId>,
         event: Event,
         below: &mut Below<'_>,
         cx: &mut Context,

@@ -15,7 +15,7 @@ use crate::group::{Invited, MAX_GROUPS_OF_PROC, about, add_terms, terms_of};
 use crate::timers::{Timer, deadline};
 
 /// An answer to an invitation that is open.
-struct Answer {
+struct InvitationAnswer {
     /// The group, and who answers.
     key: (Nspace, ProcId),
     leader: ProcId,
@@ -34,7 +34,7 @@ impl Invites {
                 // the others would wait for one who cannot enter (GEN-05)
                 let mut directives = directives.clone();
                 add_terms(&mut directives, &held.terms);
-                check_invited((&key.0, &held.members), &asked, directives, &below.lower, cx)
+                check_invited(&key.0, &held.members, &asked, directives, &below.lower, cx)
             }
             _ => Ok(()),
         });
@@ -42,7 +42,7 @@ impl Invites {
             Ok(deadline) => deadline,
             Err(failure) => return cx.reply(asked.to, Err(failure)),
         };
-        let answer = Answer { key, leader, answer, directives, deadline, means: Means::Request };
+        let answer = InvitationAnswer { key, leader, answer, directives, deadline, means: Means::Request };
         self.answer(asked, answer, below, cx);
     }
 
@@ -69,13 +69,13 @@ impl Invites {
         let accepts = event.code == Status::GROUP_INVITE_ACCEPTED;
         let answer = if accepts { GroupOpt::ACCEPT } else { GroupOpt::DECLINE };
         let (directives, deadline, means) = (Directives::new(), None, Means::Event);
-        self.answer(asked, Answer { key, leader, answer, directives, deadline, means }, below, cx);
+        self.answer(asked, InvitationAnswer { key, leader, answer, directives, deadline, means }, below, cx);
         None
     }
 
     /// Tells the leader, and keeps who accepts until the group is made.
-    fn answer(&mut self, asked: Asked, answer: Answer, below: &mut Below<'_>, cx: &mut Context) {
-        let Answer { key, leader, answer, directives, deadline, means } = answer;
+    fn answer(&mut self, asked: Asked, answer: InvitationAnswer, below: &mut Below<'_>, cx: &mut Context) {
+        let InvitationAnswer { key, leader, answer, directives, deadline, means } = answer;
         let ((id, proc), to) = (key.clone(), asked.to);
         if answer == GroupOpt::DECLINE {
             let received = self.received.remove(&key);
@@ -203,7 +203,7 @@ impl Invites {
             let partial = members.len() < received.members.len();
             let by_event = means != Means::Request;
             let invited = Invited { leads: false, partial, by_event, announced: false };
-            let entry = Entry::invited(id.clone(), members.clone(), directives, (invited, deadline));
+            let entry = Entry::invited(id.clone(), members.clone(), directives, invited, deadline);
             below.collectives.enter(&asked, entry, &mut below.lower, cx);
         }
     }
@@ -212,7 +212,8 @@ impl Invites {
     /// new one.
     pub(super) fn end_joins(
         &mut self,
-        (id, leader): (&Nspace, &ProcId),
+        id: &Nspace,
+        leader: &ProcId,
         failure: &Failure,
         is_for: impl Fn(&ProcId, &Context) -> bool,
         cx: &mut Context,

@@ -58,7 +58,7 @@ impl Invites {
             Ok(plan) => {
                 cx.timers.set(plan.deadline, Timer::Invitation(plan.number));
                 let terms = terms_of(&plan.directives).collect();
-                self.send_out((id, plan.of(asked, Means::Request)), terms, below, cx);
+                self.send_out(id, plan.of(asked, Means::Request), terms, below, cx);
             }
         }
     }
@@ -79,7 +79,7 @@ impl Invites {
         let is_own = |info: &&Info| !OF_INVITATION.contains(&info.key.as_str());
         let more = event.info.iter().filter(is_own).cloned().collect();
         cx.reply(asked.to, Ok(Reply::Done));
-        self.send_out((id, plan.of(asked, Means::Library)), more, below, cx);
+        self.send_out(id, plan.of(asked, Means::Library), more, below, cx);
         None
     }
 
@@ -105,7 +105,8 @@ impl Invites {
 
     fn send_out(
         &mut self,
-        (id, invitation): (Nspace, Invitation),
+        id: Nspace,
+        invitation: Invitation,
         more: Vec<Info>,
         below: &mut Below<'_>,
         cx: &mut Context,
@@ -184,7 +185,7 @@ impl Invites {
         if !order.iter().all(is_here) && !cx.config.capabilities.has(Upcall::NotifyEvent) {
             return Err(not_supported("inviting processes on other nodes"));
         }
-        check_invited((&id, &order), asked, directives.clone(), &below.lower, cx)?;
+        check_invited(&id, &order, asked, directives.clone(), &below.lower, cx)?;
         let deadline = deadline(asked.at, &mut directives)?;
         let number = self.next.next();
         Ok(Plan { number, directives, deadline, order, open })
@@ -248,19 +249,20 @@ impl Invites {
         self.tell(&others, event, below, cx);
         let (by_event, announced) = (means != Means::Request, means == Means::Library);
         let invited = Invited { leads: true, partial: !lost.is_empty(), by_event, announced };
-        let entry = Entry::invited(id.clone(), members, directives, (invited, deadline));
+        let entry = Entry::invited(id.clone(), members, directives, invited, deadline);
         below.collectives.enter(&asked, entry, &mut below.lower, cx);
     }
 
     /// The group is not made: the leader learns why, and the others that it is not.
     pub(super) fn fail(&mut self, id: &Nspace, failure: Failure, below: &mut Below<'_>, cx: &mut Context) {
-        self.end(id, (Status::GROUP_CONSTRUCT_ABORT, failure), below, cx);
+        self.end(id, Status::GROUP_CONSTRUCT_ABORT, failure, below, cx);
     }
 
     pub(super) fn end(
         &mut self,
         id: &Nspace,
-        (code, failure): (Status, Failure),
+        code: Status,
+        failure: Failure,
         below: &mut Below<'_>,
         cx: &mut Context,
     ) {

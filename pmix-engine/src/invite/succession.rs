@@ -17,12 +17,7 @@ const SUCCESSION: Duration = Duration::from_secs(5);
 
 impl Invites {
     /// The leader has ended: those whom it has invited wait for another one for a while.
-    pub(super) fn on_leader_failed(
-        &mut self,
-        (id, leader): (&Nspace, &ProcId),
-        voice: &Voice,
-        cx: &mut Context,
-    ) {
+    pub(super) fn on_leader_failed(&mut self, id: &Nspace, leader: &ProcId, voice: &Voice, cx: &mut Context) {
         let Some(until) = cx.now.and_then(|now| now.checked_add(SUCCESSION)) else { return };
         for ((group, proc), received) in &mut self.received {
             if group == id
@@ -155,7 +150,7 @@ impl Invites {
     pub(crate) fn end_in_constructs(&mut self, proc: &ProcId, below: &mut Below<'_>, cx: &mut Context) {
         for (id, members) in below.collectives.unlead(proc) {
             let event = about(Status::GROUP_LEADER_FAILED, &id, proc, cx);
-            self.tell_except((&members, Some(proc)), event, below, cx);
+            self.tell_except(&members, Some(proc), event, below, cx);
         }
     }
 }

@@ -42,8 +42,8 @@ impl CacheRule {
 
 /// Output of processes by channel, in order of arrival, with a note wherever some of it was dropped.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
-    sources: BTreeMap<Source, Held>,
+pub(super) struct OutputCache {
+    sources: BTreeMap<Source, KeptOutput>,
     /// Bytes and overhead of all that is kept of the processes of each user.
     taken: BTreeMap<User, usize>,
 }
@@ -54,8 +54,9 @@ pub(super) type User = Option<Uid>;
 /// A channel of a process: the unit within which order is kept (IOF-09).
 pub(super) type Source = (ProcId, IofChannels);
 
+/// The output of a channel of a process, as far as it is kept.
 #[derive(Debug, Default)]
-struct Held {
+struct KeptOutput {
     user: User,
     pieces: VecDeque<Piece>,
     bytes: usize,
@@ -74,7 +75,7 @@ pub(super) enum Cached {
     Lost(u64),
 }
 
-impl Cache {
+impl OutputCache {
     /// Keeps output; returns how many bytes are dropped for it.
     pub(super) fn push(
         &mut self,
@@ -87,7 +88,7 @@ impl Cache {
             Entry::Occupied(held) => held.into_mut(),
             Entry::Vacant(place) => {
                 let user = user(&place.key().0);
-                place.insert(Held { user, ..Held::default() })
+                place.insert(KeptOutput { user, ..KeptOutput::default() })
             }
         };
         let of_user = self.taken.entry(held.user).or_default();
@@ -129,7 +130,7 @@ impl Cache {
     }
 }
 
-impl Held {
+impl KeptOutput {
     /// Pieces with information of their own are few.
     fn taken(&self) -> usize {
         let of_info = |piece: &Piece| match piece {

@@ -71,6 +71,6 @@ impl Inputs {
 fn pass_on(asked: Asked, mut input: IofPush, cx: &mut Context) {
     let Asked { by: caller, to, .. } = asked;
     let bytes = input.memory();
-    push_identity(&mut input.directives, (caller.uid, caller.gid));
+    push_identity(&mut input.directives, caller.uid, caller.gid);
     cx.upcall(Owner::Input { to, bytes }, caller, UpcallRequest::PushStdin(input));
 }

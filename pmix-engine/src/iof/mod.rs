@@ -16,9 +16,9 @@ use super::ids::{Counter, ReplyTo};
 use super::upcall::Upcall;
 use super::users::push_identity;
 use super::{Asked, CallValue, Caller, ConnId, UpcallRequest, not_supported};
-use cache::{Cache, CacheRule};
+use cache::{CacheRule, OutputCache};
 use input::Inputs;
-use subscription::{Buffer, Stage, Subscription};
+use subscription::{Buffer, Subscription, SubscriptionStage};
 
 #[cfg(test)]
 pub(super) use cache::{CACHE_SIZE, MAX_CACHE};
@@ -32,7 +32,7 @@ const MAX_SUBSCRIBED: usize = 4 << 20;
 pub(super) struct Iof {
     subscriptions: BTreeMap<u64, Subscription>,
     next: Counter,
-    cache: Cache,
+    cache: OutputCache,
     inputs: Inputs,
 }
 
@@ -93,7 +93,7 @@ impl Iof {
             return Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message));
         }
         let (rule, buffer) = (CacheRule::read(&request.directives)?, Buffer::read(&request.directives)?);
-        push_identity(&mut request.directives, (caller.uid, caller.gid));
+        push_identity(&mut request.directives, caller.uid, caller.gid);
         let (number, caller) = (self.next.next(), caller.clone());
         let procs = request.procs.clone();
         Ok(Subscription {
@@ -102,7 +102,7 @@ impl Iof {
             caller,
             request,
             procs,
-            stage: Stage::Asked(Vec::new()),
+            stage: SubscriptionStage::Asked(Vec::new()),
             rule,
             buffer,
         })
@@ -117,12 +117,12 @@ impl Iof {
         cx: &mut Context,
     ) {
         let Some(held) = self.subscriptions.get_mut(&number) else { return };
-        let stage = std::mem::replace(&mut held.stage, Stage::Active);
-        let ended = if let Stage::Asked(ended) = &stage { ended.clone() } else { Vec::new() };
+        let stage = std::mem::replace(&mut held.stage, SubscriptionStage::Active);
+        let ended = if let SubscriptionStage::Asked(ended) = &stage { ended.clone() } else { Vec::new() };
         if let Err(failure) = result {
             self.subscriptions.remove(&number);
             cx.reply(to, Err(failure));
-        } else if stage == Stage::Abandoned {
+        } else if stage == SubscriptionStage::Abandoned {
             self.end(number, Owner::Notice, cx);
         } else {
             let kept = self.cache.take(|source, channels| held.wants(source, channels));
@@ -135,7 +135,8 @@ impl Iof {
 
     /// Forgets what is kept of a namespace that is gone, unless the host is still asked on behalf of somebody who wants it.
     fn forget_unless_asked(&mut self, nspace: &Nspace) {
-        let is_for = |held: &Subscription| matches!(&held.stage, Stage::Asked(_)) && held.names(nspace);
+        let is_for =
+            |held: &Subscription| matches!(&held.stage, SubscriptionStage::Asked(_)) && held.names(nspace);
         if !self.subscriptions.values().any(is_for) {
             self.cache.forget(nspace);
         }
@@ -144,7 +145,7 @@ impl Iof {
     /// Ends a subscription: sends what was collected for it, and nothing after that (IOF-07).
     pub(super) fn on_deregister(&mut self, asked: &Asked, number: u64, cx: &mut Context) {
         let to = asked.to;
-        let is_own = |held: &Subscription| held.conn == to.conn && held.stage == Stage::Active;
+        let is_own = |held: &Subscription| held.conn == to.conn && held.stage == SubscriptionStage::Active;
         match self.subscriptions.get_mut(&number) {
             Some(held) if is_own(held) => {
                 held.flush(|_| true, &mut cx.timers, &mut cx.out);
@@ -163,13 +164,13 @@ impl Iof {
         let (mut active, mut unwanted) = (Vec::new(), Vec::new());
         for (number, held) in of_conn {
             match &mut held.stage {
-                Stage::Active => active.push(*number),
+                SubscriptionStage::Active => active.push(*number),
                 // the host must not be told of the end before it has answered the start
-                Stage::Asked(ended) => {
+                SubscriptionStage::Asked(ended) => {
                     unwanted.append(ended);
-                    held.stage = Stage::Abandoned;
+                    held.stage = SubscriptionStage::Abandoned;
                 }
-                Stage::Abandoned => {}
+                SubscriptionStage::Abandoned => {}
             }
         }
         unwanted.iter().for_each(|nspace| self.forget_unless_asked(nspace));
@@ -203,12 +204,12 @@ impl Iof {
                 continue;
             }
             match held.stage {
-                Stage::Active => {
+                SubscriptionStage::Active => {
                     held.offer(now, output.clone(), &mut cx.timers, &mut cx.out);
                     is_taken = true;
                 }
-                Stage::Asked(_) => rule = rule.or(held.rule),
-                Stage::Abandoned => {}
+                SubscriptionStage::Asked(_) => rule = rule.or(held.rule),
+                SubscriptionStage::Abandoned => {}
             }
         }
         // output of an unknown namespace would never be dropped, as nobody deregisters that
@@ -231,12 +232,12 @@ impl Iof {
         self.forget_unless_asked(nspace);
         for held in self.subscriptions.values_mut().filter(|held| held.names(nspace)) {
             match &mut held.stage {
-                Stage::Active => {
+                SubscriptionStage::Active => {
                     held.flush(|(source, _)| source.nspace == *nspace, &mut cx.timers, &mut cx.out);
                     cx.out.push(held.end_of(nspace));
                 }
-                Stage::Asked(ended) => ended.push(nspace.clone()),
-                Stage::Abandoned => {}
+                SubscriptionStage::Asked(ended) => ended.push(nspace.clone()),
+                SubscriptionStage::Abandoned => {}
             }
         }
     }
@@ -245,7 +246,7 @@ impl Iof {
     /// those who have named that one.
     pub(super) fn nspace_comes(&mut self, nspace: &Nspace) {
         for held in self.subscriptions.values_mut() {
-            if matches!(&held.stage, Stage::Asked(ended) if ended.contains(nspace)) {
+            if matches!(&held.stage, SubscriptionStage::Asked(ended) if ended.contains(nspace)) {
                 let before = held.procs.len();
                 held.procs.retain(|proc| proc.nspace != *nspace);
                 if held.procs.len() < before {

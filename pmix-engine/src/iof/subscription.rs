@@ -25,13 +25,14 @@ pub(super) struct Subscription {
     pub(super) request: IofPull,
     /// Those of its processes whose namespace has not ended. Who comes under that name later, may be another user's.
     pub(super) procs: Vec<ProcId>,
-    pub(super) stage: Stage,
+    pub(super) stage: SubscriptionStage,
     pub(super) rule: Option<CacheRule>,
     pub(super) buffer: Option<Buffer>,
 }
 
+/// How far a subscription has come.
 #[derive(Debug, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum SubscriptionStage {
     /// The host has been asked. Holds the namespaces that have ended since.
     Asked(Vec<Nspace>),
     Active,

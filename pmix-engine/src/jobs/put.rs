@@ -71,7 +71,7 @@ fn counted<T>(bytes: &mut usize, put: &mut PutData, change: impl FnOnce(&mut Put
 /// Keys of one process with what was put under them, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct PutData {
-    entries: BTreeMap<KeyName, Vec<Held>>,
+    entries: BTreeMap<KeyName, Vec<PutValue>>,
     /// The keys of all entries, by their generations.
     changes: BTreeMap<u64, KeyName>,
     /// Memory that all of it takes, see [`taken`].
@@ -108,7 +108,7 @@ impl Version {
 
 /// What was put under a key for some scope.
 #[derive(Debug)]
-struct Held {
+struct PutValue {
     scope: Scope,
     value: Value,
     /// That of the change that brought it.
@@ -117,7 +117,7 @@ struct Held {
 
 /// What a value takes with its key.
 fn taken(key: &KeyName, value: &Value) -> usize {
-    PLACE + size_of::<KeyName>() + size_of::<Held>() - size_of::<Value>() + key.heap() + value.memory()
+    PLACE + size_of::<KeyName>() + size_of::<PutValue>() - size_of::<Value>() + key.heap() + value.memory()
 }
 
 /// Whether two values are the same in every respect. 0.0 and -0.0 are equal by `==`, but their texts differ.
@@ -179,7 +179,7 @@ impl PutData {
         self.bytes += taken(place.key(), &value);
         self.changes.insert(generation, place.key().clone());
         // mostly the only one
-        place.or_insert_with(|| Vec::with_capacity(1)).push(Held { scope, value, generation });
+        place.or_insert_with(|| Vec::with_capacity(1)).push(PutValue { scope, value, generation });
     }
 
     /// Files what another server has sent of this process. What was there before is no change for those who have received
@@ -214,7 +214,7 @@ impl PutData {
         for entry in entries {
             new.entry(entry.key.clone()).or_default().push(entry);
         }
-        let is_same = |held: &[Held], new: Option<&Vec<PutEntry>>| {
+        let is_same = |held: &[PutValue], new: Option<&Vec<PutEntry>>| {
             new.is_some_and(|new| {
                 held.len() == new.len()
                     && held.iter().zip(new).all(|(held, new)| held.is(new.scope, &new.value))
@@ -313,17 +313,17 @@ impl PutData {
         visible.map(|(key, held)| held.entry(key)).collect()
     }
 
-    fn later(&self, since: u64) -> impl Iterator<Item = (&KeyName, &Held)> {
+    fn later(&self, since: u64) -> impl Iterator<Item = (&KeyName, &PutValue)> {
         let later = self.changes.range((Bound::Excluded(since), Bound::Unbounded));
         later.filter_map(|(generation, key)| Some((key, self.of(key, *generation)?)))
     }
 
-    fn of(&self, key: &KeyName, generation: u64) -> Option<&Held> {
+    fn of(&self, key: &KeyName, generation: u64) -> Option<&PutValue> {
         self.entries.get(key)?.iter().find(|held| held.generation == generation)
     }
 }
 
-impl Held {
+impl PutValue {
     fn is(&self, scope: Scope, value: &Value) -> bool {
         self.scope == scope && is_same(&self.value, value)
     }

@@ -90,7 +90,8 @@ pub(crate) fn client_started(proc: &ProcId, pid: i32, cx: &mut Context) -> Resul
 /// A process that may connect. Its namespace may be registered later.
 pub(crate) fn register_client(
     proc: &ProcId,
-    (uid, gid): (Uid, Gid),
+    uid: Uid,
+    gid: Gid,
     object: Option<HostObject>,
     cx: &mut Context,
 ) -> Result<(), Failure> {

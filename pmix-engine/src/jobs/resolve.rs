@@ -97,7 +97,7 @@ impl Resolutions {
             return cx.reply(to, result);
         }
         let mut directives = Directives::new();
-        push_identity(&mut directives, (by.uid, by.gid));
+        push_identity(&mut directives, by.uid, by.gid);
         let request = QueryRequest::new(vec![what.query()]).with_directives(directives);
         let id = cx.upcall(Owner::Resolve(to), by.clone(), UpcallRequest::Query(request));
         self.0.insert(id, Resolving { to, by, what });

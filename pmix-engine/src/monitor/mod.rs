@@ -36,7 +36,7 @@ pub(super) struct Monitors {
 struct Monitor {
     conn: ConnId,
     alarm: Alarm,
-    kind: Kind,
+    kind: MonitorKind,
     /// The next look at a file, or the time after which heartbeats are missing; `None` once that has raised the alarm,
     /// until the next heartbeat.
     due: Option<Instant>,
@@ -45,8 +45,9 @@ struct Monitor {
 /// An event that a monitor raises, with the process that asked for it.
 pub(super) type Raised = (Caller, Event);
 
+/// What a monitor looks at.
 #[derive(Debug)]
-enum Kind {
+enum MonitorKind {
     Heartbeat {
         /// The longest time without one.
         patience: Duration,
@@ -54,7 +55,7 @@ enum Kind {
     File(File),
 }
 
-impl Kind {
+impl MonitorKind {
     /// How long until something is due for the first time.
     const fn first(&self) -> Duration {
         match self {
@@ -116,7 +117,7 @@ impl Monitors {
         cx: &mut Context,
     ) -> Result<By, Failure> {
         let Some((alarm, patience)) = heartbeat::read(asked, request)? else { return Ok(By::Host) };
-        self.hold(asked, alarm, Kind::Heartbeat { patience }, cx)?;
+        self.hold(asked, alarm, MonitorKind::Heartbeat { patience }, cx)?;
         Ok(By::Server)
     }
 
@@ -127,13 +128,19 @@ impl Monitors {
         cx: &mut Context,
     ) -> Result<By, Failure> {
         let Some((alarm, file)) = File::read(asked, request, cx)? else { return Ok(By::Host) };
-        let number = self.hold(asked, alarm, Kind::File(file), cx)?;
+        let number = self.hold(asked, alarm, MonitorKind::File(file), cx)?;
         self.look(number, cx);
         Ok(By::Server)
     }
 
     /// Starts a monitor and returns its number.
-    fn hold(&mut self, asked: &Asked, alarm: Alarm, kind: Kind, cx: &mut Context) -> Result<u64, Failure> {
+    fn hold(
+        &mut self,
+        asked: &Asked,
+        alarm: Alarm,
+        kind: MonitorKind,
+        cx: &mut Context,
+    ) -> Result<u64, Failure> {
         let conn = asked.to.conn;
         let bytes = alarm.memory() + kind.memory();
         if bytes > MAX_MONITOR {
@@ -169,7 +176,7 @@ impl Monitors {
             return Ok(By::Host);
         }
         for (number, held) in self.held.iter_mut().filter(|(_, held)| held.conn == asked.to.conn) {
-            let Kind::Heartbeat { patience } = held.kind else { continue };
+            let MonitorKind::Heartbeat { patience } = held.kind else { continue };
             let timer = Timer::Monitor(*number);
             cx.timers.clear(held.due, timer);
             held.due = asked.at.checked_add(patience);
@@ -209,11 +216,11 @@ impl Monitors {
     pub(super) fn on_due(&mut self, now: Instant, number: u64, cx: &mut Context) -> Option<Raised> {
         let held = self.held.get_mut(&number)?;
         let is_alarm = match &mut held.kind {
-            Kind::Heartbeat { .. } => {
+            MonitorKind::Heartbeat { .. } => {
                 held.due = None;
                 true
             }
-            Kind::File(file) => {
+            MonitorKind::File(file) => {
                 held.due = now.checked_add(file.interval);
                 cx.timers.set(held.due, Timer::Monitor(number));
                 // a look that is still under way counts as a failed check
@@ -229,7 +236,7 @@ impl Monitors {
 
     /// Has the driver look at a file, unless it is looking already.
     fn look(&mut self, number: u64, cx: &mut Context) {
-        let Some(Monitor { kind: Kind::File(file), .. }) = self.held.get_mut(&number) else { return };
+        let Some(Monitor { kind: MonitorKind::File(file), .. }) = self.held.get_mut(&number) else { return };
         if file.look.is_none() {
             let id = cx.number_upcall(Owner::Look(number));
             file.look = Some(id);
@@ -244,7 +251,7 @@ impl Monitors {
         result: Result<Answer, Failure>,
         cx: &Context,
     ) -> Option<Raised> {
-        let Kind::File(file) = &mut self.held.get_mut(&number)?.kind else { return None };
+        let MonitorKind::File(file) = &mut self.held.get_mut(&number)?.kind else { return None };
         file.look = None;
         let seen = match result {
             Ok(Answer::File(state)) => state,
@@ -267,7 +274,7 @@ impl Monitors {
     fn end(&mut self, number: u64, cx: &mut Context) {
         let Some(held) = self.held.remove(&number) else { return };
         cx.timers.clear(held.due, Timer::Monitor(number));
-        if let Kind::File(File { look: Some(look), .. }) = held.kind {
+        if let MonitorKind::File(File { look: Some(look), .. }) = held.kind {
             cx.cancel_upcall(look);
         }
     }

@@ -6,7 +6,7 @@ use pmix_types::message::Failure;
 use pmix_types::{AttributeLevel, Directives, Info, Key, Status, keys, usage, why};
 
 /// A key of queries as the Standard describes it.
-struct Entry {
+struct QueryKey {
     key: &'static str,
     /// Whether the server can answer it.
     own: bool,
@@ -16,12 +16,12 @@ struct Entry {
     takes: &'static [&'static str],
 }
 
-const fn own<T>(key: &Key<T>) -> Entry {
-    Entry { key: key.name(), own: true, needs: &[], takes: &[] }
+const fn own<T>(key: &Key<T>) -> QueryKey {
+    QueryKey { key: key.name(), own: true, needs: &[], takes: &[] }
 }
 
-const fn host<T>(key: &Key<T>, needs: &'static [&'static str]) -> Entry {
-    Entry { key: key.name(), own: false, needs, takes: &[] }
+const fn host<T>(key: &Key<T>, needs: &'static [&'static str]) -> QueryKey {
+    QueryKey { key: key.name(), own: false, needs, takes: &[] }
 }
 
 const NSPACE: &str = keys::NSPACE.name();
@@ -39,46 +39,46 @@ const LEVELS: &[&str] = &[
     AttributeLevel::Tool.functions_key().name(),
 ];
 
-const CATALOGUE: &[Entry] = &[
+const CATALOGUE: &[QueryKey] = &[
     own(&keys::QUERY_SUPPORTED_KEYS),
     own(&keys::QUERY_STABLE_ABI_VERSION),
     own(&keys::QUERY_PROVISIONAL_ABI_VERSION),
     own(&keys::SERVER_URI),
     own(&keys::QUERY_NAMESPACES),
-    Entry { takes: &[NSPACE], ..own(&keys::QUERY_NAMESPACE_INFO) },
-    Entry { needs: &[NSPACE], ..own(&keys::QUERY_PROC_TABLE) },
-    Entry { needs: &[NSPACE], takes: &[keys::HOSTNAME.name()], ..own(&keys::QUERY_LOCAL_PROC_TABLE) },
-    Entry {
+    QueryKey { takes: &[NSPACE], ..own(&keys::QUERY_NAMESPACE_INFO) },
+    QueryKey { needs: &[NSPACE], ..own(&keys::QUERY_PROC_TABLE) },
+    QueryKey { needs: &[NSPACE], takes: &[keys::HOSTNAME.name()], ..own(&keys::QUERY_LOCAL_PROC_TABLE) },
+    QueryKey {
         takes: &[NSPACE, keys::RANK.name(), keys::PROCID.name(), keys::QUERY_REPORT_AVG.name()],
         ..own(&keys::QUERY_MEMORY_USAGE)
     },
-    Entry { takes: &[NSPACE], ..own(&why::WAITS) },
+    QueryKey { takes: &[NSPACE], ..own(&why::WAITS) },
     own(&why::RECORD),
-    Entry { takes: PROCESS, ..own(&keys::PROGRAMMING_MODEL) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_NAME) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_VERSION) },
-    Entry { takes: PROCESS, ..own(&keys::THREADING_MODEL) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_NUM_THREADS) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_NUM_CPUS) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_CPU_TYPE) },
-    Entry { takes: PROCESS, ..own(&keys::MODEL_AFFINITY_POLICY) },
-    Entry { takes: PROCESS, ..own(&why::LOOKS) },
-    Entry { takes: PROCESS, ..own(&usage::USAGE) },
+    QueryKey { takes: PROCESS, ..own(&keys::PROGRAMMING_MODEL) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_NAME) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_LIBRARY_VERSION) },
+    QueryKey { takes: PROCESS, ..own(&keys::THREADING_MODEL) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_NUM_THREADS) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_NUM_CPUS) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_CPU_TYPE) },
+    QueryKey { takes: PROCESS, ..own(&keys::MODEL_AFFINITY_POLICY) },
+    QueryKey { takes: PROCESS, ..own(&why::LOOKS) },
+    QueryKey { takes: PROCESS, ..own(&usage::USAGE) },
     own(&keys::QUERY_NUM_PSETS),
     own(&keys::QUERY_PSET_NAMES),
-    Entry { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },
+    QueryKey { needs: &[keys::PSET_NAME.name()], ..own(&keys::QUERY_PSET_MEMBERSHIP) },
     own(&keys::QUERY_NUM_GROUPS),
     own(&keys::QUERY_GROUP_NAMES),
-    Entry { needs: &[keys::GROUP_ID.name()], ..own(&keys::QUERY_GROUP_MEMBERSHIP) },
-    Entry { takes: LEVELS, ..own(&keys::QUERY_ATTRIBUTE_SUPPORT) },
+    QueryKey { needs: &[keys::GROUP_ID.name()], ..own(&keys::QUERY_GROUP_MEMBERSHIP) },
+    QueryKey { takes: LEVELS, ..own(&keys::QUERY_ATTRIBUTE_SUPPORT) },
     own(&keys::CLIENT_FUNCTIONS),
     own(&keys::SERVER_FUNCTIONS),
     own(&keys::HOST_FUNCTIONS),
     own(&keys::TOOL_FUNCTIONS),
     host(&keys::QUERY_JOB_STATUS, &[NSPACE]),
-    Entry { takes: &[keys::ALLOC_ID.name()], ..host(&keys::QUERY_ALLOCATION, &[]) },
+    QueryKey { takes: &[keys::ALLOC_ID.name()], ..host(&keys::QUERY_ALLOCATION, &[]) },
     host(&keys::QUERY_ALLOC_STATUS, &[keys::ALLOC_REQ_ID.name()]),
-    Entry {
+    QueryKey {
         takes: &[NSPACE, keys::ALLOC_ID.name(), keys::ALLOC_REQ_ID.name()],
         ..host(&keys::TIME_REMAINING, &[])
     },
@@ -104,7 +104,7 @@ const GENERAL: &[&str] = &[
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
 ];
 
-fn entry(key: &str) -> Option<&'static Entry> {
+fn entry(key: &str) -> Option<&'static QueryKey> {
     CATALOGUE.iter().find(|entry| entry.key == key)
 }
 

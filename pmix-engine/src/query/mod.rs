@@ -28,7 +28,7 @@ use known::Known;
 pub(super) use known::{Sources, Waiting};
 use measured::{Measured, to_measure};
 pub(super) use measured::{measure_for, on_measured, on_usage, usage_for};
-use question::{Outcome, Question, Questions, says};
+use question::{KeyOutcome, Question, Questions, says};
 
 /// Keys that the queries of one request may have together.
 const MAX_KEYS: usize = 1024;
@@ -95,7 +95,7 @@ impl Queries {
         }
         let by = questions.asker.clone();
         let mut directives = Directives::new();
-        push_identity(&mut directives, (by.uid, by.gid));
+        push_identity(&mut directives, by.uid, by.gid);
         let request = QueryRequest::new(for_host).with_directives(directives);
         let id = cx.upcall(Owner::Query(questions.to), by, UpcallRequest::Query(request));
         self.0.insert(id, Pending { questions, asked: AskedOf::Host });
@@ -146,10 +146,10 @@ fn complete(mut questions: Questions, measured: &Measured, sources: Sources<'_>,
                     let bytes = value.memory();
                     let has_room = bytes <= room;
                     room = room.saturating_sub(bytes);
-                    if has_room { Outcome::Found(value) } else { Outcome::Failed(too_large()) }
+                    if has_room { KeyOutcome::Found(value) } else { KeyOutcome::Failed(too_large()) }
                 }
-                Ok(None) => Outcome::Failed(unknown(key, local_only, known.cx)),
-                Err(failure) => Outcome::Failed(failure),
+                Ok(None) => KeyOutcome::Failed(unknown(key, local_only, known.cx)),
+                Err(failure) => KeyOutcome::Failed(failure),
             }
         });
     }

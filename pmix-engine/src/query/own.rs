@@ -11,47 +11,47 @@ use super::catalogue;
 use super::known::Known;
 use super::measured::Measured;
 use super::qualifiers::{all, joined, readings};
-use super::question::{Outcome, says};
+use super::question::{KeyOutcome, says};
 use crate::Caller;
 use crate::connections::is_of_model;
 use crate::jobs::{Job, unknown_nspace};
 
 impl Known<'_> {
     /// Answers about the library and this server itself, which the host is not asked for.
-    pub(super) fn library_answer(&self, key: &KeyName, query: &Query, asker: &Caller) -> Outcome {
+    pub(super) fn library_answer(&self, key: &KeyName, query: &Query, asker: &Caller) -> KeyOutcome {
         if says(&query.qualifiers, keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return match catalogue::qualifiers_of(key) {
-                Some(qualifiers) => Outcome::Found(qualifiers.join(",").into()),
-                None => Outcome::Open,
+                Some(qualifiers) => KeyOutcome::Found(qualifiers.join(",").into()),
+                None => KeyOutcome::Open,
             };
         }
         if let Some(answer) = self.sources.attributes.answer(key, query) {
-            return Outcome::Found(answer);
+            return KeyOutcome::Found(answer);
         }
         if query.is_for_attributes() {
-            return Outcome::Heading;
+            return KeyOutcome::Heading;
         }
         let name = key.as_str();
         if name == keys::QUERY_SUPPORTED_KEYS.name() {
-            Outcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
+            KeyOutcome::Found(catalogue::own_keys().collect::<Vec<_>>().join(",").into())
         } else if name == why::RECORD.name() {
             self.record(asker)
         } else if name == keys::SERVER_URI.name() {
-            self.cx.config.uri.clone().map_or(Outcome::Open, |uri| Outcome::Found(uri.into()))
+            self.cx.config.uri.clone().map_or(KeyOutcome::Open, |uri| KeyOutcome::Found(uri.into()))
         } else {
-            Query::answer_of_library(name).map_or(Outcome::Open, |answer| Outcome::Found(answer.into()))
+            Query::answer_of_library(name).map_or(KeyOutcome::Open, |answer| KeyOutcome::Found(answer.into()))
         }
     }
 
     /// The flight recorder, which tells of the jobs of all users.
-    fn record(&self, asker: &Caller) -> Outcome {
+    fn record(&self, asker: &Caller) -> KeyOutcome {
         if !self.cx.config.trusts(asker.uid) {
             let message =
                 format!("the record is for the user of the server and root, not for uid {}", asker.uid);
-            return Outcome::Failed(Failure::new(Status::ERR_NO_PERMISSIONS, message));
+            return KeyOutcome::Failed(Failure::new(Status::ERR_NO_PERMISSIONS, message));
         }
         let waits = self.sources.waits.all(self.cx);
-        Outcome::Found(self.sources.recorder.text(self.cx.now, &self.cx.config, &waits).into())
+        KeyOutcome::Found(self.sources.recorder.text(self.cx.now, &self.cx.config, &waits).into())
     }
 
     /// What the server knows of a key; `None` for nothing.

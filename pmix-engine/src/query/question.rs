@@ -25,11 +25,12 @@ pub(super) struct Question {
     pub(super) query: Query,
     /// The qualifiers as they were given, if they name a connected set, and the processes that these mean.
     named: Option<(Directives, Vec<ProcId>)>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<KeyOutcome>,
 }
 
+/// What has come of a key of a query.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum KeyOutcome {
     /// Not answered so far, but the server may still know.
     Open,
     Found(Value),
@@ -43,7 +44,7 @@ impl Question {
         // answered once, however often it is asked for
         let mut seen = BTreeSet::new();
         query.keys.retain(|key| seen.insert(key.clone()));
-        let outcomes = query.keys.iter().map(|_| Outcome::Open).collect();
+        let outcomes = query.keys.iter().map(|_| KeyOutcome::Open).collect();
         let named = meant
             .map(|Meant { qualifiers, procs }| (std::mem::replace(&mut query.qualifiers, qualifiers), procs));
         Self { query, named, outcomes }
@@ -52,7 +53,7 @@ impl Question {
     /// A query of which no key is answered.
     pub(super) fn refused(query: Query, failure: &Failure) -> Self {
         let mut question = Self::new(query, None);
-        question.settle(|_, _| Outcome::Failed(failure.clone()));
+        question.settle(|_, _| KeyOutcome::Failed(failure.clone()));
         question
     }
 
@@ -87,14 +88,14 @@ impl Question {
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = &KeyName> {
-        let is_open = |(_, outcome): &(_, &Outcome)| matches!(outcome, Outcome::Open);
+        let is_open = |(_, outcome): &(_, &KeyOutcome)| matches!(outcome, KeyOutcome::Open);
         self.query.keys.iter().zip(&self.outcomes).filter(is_open).map(|(key, _)| key)
     }
 
     /// Settles the keys that are open.
-    pub(super) fn settle(&mut self, mut with: impl FnMut(&KeyName, &Query) -> Outcome) {
+    pub(super) fn settle(&mut self, mut with: impl FnMut(&KeyName, &Query) -> KeyOutcome) {
         for (key, outcome) in self.query.keys.iter().zip(&mut self.outcomes) {
-            if matches!(outcome, Outcome::Open) {
+            if matches!(outcome, KeyOutcome::Open) {
                 *outcome = with(key, &self.query);
             }
         }
@@ -103,8 +104,8 @@ impl Question {
     /// Takes over what the host has found, if it belongs to this query. Tables can be large, so they are not copied.
     fn take(&mut self, infos: &mut [Info]) {
         self.settle(|key, _| match infos.iter_mut().find(|info| info.key == *key) {
-            Some(info) => Outcome::Found(take_value(&mut info.value)),
-            None => Outcome::Open,
+            Some(info) => KeyOutcome::Found(take_value(&mut info.value)),
+            None => KeyOutcome::Open,
         });
     }
 
@@ -113,19 +114,19 @@ impl Question {
         config.name_group_for_user(uid, &mut self.query.qualifiers);
         for (key, outcome) in self.query.keys.iter().zip(&mut self.outcomes) {
             if *key == *keys::QUERY_GROUP_NAMES.name()
-                && let Outcome::Found(Value::DataArray(array)) = outcome
+                && let KeyOutcome::Found(Value::DataArray(array)) = outcome
                 && let Some(names) = array.as_strings()
             {
                 let own = names.iter().map(|id| config.group_for_user(uid, id).to_owned()).collect();
-                *outcome = Outcome::Found(DataArray::String(own).into());
+                *outcome = KeyOutcome::Found(DataArray::String(own).into());
             }
         }
     }
 
     /// Bytes of what was found.
     pub(super) fn found_bytes(&self) -> usize {
-        let bytes = |outcome: &Outcome| match outcome {
-            Outcome::Found(value) => value.memory(),
+        let bytes = |outcome: &KeyOutcome| match outcome {
+            KeyOutcome::Found(value) => value.memory(),
             _ => 0,
         };
         self.outcomes.iter().map(bytes).sum()
@@ -133,8 +134,8 @@ impl Question {
 
     /// Takes out what was found.
     fn found(&mut self) -> Vec<Info> {
-        let pair = |(key, outcome): (&KeyName, &mut Outcome)| match outcome {
-            Outcome::Found(value) => Some(Info::dynamic(key.clone(), take_value(value))),
+        let pair = |(key, outcome): (&KeyName, &mut KeyOutcome)| match outcome {
+            KeyOutcome::Found(value) => Some(Info::dynamic(key.clone(), take_value(value))),
             _ => None,
         };
         self.query.keys.iter().zip(&mut self.outcomes).filter_map(pair).collect()
@@ -203,7 +204,7 @@ impl Questions {
     fn fail_host(&mut self, failure: &Failure) {
         for question in &mut self.asked {
             if question.for_host().is_some() {
-                question.settle(|_, _| Outcome::Failed(failure.clone()));
+                question.settle(|_, _| KeyOutcome::Failed(failure.clone()));
             }
         }
     }
@@ -217,7 +218,7 @@ impl Questions {
             .collect();
         let failures: Vec<_> = (self.asked.iter().flat_map(|question| &question.outcomes))
             .filter_map(|outcome| match outcome {
-                Outcome::Failed(failure) => Some(failure),
+                KeyOutcome::Failed(failure) => Some(failure),
                 _ => None,
             })
             .collect();

@@ -10,13 +10,13 @@ use super::about::{About, short};
 
 /// Something that has happened, and when.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RecordEntry {
     pub(super) at: Instant,
     pub(super) what: What,
 }
 
 // what `ServerBuilder::record` says
-const _: () = assert!(size_of::<Entry>() <= 120);
+const _: () = assert!(size_of::<RecordEntry>() <= 120);
 
 #[derive(Debug)]
 pub(super) enum What {

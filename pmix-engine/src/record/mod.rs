@@ -16,7 +16,7 @@ use pmix_types::why::Wait;
 use pmix_types::{Nspace, ProcId};
 
 use super::{Command, Config, ConnId, Engine, Input};
-use entry::{Entry, What};
+use entry::{RecordEntry, What};
 
 /// Most entries that can be asked for.
 const MAX_ENTRIES: usize = 1 << 16;
@@ -48,7 +48,7 @@ pub(crate) struct Recorder {
     of: Option<Recording>,
     /// Most entries.
     pub(crate) limit: usize,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<RecordEntry>,
     /// What the entries hold beside themselves, in bytes.
     bytes: usize,
     /// Entries that have made room for others.
@@ -69,7 +69,7 @@ impl Recorder {
         if self.of.is_some()
             && let Some(what) = What::of_input(input)
         {
-            self.keep(Entry { at: now, what });
+            self.keep(RecordEntry { at: now, what });
         }
     }
 
@@ -84,12 +84,12 @@ impl Recorder {
                 self.names.insert(*conn, welcome.proc.clone());
             }
             if let Some(what) = What::of_command(command) {
-                self.keep(Entry { at: now, what });
+                self.keep(RecordEntry { at: now, what });
             }
         }
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn keep(&mut self, entry: RecordEntry) {
         let bytes = entry.what.heap();
         while self.entries.len() >= self.limit
             || self.bytes + bytes > self.limit * TEXT_OF_ENTRY && !self.entries.is_empty()
@@ -120,7 +120,7 @@ impl Recorder {
         assert!(bytes <= limit * TEXT_OF_ENTRY || self.entries.len() == 1, "{bytes} bytes");
         let gone = |conn: &ConnId| {
             let is_end =
-                |entry: &Entry| matches!(entry.what, What::Gone { conn: other, .. } if other == *conn);
+                |entry: &RecordEntry| matches!(entry.what, What::Gone { conn: other, .. } if other == *conn);
             self.entries.iter().any(is_end)
         };
         for conn in self.names.keys() {

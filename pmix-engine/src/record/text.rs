@@ -8,7 +8,7 @@ use pmix_types::escaped;
 use pmix_types::why::{ProcSet, Wait};
 
 use super::about::About;
-use super::entry::{Entry, Failed, What};
+use super::entry::{Failed, RecordEntry, What};
 use super::{Recorder, Recording};
 use crate::{CallId, Config, ConnId, RequestId, UpcallId};
 
@@ -21,7 +21,7 @@ struct Open<'a> {
 }
 
 /// What was asked, as the answer repeats it.
-type Asked<'a> = Option<(&'a str, Instant)>;
+type AskedBefore<'a> = Option<(&'a str, Instant)>;
 
 pub(super) fn of(recorder: &Recorder, now: Option<Instant>, config: &Config, waits: &[Wait]) -> String {
     let mut text = String::new();
@@ -56,7 +56,7 @@ fn write_all(
 
 fn line<'a>(
     out: &mut String,
-    entry: &'a Entry,
+    entry: &'a RecordEntry,
     of: &Recording,
     recorder: &Recorder,
     open: &mut Open<'a>,
@@ -77,7 +77,9 @@ fn line<'a>(
             write!(out, ", uid {uid}")?;
         }
         What::Accepted { conn, proc } => write!(out, "accepted   connection {}: {proc}", conn.0)?,
-        What::Refused { conn, failed } => write!(out, "refused    connection {}: {}", conn.0, Told(failed))?,
+        What::Refused { conn, failed } => {
+            write!(out, "refused    connection {}: {}", conn.0, FailureText(failed))?
+        }
         What::Gone { conn, closed, reason } => {
             let what = if *closed { "closed" } else { "lost" };
             write!(out, "{what:<10} {}: {}", name(conn), escaped(reason))?;
@@ -88,7 +90,7 @@ fn line<'a>(
         }
         What::Reply { conn, id, failed } => {
             let asked = open.requests.remove(&(*conn, *id));
-            write!(out, "reply      {} #{}: {}", name(conn), id.0, Outcome(asked, at, failed))?;
+            write!(out, "reply      {} #{}: {}", name(conn), id.0, Ending(asked, at, failed))?;
         }
         What::Push { conn, what, event } => {
             write!(out, "push       {}: {what}", name(conn))?;
@@ -102,7 +104,7 @@ fn line<'a>(
         }
         What::Answer { id, failed } => {
             let asked = open.upcalls.remove(id);
-            write!(out, "answer     #{}: {}", id.0, Outcome(asked, at, failed))?;
+            write!(out, "answer     #{}: {}", id.0, Ending(asked, at, failed))?;
         }
         What::Cancelled(id) => {
             let asked = open.upcalls.remove(id);
@@ -114,7 +116,7 @@ fn line<'a>(
         }
         What::Returned { id, failed } => {
             let asked = open.calls.remove(id);
-            write!(out, "returned   #{}: {}", id.0, Outcome(asked, at, failed))?;
+            write!(out, "returned   #{}: {}", id.0, Ending(asked, at, failed))?;
         }
         What::Abandoned(id) => {
             let asked = open.calls.remove(id);
@@ -164,9 +166,9 @@ impl fmt::Display for Of<'_> {
 }
 
 /// Why something has failed.
-struct Told<'a>(&'a Failed);
+struct FailureText<'a>(&'a Failed);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for FailureText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.status)?;
         if self.0.message.is_empty() { Ok(()) } else { write!(f, ": {}", escaped(&self.0.message)) }
@@ -174,7 +176,7 @@ impl fmt::Display for Told<'_> {
 }
 
 /// What was asked and how long ago, if that is on record.
-struct After<'a>(Asked<'a>, Instant);
+struct After<'a>(AskedBefore<'a>, Instant);
 
 impl fmt::Display for After<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,9 +186,9 @@ impl fmt::Display for After<'_> {
 }
 
 /// How something has ended that was asked.
-struct Outcome<'a>(Asked<'a>, Instant, &'a Option<Box<Failed>>);
+struct Ending<'a>(AskedBefore<'a>, Instant, &'a Option<Box<Failed>>);
 
-impl fmt::Display for Outcome<'_> {
+impl fmt::Display for Ending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(asked, at, failed) = self;
         if let Some((name, since)) = asked {
@@ -194,7 +196,7 @@ impl fmt::Display for Outcome<'_> {
         }
         match failed {
             None => write!(f, "done"),
-            Some(failed) => write!(f, "failed: {}", Told(failed)),
+            Some(failed) => write!(f, "failed: {}", FailureText(failed)),
         }
     }
 }

@@ -229,7 +229,7 @@ fn fen_06_other_nodes_are_sent_what_has_changed_since_the_last_fence_that_has_su
     let all = || collect(0);
     let some = || fence([proc("job", 0), proc("job", 1), proc("job", 2)]).with(&keys::COLLECT_DATA, true);
     let told = |procs: Vec<ProcData>, others: &[u32], (since, generation)| {
-        let mut changes = Changes::new(1, (since, generation));
+        let mut changes = Changes::new(1, since, generation);
         changes.procs = procs;
         for rank in others {
             changes.others.entry(nspace("job")).or_default().insert(Rank::from_raw(*rank));

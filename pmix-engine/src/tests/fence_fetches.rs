@@ -18,7 +18,8 @@ use super::waits::{set, the_wait};
 
 /// What the server of node `n1` sends of the processes there.
 fn theirs(span: (u64, u64), procs: Vec<ProcData>, others: &[u32]) -> Bytes {
-    let mut changes = Changes::new(77, span);
+    let (since, generation) = span;
+    let mut changes = Changes::new(77, since, generation);
     changes.procs = procs;
     for rank in others {
         changes.others.entry(nspace("job")).or_default().insert(Rank::from_raw(*rank));
@@ -84,7 +85,7 @@ fn fen_06_get_20_who_lacks_what_changes_build_on_fetches_it_before_the_fence_end
     }
 
     // the numbers of another server mean nothing here
-    let mut other = Changes::new(78, (12, 13));
+    let mut other = Changes::new(78, 12, 13);
     other.procs = vec![of(2, x(5))];
     let asked = round(&mut t, CODEC.encode_changes(&[other]));
     let [two] = fetches(&mut t, [2]);
@@ -209,7 +210,7 @@ fn fen_06_who_is_known_by_the_fence_alone_is_fetched_as_well() {
     let a = t.connect(&proc("job", 0));
     let to = t.ask(&a, fence([0, 2].map(|rank| proc("job", rank))).with(&keys::COLLECT_DATA, true));
     let (id, _) = fence_upcall(&mut t);
-    let mut changes = Changes::new(77, (8, 9));
+    let mut changes = Changes::new(77, 8, 9);
     changes.others.insert(nspace("job"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
     t.answer(id, Ok(Answer::Blob(CODEC.encode_changes(&[changes]))));
     let [two] = fetches(&mut t, [2]);
@@ -261,7 +262,7 @@ fn fen_06_what_a_fence_lacks_is_fetched_of_a_limited_number_of_processes_at_a_ti
     let a = t.connect(&proc("job", 0));
     let to = t.ask(&a, collect(0));
     let (id, _) = fence_upcall(&mut t);
-    let mut blob = Changes::new(77, (8, 9));
+    let mut blob = Changes::new(77, 8, 9);
     // processes that the job does not have are not asked for, however many
     blob.others.insert(nspace("job"), RankSet::from_range(0..=u32::MAX - 99).unwrap());
     blob.others.insert(nspace("unknown"), RankSet::from_range(0..=u32::MAX - 99).unwrap());

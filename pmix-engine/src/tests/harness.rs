@@ -190,7 +190,7 @@ pub(super) fn modex(procs: impl IntoIterator<Item = ProcData>) -> Modex {
 /// What the server of another node sends of all that these processes have put, each time something newer.
 pub(super) fn blob(procs: impl IntoIterator<Item = ProcData>) -> Bytes {
     static GENERATION: AtomicU64 = AtomicU64::new(1);
-    let mut changes = Changes::new(4711, (0, GENERATION.fetch_add(1, Ordering::Relaxed)));
+    let mut changes = Changes::new(4711, 0, GENERATION.fetch_add(1, Ordering::Relaxed));
     changes.procs.extend(procs);
     CODEC.encode_changes(&[changes])
 }
@@ -340,9 +340,9 @@ impl Harness {
         }
     }
 
-    pub(super) fn hello_as(&mut self, identity: Identity, (uid, gid): (Uid, Gid)) -> ConnId {
+    pub(super) fn hello_as(&mut self, identity: Identity, user: (Uid, Gid)) -> ConnId {
         let pid = Some(41 + i32::try_from(self.next).unwrap());
-        self.hello_of(identity, PeerCred { uid, gid: Some(gid), pid }, false)
+        self.hello_of(identity, PeerCred { uid: user.0, gid: Some(user.1), pid }, false)
     }
 
     pub(super) fn hello_of(&mut self, identity: Identity, peer: PeerCred, reattaches: bool) -> ConnId {

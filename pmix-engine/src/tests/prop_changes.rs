@@ -425,7 +425,7 @@ impl World {
                     return;
                 }
                 let since = if refresh { self.changes } else { self.since(rank, target) };
-                self.check_value(rank, (target, key), value.as_ref(), since);
+                self.check_value(rank, target, key, value.as_ref(), since);
             }
             (expect, outcome) => panic!("{rank} expects {expect:?}, not {outcome:?}"),
         }
@@ -436,7 +436,7 @@ impl World {
     }
 
     /// It was current at some time from a change on.
-    fn check_value(&self, rank: u32, (target, key): (u32, u8), value: Option<&Value>, since: u64) {
+    fn check_value(&self, rank: u32, target: u32, key: u8, value: Option<&Value>, since: u64) {
         let none: History = vec![(0, None)];
         let history = self.processes[target as usize].history.get(&key).unwrap_or(&none);
         let first = history.iter().rposition(|(at, _)| *at <= since).unwrap_or_default();
@@ -484,7 +484,7 @@ impl World {
                 // processes are not told of what is no more
                 let value = self.processes[rank as usize].values.get(&(member, text(key)));
                 if restarted == 0 || value.is_some_and(|value| self.is_current(member, key, value)) {
-                    self.check_value(rank, (member, key), value, since);
+                    self.check_value(rank, member, key, value, since);
                 }
             }
         }

@@ -57,7 +57,7 @@ pub(super) fn failure(status: Status) -> Failure {
 }
 
 pub(super) fn config(upcalls: impl IntoIterator<Item = Upcall>) -> Config {
-    let mut config = Config::new(proc("server", 0), (USER.0, Gid::new(2)), "n0", 1, CODEC);
+    let mut config = Config::new(proc("server", 0), USER.0, Gid::new(2), "n0", 1, CODEC);
     config.capabilities = upcalls.into_iter().collect::<Capabilities>();
     config.tool_support = true;
     config.put_limit = 1 << 20;

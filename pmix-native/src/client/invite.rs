@@ -95,7 +95,7 @@ impl Invitations {
         self.waiting.insert(group.clone(), Invitation { id, part });
         let mut effects = Effects::default();
         for proc in gone {
-            self.without(&group, me, (&proc, "ended"), &mut effects);
+            self.without(&group, me, &proc, "ended", &mut effects);
         }
         Ok((event, effects))
     }
@@ -191,7 +191,7 @@ impl Invitations {
                 }
             }
             Status::GROUP_INVITE_DECLINED => {
-                self.without(&group, me, (&by, "declined"), &mut effects);
+                self.without(&group, me, &by, "declined", &mut effects);
             }
             _ if is_announced_by_server(event, me) => self.concluded(&group, event, &mut effects),
             _ if self.is_led_by(&group, &by) => self.concluded(&group, event, &mut effects),
@@ -218,7 +218,8 @@ impl Invitations {
         &mut self,
         group: &Nspace,
         me: &ProcId,
-        (who, what): (&ProcId, &'static str),
+        who: &ProcId,
+        what: &'static str,
         effects: &mut Effects,
     ) {
         let Some(Invitation { id, part: Part::Leader { open, accepted, may_lack, .. } }) =
@@ -314,7 +315,7 @@ impl Invitations {
                     let gone: Vec<_> =
                         open.iter().chain(accepted).filter(|proc| who.matches(proc)).cloned().collect();
                     for proc in gone {
-                        self.without(&group, me, (&proc, "ended"), effects);
+                        self.without(&group, me, &proc, "ended", effects);
                     }
                 }
                 _ => {}

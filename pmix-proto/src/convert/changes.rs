@@ -29,7 +29,7 @@ impl Wire for Changes {
         if form.format != FORMAT {
             return Err(ConvertError::new(Reason::Invalid(other_format(form.format)))).at("format");
         }
-        let mut changes = Self::new(form.server, (form.since, form.generation));
+        let mut changes = Self::new(form.server, form.since, form.generation);
         changes.procs = Wire::from_form(form.procs, scope).at("procs")?;
         for v1::Ranks { nspace, ranks } in form.others {
             let nspace = named_nspace(&nspace).at("others")?;

@@ -17,7 +17,7 @@ use thiserror::Error;
 /// assert_eq!(error.to_string(), "procs[1].nspace: a namespace needs at least one character");
 /// ```
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("{}{}", Place(path), escaped(&reason.to_string()))]
+#[error("{}{}", PathPrefix(path), escaped(&reason.to_string()))]
 pub struct ConvertError {
     path: String,
     #[source]
@@ -135,9 +135,9 @@ impl<T> At for Result<T, ConvertError> {
 }
 
 /// The path followed by a colon, or nothing.
-struct Place<'a>(&'a str);
+struct PathPrefix<'a>(&'a str);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for PathPrefix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
     }

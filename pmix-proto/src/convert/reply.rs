@@ -24,10 +24,10 @@ impl From<&Reply> for v1::ServerBody {
             Reply::Done => Body::Done(v1::Done {}),
             Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
             Reply::Fence(Fenced { collected: Collected::Held(held), since, generation, .. }) => {
-                fenced(modex::encode(held), 0, (*since, *generation))
+                fenced(modex::encode(held), 0, *since, *generation)
             }
             Reply::Fence(Fenced { collected: Collected::Encoded(modex), since, generation, .. }) => {
-                fenced(modex.clone(), 0, (*since, *generation))
+                fenced(modex.clone(), 0, *since, *generation)
             }
             Reply::Query(reply) => Body::Query(reply.to_form()),
             Reply::Registered(registration) => {
@@ -55,13 +55,14 @@ impl From<&Reply> for v1::ServerBody {
     }
 }
 
-const fn fenced(modex: Bytes, file_bytes: u64, (since, generation): (u64, u64)) -> Body {
+const fn fenced(modex: Bytes, file_bytes: u64, since: u64, generation: u64) -> Body {
     Body::Fence(v1::FenceReply { modex, file_bytes, since, generation })
 }
 
 /// The reply to a fence whose data, the changes after the first generation up to the second, is in a file.
 pub(crate) const fn fence_file(bytes: u64, changes: (u64, u64)) -> v1::ServerBody {
-    v1::ServerBody { body: Some(fenced(Bytes::new(), bytes, changes)) }
+    let (since, generation) = changes;
+    v1::ServerBody { body: Some(fenced(Bytes::new(), bytes, since, generation)) }
 }
 
 impl From<&Failure> for v1::ServerBody {

@@ -167,7 +167,7 @@ fn data_of_servers_in_another_format_is_refused() {
     )]));
     let error = modex::decode_changes(former.clone()).unwrap_err();
     assert!(error.to_string().starts_with("it is in format 0, "), "{error}");
-    let joined = [modex::encode_changes(&[Changes::new(1, (0, 1))]), former].concat();
+    let joined = [modex::encode_changes(&[Changes::new(1, 0, 1)]), former].concat();
     assert!(modex::decode_changes(joined.into()).is_err());
     // nor is there data in a message of another kind
     let other = v1::Ranks { nspace: "a".into(), ..Default::default() };

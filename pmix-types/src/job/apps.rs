@@ -10,7 +10,7 @@ use super::{JobData, names};
 
 /// What is known of an app.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct App {
+pub(super) struct KnownApp {
     /// Ranks that were said one by one to belong to it. Other ranks may do so too.
     pub(super) given: RankSet,
     /// All its ranks, if a process map of its own says so.
@@ -18,7 +18,7 @@ pub(super) struct App {
     pub(super) values: Table,
 }
 
-impl App {
+impl KnownApp {
     pub(super) fn heap_bytes(&self) -> usize {
         let ranges = self.given.range_count() + self.mapped.as_ref().map_or(0, RankSet::range_count);
         size_of::<Self>() + ranges * size_of::<[u32; 2]>() + self.values.heap_bytes()

@@ -12,7 +12,7 @@ use super::{JobData, JobErrorKind, NodeRef, names};
 /// Nodes with values of their own, in no order that means anything but always the same one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Nodes {
-    entries: Vec<Entry>,
+    entries: Vec<DescribedNode>,
     /// Entries by name and alias.
     by_name: BTreeMap<String, usize>,
     /// Entries by the id they were given.
@@ -21,7 +21,7 @@ pub(super) struct Nodes {
 
 /// A node as infos describe it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct DescribedNode {
     pub(super) name: Option<String>,
     /// `NODEID` as given; `None` where the position in the node map does as well.
     pub(super) id: Option<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) values: Table,
 }
 
-impl Entry {
+impl DescribedNode {
     /// Adds a name that the node goes by, if anything is said of the node at all.
     pub(super) fn be_named(&mut self, name: &str) {
         match &self.name {
@@ -87,13 +87,13 @@ impl Entry {
 impl Nodes {
     /// Joins descriptions, older ones first, so that there is one a node, however each names it.
     pub(super) fn join(
-        entries: impl IntoIterator<Item = Entry>,
+        entries: impl IntoIterator<Item = DescribedNode>,
         node_map: Option<&NodeMap>,
         node_count: Option<u32>,
     ) -> Result<Self, JobErrorKind> {
         let entries: Vec<_> = entries.into_iter().collect();
         let namer = Namer::new(&entries, node_map)?;
-        let mut joined: BTreeMap<NodeKey, (Entry, BTreeSet<String>)> = BTreeMap::new();
+        let mut joined: BTreeMap<NodeKey, (DescribedNode, BTreeSet<String>)> = BTreeMap::new();
         for mut entry in entries {
             let given = entry.name.take();
             entry.name = namer.settle(given.as_deref(), entry.id);
@@ -117,12 +117,12 @@ impl Nodes {
     /// Works on each entry, drops those that say nothing any more, and makes the others findable.
     pub(super) fn finish(
         &mut self,
-        mut work: impl FnMut(&mut Entry) -> Result<(), JobErrorKind>,
+        mut work: impl FnMut(&mut DescribedNode) -> Result<(), JobErrorKind>,
     ) -> Result<(), JobErrorKind> {
         for entry in &mut self.entries {
             work(entry)?;
         }
-        let named_only = |entry: &Entry| entry.id.is_none() || entry.name.is_none();
+        let named_only = |entry: &DescribedNode| entry.id.is_none() || entry.name.is_none();
         self.entries.retain(|entry| !(entry.values.is_empty() && named_only(entry)));
         self.entries.shrink_to_fit();
         self.index();
@@ -146,26 +146,26 @@ impl Nodes {
         }
     }
 
-    pub(super) fn into_entries(self) -> Vec<Entry> {
+    pub(super) fn into_entries(self) -> Vec<DescribedNode> {
         self.entries
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Entry> {
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, DescribedNode> {
         self.entries.iter()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let name = |name: &String| name.capacity() + size_of::<(String, usize)>();
-        self.entries.iter().map(Entry::heap_bytes).sum::<usize>()
+        self.entries.iter().map(DescribedNode::heap_bytes).sum::<usize>()
             + self.by_name.keys().map(name).sum::<usize>()
             + self.by_id.len() * size_of::<(u32, usize)>()
     }
 
-    fn by_name(&self, name: &str) -> Option<&Entry> {
+    fn by_name(&self, name: &str) -> Option<&DescribedNode> {
         self.entries.get(*self.by_name.get(name)?)
     }
 
-    fn by_id(&self, id: u32) -> Option<&Entry> {
+    fn by_id(&self, id: u32) -> Option<&DescribedNode> {
         self.entries.get(*self.by_id.get(&id)?)
     }
 }
@@ -185,7 +185,7 @@ struct Namer<'a> {
 }
 
 impl<'a> Namer<'a> {
-    fn new(entries: &[Entry], node_map: Option<&'a NodeMap>) -> Result<Self, JobErrorKind> {
+    fn new(entries: &[DescribedNode], node_map: Option<&'a NodeMap>) -> Result<Self, JobErrorKind> {
         let mut namer = Self {
             node_map,
             name_of_alias: HashMap::new(),
@@ -249,7 +249,7 @@ impl<'a> Namer<'a> {
 /// A node found: by its entry, its place in the map, or at least a name.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    pub(super) entry: Option<&'a Entry>,
+    pub(super) entry: Option<&'a DescribedNode>,
     pub(super) position: Option<u32>,
     name: Option<Cow<'a, str>>,
 }
@@ -298,7 +298,7 @@ impl JobData {
         if let Some(id) = given(names::NODEID).and_then(|value| value.get().ok()) {
             return self.node_with_id(id);
         }
-        let host = |entry: &&Entry| entry.peers.as_ref().is_some_and(|peers| peers.contains(rank));
+        let host = |entry: &&DescribedNode| entry.peers.as_ref().is_some_and(|peers| peers.contains(rank));
         self.nodes.iter().find(host).map(|entry| self.node_of_entry(entry))
     }
 
@@ -337,7 +337,7 @@ impl JobData {
         Node { entry, position: Some(position), name }
     }
 
-    fn node_of_entry<'a>(&self, entry: &'a Entry) -> Node<'a> {
+    fn node_of_entry<'a>(&self, entry: &'a DescribedNode) -> Node<'a> {
         Node { entry: Some(entry), position: entry.position, name: entry.name.as_deref().map(Cow::Borrowed) }
     }
 

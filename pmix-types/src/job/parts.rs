@@ -3,8 +3,8 @@
 use crate::map::{NodeMap, ProcMap};
 use crate::{KeyName, KeyVal, Nspace, Rank, RankSet, Value};
 
-use super::apps::App;
-use super::nodes::{Entry, Nodes};
+use super::apps::KnownApp;
+use super::nodes::{DescribedNode, Nodes};
 use super::table::Column;
 use super::{JobData, JobError, JobErrorKind};
 
@@ -115,8 +115,10 @@ impl JobData {
         data.session = parts.session.into_iter().collect();
         data.job = parts.job.into_iter().collect();
         for AppParts { number, ranks, values } in parts.apps {
-            data.apps
-                .insert(number, App { given: ranks, mapped: None, values: values.into_iter().collect() });
+            data.apps.insert(
+                number,
+                KnownApp { given: ranks, mapped: None, values: values.into_iter().collect() },
+            );
         }
         data.assemble(parts.nodes, parts.procs).map_err(|kind| JobError::new(&nspace, kind))?;
         Ok(data)
@@ -128,11 +130,11 @@ impl JobData {
         procs: Vec<(KeyName, Vec<(Rank, Value)>)>,
     ) -> Result<(), JobErrorKind> {
         self.place()?;
-        let entries = nodes.into_iter().map(|NodeParts { name, id, values }| Entry {
+        let entries = nodes.into_iter().map(|NodeParts { name, id, values }| DescribedNode {
             name,
             id,
             values: values.into_iter().collect(),
-            ..Entry::default()
+            ..DescribedNode::default()
         });
         self.nodes = Nodes::join(entries, self.node_map.as_ref(), self.node_count())?;
         for (key, values) in procs {

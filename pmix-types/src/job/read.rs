@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::map::{MapError, NodeMap, ProcMap};
 use crate::{Info, KeyName, KeyVal, Nspace, ProcId, Rank, Realm, Value, ValueType, keys};
 
-use super::nodes::Entry;
+use super::nodes::DescribedNode;
 use super::target::home_of;
 use super::types::check_type;
 use super::{JobErrorKind, names};
@@ -26,10 +26,10 @@ pub(super) struct Draft {
     pub(super) some_app: Vec<KeyVal>,
     pub(super) apps: BTreeMap<u32, Vec<KeyVal>>,
     /// Nodes as a session describes them: what is said elsewhere goes before it.
-    pub(super) session_nodes: Vec<Entry>,
-    pub(super) nodes: Vec<Entry>,
+    pub(super) session_nodes: Vec<DescribedNode>,
+    pub(super) nodes: Vec<DescribedNode>,
     /// Values of the node where the registration happens.
-    pub(super) local_node: Entry,
+    pub(super) local_node: DescribedNode,
     pub(super) columns: HashMap<KeyName, Vec<(Rank, Value)>>,
     pub(super) app_of_rank: Vec<(Rank, u32)>,
 }
@@ -105,10 +105,10 @@ impl Reader<'_> {
             }
             names::NODE_INFO_ARRAY => {
                 let infos = array_of(info)?;
-                let node = Entry {
+                let node = DescribedNode {
                     name: typed_in(infos, names::HOSTNAME)?,
                     id: typed_in(infos, names::NODEID)?,
-                    ..Entry::default()
+                    ..DescribedNode::default()
                 };
                 if node.name.is_none() && node.id.is_none() {
                     return Err(unnamed("HOSTNAME or NODEID"));
@@ -122,7 +122,7 @@ impl Reader<'_> {
         }))
     }
 
-    fn add_node(&mut self, node: Entry, outer: Level) -> NodeSlot {
+    fn add_node(&mut self, node: DescribedNode, outer: Level) -> NodeSlot {
         let (nodes, slot): (_, fn(usize) -> NodeSlot) = match outer {
             Level::Session => (&mut self.draft.session_nodes, NodeSlot::Session),
             Level::App(_) => (&mut self.draft.nodes, NodeSlot::App),

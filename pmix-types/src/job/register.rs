@@ -6,7 +6,7 @@ use std::mem;
 use crate::map::Placement;
 use crate::{Info, KeyVal, ParseRankSetError, Rank, RankSet, Value, keys};
 
-use super::nodes::{Entry, Nodes};
+use super::nodes::{DescribedNode, Nodes};
 use super::read::{self, Draft};
 use super::table::{Column, Table};
 use super::{JobData, JobError, JobErrorKind, names};
@@ -217,7 +217,7 @@ impl JobData {
 }
 
 /// Reads `LOCAL_PEERS`, unless the process map says the same.
-fn read_peers(entry: &mut Entry, mapped: Option<&RankSet>) -> Result<(), JobErrorKind> {
+fn read_peers(entry: &mut DescribedNode, mapped: Option<&RankSet>) -> Result<(), JobErrorKind> {
     let Some(list) = entry.values.get(names::LOCAL_PEERS) else { return Ok(()) };
     let key = || keys::LOCAL_PEERS.key_name();
     // a list that is there without a value has nobody in it (RES-09)
@@ -237,7 +237,7 @@ fn read_peers(entry: &mut Entry, mapped: Option<&RankSet>) -> Result<(), JobErro
     Ok(())
 }
 
-fn drop_equal(entry: &mut Entry, key: &str, derived: Option<Value>) {
+fn drop_equal(entry: &mut DescribedNode, key: &str, derived: Option<Value>) {
     if derived.is_some() && entry.values.get(key) == derived.as_ref() {
         entry.values.remove(key);
     }

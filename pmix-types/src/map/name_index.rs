@@ -12,13 +12,14 @@ pub(super) struct NameIndex {
     /// Lengths of prefix and suffix that occur: the ways to cut a name apart. Usually very few.
     shapes: Box<[(u32, u32)]>,
     /// All runs, those of one template together, ascending by first number.
-    entries: Box<[Entry]>,
+    entries: Box<[IndexedRun]>,
     /// Where the entries of each template start; those of the last one end with the last item.
     starts: Box<[u32]>,
 }
 
+/// A run of a node map, among those of its template.
 #[derive(Clone, Debug)]
-struct Entry {
+struct IndexedRun {
     run: u32,
     count: u32,
     /// The greatest number in this run and those before it, of the same template.
@@ -38,7 +39,7 @@ impl NameIndex {
             let run = &runs[id as usize];
             (run.template, run.first, id)
         });
-        let mut entries: Vec<Entry> = Vec::with_capacity(runs.len());
+        let mut entries: Vec<IndexedRun> = Vec::with_capacity(runs.len());
         let mut starts = vec![0; templates.len() + 1];
         for &id in &order {
             let run = &runs[id as usize];
@@ -48,7 +49,7 @@ impl NameIndex {
             // zero only while this template has had no run: the end of its entries is never at the start
             let before = if start == 0 { None } else { entries.last() };
             let reach = before.map_or(last, |before| before.reach.max(last));
-            entries.push(Entry { run: id, count, reach });
+            entries.push(IndexedRun { run: id, count, reach });
             starts[run.template as usize + 1] = entries.len() as u32;
         }
         // a template without runs ends where the one before it ends

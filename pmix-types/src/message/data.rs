@@ -179,12 +179,12 @@ impl Changes {
     /// ```
     /// use pmix_types::{ProcId, Rank, message::{Changes, ProcData}};
     ///
-    /// let mut changes = Changes::new(4711, (0, 12));
+    /// let mut changes = Changes::new(4711, 0, 12);
     /// changes.procs.push(ProcData::new(ProcId::new("job-1".parse()?, Rank::new(0)?), vec![]));
     /// assert!(changes.others.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub const fn new(server: u64, (since, generation): (u64, u64)) -> Self {
+    pub const fn new(server: u64, since: u64, generation: u64) -> Self {
         Self { server, since, generation, procs: Vec::new(), others: BTreeMap::new() }
     }
 }

@@ -14,6 +14,8 @@ mod pages;
 mod readme;
 mod rules;
 mod security;
+mod test_code;
+mod type_names;
 mod wires;
 
 use std::fs;
@@ -44,6 +46,12 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
 /// The same in one text.
 fn sources(dir: &Path) -> String {
     rust_files(dir).into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// Whether a program has written a source: its first line says so.
+fn is_generated(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    first.starts_with("// Generated ") || first.contains("@generated")
 }
 
 /// The words between backquotes.

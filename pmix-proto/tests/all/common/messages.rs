@@ -41,7 +41,7 @@ pub(crate) fn changes() -> impl Strategy<Value = Changes> {
     let others = btree_map(named_nspace(), ranks, 0..3);
     (any::<(u64, u64, u64)>(), vec(proc_data(), 0..3), others).prop_map(
         |((server, since, generation), procs, others)| {
-            let mut changes = Changes::new(server, (since, generation));
+            let mut changes = Changes::new(server, since, generation);
             (changes.procs, changes.others) = (procs, others);
             changes
         },

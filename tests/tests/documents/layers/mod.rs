@@ -12,7 +12,7 @@ use std::path::Path;
 use self::circles::{Graph, circles};
 use self::imports::Sources;
 use self::workspace::{Package, packages};
-use crate::{files, names, root};
+use crate::{files, is_generated, names, root};
 
 /// Files of a circle: more are no longer read together.
 const MAX_CIRCLE: usize = 8;
@@ -188,8 +188,7 @@ fn is_limited(path: &Path, text: &str) -> bool {
         .is_some_and(|extension| ["rs", "c", "h", "py", "proto"].iter().any(|code| extension == *code));
     let is_test =
         path.with_extension("").iter().any(|part| part.to_str().is_some_and(|part| part.ends_with("tests")));
-    let first = text.lines().next().unwrap_or_default();
-    is_code && !is_test && !first.starts_with("// Generated ") && !first.contains("@generated")
+    is_code && !is_test && !is_generated(text)
 }
 
 #[test]
