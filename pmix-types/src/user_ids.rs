@@ -2,8 +2,6 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use crate::{DataType, Value, ValueError, ValueType};
-
 /// Declares a newtype around a number by which the system knows a user or a group.
 macro_rules! system_id {
     ($(#[$meta:meta])* pub struct $Type:ident) => {
@@ -56,24 +54,6 @@ macro_rules! system_id {
             /// Decimal digits; names of users and groups are not looked up.
             fn from_str(text: &str) -> Result<Self, ParseIntError> {
                 text.parse().map(Self)
-            }
-        }
-
-        impl ValueType for $Type {
-            const DATA_TYPE: DataType = u32::DATA_TYPE;
-
-            fn from_value(value: &Value) -> Result<Self, ValueError> {
-                u32::from_value(value).map(Self)
-            }
-
-            fn into_value(self, data_type: DataType) -> Value {
-                self.0.into_value(data_type)
-            }
-        }
-
-        impl From<$Type> for Value {
-            fn from(id: $Type) -> Self {
-                id.0.into()
             }
         }
     };
@@ -155,6 +135,7 @@ impl Gid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DataType, Value, ValueType};
 
     /// Messages, log lines and files have the number and nothing else.
     #[test]

@@ -20,8 +20,7 @@ use pmix_host::{
     Account, BindRequest, Bound, LaunchError, LaunchJob, LaunchProc, LaunchReport, Launcher, Machine,
 };
 use pmix_server::{HostError, HostResult};
-use pmix_topology::ThisHost;
-use pmix_topology::{Processors, Topology};
+use pmix_topology::{Processors, ThisHost, Topology};
 use pmix_types::{Nspace, ProcId, Rank, Status, Uid};
 use rustix::process::{Signal, geteuid};
 use tokio::sync::{Notify, mpsc, watch};

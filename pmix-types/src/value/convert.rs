@@ -5,10 +5,10 @@ use bytes::Bytes;
 use super::{Pid, Time, Timeval, Value, ValueError, ValueType};
 use crate::{
     AllocDirective, AllocInheritance, App, Coord, Cpuset, DataArray, DataRange, DataType, Device,
-    DeviceDistance, DeviceTypes, Endpoint, Envar, Geometry, Info, InfoFlags, IofChannels, JobState, KeyVal,
-    LinkState, Locality, NodePid, Nspace, Pdata, Persistence, ProcId, ProcInfo, ProcState, Query, Rank,
-    RegAttr, Regex2, ResourceBlockDirective, ResourceUnit, Scope, Status, StorageAccessType,
-    StorageAccessibility, StorageMedium, StoragePersistence,
+    DeviceDistance, DeviceTypes, Endpoint, Envar, Geometry, Gid, Info, InfoFlags, IofChannels, JobState,
+    KeyVal, LinkState, Locality, NodePid, Nspace, Pdata, Persistence, ProcId, ProcInfo, ProcState, Query,
+    Rank, RegAttr, Regex2, ResourceBlockDirective, ResourceUnit, Scope, Status, StorageAccessType,
+    StorageAccessibility, StorageMedium, StoragePersistence, Uid,
 };
 
 /// A number wide enough for every numeric type.
@@ -114,6 +114,30 @@ integer!(u8, UINT8);
 integer!(u16, UINT16);
 integer!(u32, UINT32);
 integer!(u64, UINT64);
+
+/// Ids of users and groups are held as the numbers that they are.
+macro_rules! system_id {
+    ($($Type:ty),+) => {$(
+        impl ValueType for $Type {
+            const DATA_TYPE: DataType = u32::DATA_TYPE;
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                u32::from_value(value).map(Self::new)
+            }
+
+            fn into_value(self, data_type: DataType) -> Value {
+                self.as_raw().into_value(data_type)
+            }
+        }
+
+        impl From<$Type> for Value {
+            fn from(id: $Type) -> Self {
+                id.as_raw().into()
+            }
+        }
+    )+};
+}
+system_id!(Uid, Gid);
 
 impl ValueType for f64 {
     const DATA_TYPE: DataType = DataType::DOUBLE;
