@@ -94,7 +94,18 @@ impl Account {
         })
     }
 
-    /// The same in a thread of its own, for callers that must not wait.
+    /// Looks up a user with its primary group in the user database, as a login does; `None` if the database does not have the user.
+    /// May wait for the network.
+    ///
+    /// # Errors
+    /// The databases cannot be read.
+    pub fn look_up_login(uid: impl Into<Uid>) -> io::Result<Option<Self>> {
+        let uid = uid.into();
+        let user = User::from_uid(to_system(uid))?;
+        user.map(|user| Self::look_up(uid, user.gid.as_raw())).transpose()
+    }
+
+    /// As [`look_up`](Self::look_up), in a thread of its own, for callers that must not wait.
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up).

@@ -169,15 +169,23 @@ impl Jobs {
         if is_trusted(uid) {
             return Ok(None);
         }
-        let gid = cx.gid.ok_or_else(|| {
-            let message = format!("the group of {} is unknown, so it cannot start processes", cx.caller);
-            HostError::new(Status::ERR_NO_PERMISSIONS, message)
-        })?;
         let failed = |error: std::io::Error| {
             let message = format!("cannot look up the groups of uid {uid}: {error}");
             HostError::new(Status::ERR_JOB_SYS_OP_FAILED, message).with_source(error)
         };
-        Account::look_up_async(uid, gid).await.map(Some).map_err(failed)
+        if let Some(gid) = cx.gid {
+            return Account::look_up_async(uid, gid).await.map(Some).map_err(failed);
+        }
+        // nobody proves the group of a tool in C: its jobs have that of a login
+        let found = tokio::task::spawn_blocking(move || Account::look_up_login(uid)).await;
+        let found = found.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map_err(failed)?;
+        found.map(Some).ok_or_else(|| {
+            let message = format!(
+                "{} starts no processes: its group is unknown, and uid {uid} has no login",
+                cx.caller
+            );
+            HostError::new(Status::ERR_NO_PERMISSIONS, message)
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 /* Starts a job at a server that stays, as prun does, which not every installation of PRRTE has; ends as the job does.
  *
- *     pmix_submit URI RANKS PROGRAM ARGUMENTS...
+ *     pmix_submit URI|PID-OF-THE-SERVER RANKS PROGRAM ARGUMENTS...
  *
- * With SUBMIT_RECOVERABLE in the environment, the loss of a process does not end the others. */
+ * With SUBMIT_RECOVERABLE in the environment, the loss of a process does not end the others. SUBMIT_MAPBY says how ranks are
+ * mapped; without it, there may be more than slots. */
 #include <pmix_tool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,9 @@ int main(int argc, char **argv)
     const bool yes = true;
     extern char **environ;
     if (argc < 4) return 2;
-    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_URI, argv[1], PMIX_STRING);
+    const pid_t pid = atoi(argv[1]);
+    if (0 < pid) PMIX_INFO_LOAD(&info[0], PMIX_SERVER_PIDINFO, &pid, PMIX_PID);
+    else PMIX_INFO_LOAD(&info[0], PMIX_SERVER_URI, argv[1], PMIX_STRING);
     if (PMIX_SUCCESS != (status = PMIx_tool_init(&me, info, 1))) return fail("init", status);
     PMIx_Register_event_handler(ends, 2, NULL, 0, on_end, on_registration, NULL);
     while (!registered) usleep(1000);
@@ -62,7 +65,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) PMIX_ARGV_APPEND(status, app.argv, argv[i]);
     for (char **variable = environ; NULL != *variable; variable++)
         if (0 != strncmp(*variable, "PMIX_", 5)) PMIX_ARGV_APPEND(status, app.env, *variable);
-    PMIX_INFO_LOAD(&info[0], PMIX_MAPBY, "slot:oversubscribe", PMIX_STRING);
+    const char *mapby = getenv("SUBMIT_MAPBY");
+    PMIX_INFO_LOAD(&info[0], PMIX_MAPBY, NULL == mapby ? "slot:oversubscribe" : mapby, PMIX_STRING);
     PMIX_INFO_LOAD(&info[1], PMIX_NOTIFY_COMPLETION, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[2], PMIX_FWD_STDOUT, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[3], PMIX_FWD_STDERR, &yes, PMIX_BOOL);

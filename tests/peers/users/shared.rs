@@ -202,6 +202,23 @@ async fn gen_13_programs_of_mpi_run_for_a_user_of_a_shared_dvm() {
     dvm.stop(|_, _| ()).await;
 }
 
+/// The kernel does not name the group of a tool that speaks the wire of the C library.
+#[tokio::test]
+async fn gen_13_jobs_of_a_c_tool_of_another_user_have_the_group_of_its_login() {
+    let (Some(nobody), Some(submit)) = (OtherUser::nobody(), Peer::Libpmix5.program("pmix_submit")) else {
+        return;
+    };
+    let dvm = TestDvm::shared().await;
+    let ids = nobody.home().join("ids");
+    let mut tool = nobody.command(nobody.copy_of(&submit));
+    tool.env("SUBMIT_MAPBY", "slot").env("PMIX_SERVER_TMPDIR", dvm.dir()).arg(dvm.head().pid().to_string());
+    tool.args(["1", "/bin/sh", "-c", &format!("id -u > {0}; id -g >> {0}", ids.display())]);
+    let (code, _, err) = run(tool);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(fs::read_to_string(&ids).unwrap(), format!("{}\n{}\n", nobody.uid, nobody.gid));
+    dvm.stop(|_, _| ()).await;
+}
+
 #[tokio::test]
 async fn what_users_run_ends_with_a_shared_dvm_whose_head_is_killed() {
     let Some(alice) = OtherUser::second() else { return };
