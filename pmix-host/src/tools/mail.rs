@@ -249,6 +249,7 @@ mod tests {
         assert!(address(MAX_HEADER).is_ok() && address(MAX_HEADER + 1).is_err());
     }
 
+    #[cfg(feature = "mail")]
     #[test]
     fn what_is_not_ascii_or_has_long_lines_is_encoded() {
         let (subject, text) = (Info::new(&keys::LOG_EMAIL_SUBJECT, "ü".repeat(40)), "é\u{1b}".repeat(30));
