@@ -40,12 +40,12 @@ pub use crate::user::User;
 /// ```
 /// use pmix_host::store::{Ended, LookupOutcome, Requester, Store, User};
 /// use pmix_server::host::{Lookup, Publish};
-/// use pmix_server::types::{DataRange, Directives, Info, ProcId, Rank, Status, Value, keys};
+/// use pmix_server::types::{DataRange, Directives, Gid, Info, ProcId, Rank, Status, Uid, Value, keys};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let requester = |nspace: &str| -> Result<Requester, Box<dyn std::error::Error>> {
 ///     let proc = ProcId::new(nspace.parse()?, Rank::new(0)?);
-///     Ok(Requester::new(User::new(proc, 1000, Some(1000)), "node1", None))
+///     Ok(Requester::new(User::new(proc, Uid::new(1000), Some(Gid::new(100))), "node1", None))
 /// };
 /// let mut store = Store::default();
 /// let (server, client) = (requester("server")?, requester("client")?);

@@ -33,12 +33,12 @@ impl Requester {
 /// # Examples
 /// ```
 /// use pmix_host::store::{Requester, User, reaches};
-/// use pmix_server::types::{DataRange, ProcId, Rank};
+/// use pmix_server::types::{DataRange, ProcId, Rank, Uid};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let on = |nspace: &str, node: &str| -> Result<Requester, Box<dyn std::error::Error>> {
 ///     let proc = ProcId::new(nspace.parse()?, Rank::new(0)?);
-///     Ok(Requester::new(User::new(proc, 1000, None), node, None))
+///     Ok(Requester::new(User::new(proc, Uid::new(1000), None), node, None))
 /// };
 /// let (publisher, reader) = (on("job-1", "node1")?, on("job-2", "node1")?);
 /// assert!(reaches(DataRange::LOCAL, &[], &publisher, &reader));
