@@ -211,7 +211,10 @@ async fn gen_13_jobs_of_a_c_tool_of_another_user_have_the_group_of_its_login() {
     let dvm = TestDvm::shared().await;
     let ids = nobody.home().join("ids");
     let mut tool = nobody.command(nobody.copy_of(&submit));
-    tool.env("SUBMIT_MAPBY", "slot").env("PMIX_SERVER_TMPDIR", dvm.dir()).arg(dvm.head().pid().to_string());
+    tool.env("SUBMIT_MAPBY", "slot").arg(dvm.head().pid().to_string());
+    for name in ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR"] {
+        tool.env(name, dvm.dir());
+    }
     tool.args(["1", "/bin/sh", "-c", &format!("id -u > {0}; id -g >> {0}", ids.display())]);
     let (code, _, err) = run(tool);
     assert_eq!(code, Some(0), "{err}");
