@@ -1,6 +1,6 @@
 /* Starts a job at a server that stays, as prun does, which not every installation of PRRTE has; ends as the job does.
  *
- *     pmix_submit URI|PID-OF-THE-SERVER RANKS PROGRAM ARGUMENTS...
+ *     pmix_submit URI RANKS PROGRAM ARGUMENTS...
  *
  * With SUBMIT_RECOVERABLE in the environment, the loss of a process does not end the others. SUBMIT_MAPBY says how ranks are
  * mapped; without it, there may be more than slots. */
@@ -51,9 +51,7 @@ int main(int argc, char **argv)
     const bool yes = true;
     extern char **environ;
     if (argc < 4) return 2;
-    const pid_t pid = atoi(argv[1]);
-    if (0 < pid) PMIX_INFO_LOAD(&info[0], PMIX_SERVER_PIDINFO, &pid, PMIX_PID);
-    else PMIX_INFO_LOAD(&info[0], PMIX_SERVER_URI, argv[1], PMIX_STRING);
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_URI, argv[1], PMIX_STRING);
     if (PMIX_SUCCESS != (status = PMIx_tool_init(&me, info, 1))) return fail("init", status);
     PMIx_Register_event_handler(ends, 2, NULL, 0, on_end, on_registration, NULL);
     while (!registered) usleep(1000);
