@@ -201,12 +201,17 @@ impl Connection {
         self.within(self.call_limit, reply.operation, reply).await
     }
 
-    async fn within(
+    /// Room for a request that has no limit of its own.
+    pub(crate) async fn slot_in_time(&self, operation: &'static str) -> Result<Slot<'_>, Error> {
+        self.within(self.call_limit, operation, self.slot()).await
+    }
+
+    async fn within<T>(
         &self,
         limit: Option<Duration>,
         operation: &'static str,
-        reply: impl Future<Output = Result<Reply, Error>>,
-    ) -> Result<Reply, Error> {
+        reply: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let Some(limit) = limit else { return reply.await };
         let outcome = tokio::time::timeout(limit, reply).await;
         outcome.unwrap_or_else(|_| Err(patience::exhausted(operation, &self.server, limit)))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::{Bytes, BytesMut};
-use pmix_types::message::{MAX_NAMING, MAX_PLAIN};
+use pmix_types::message::{MAX_NAMING, MAX_PLAIN, MAX_SPAWN};
 use prost::Message;
 
 use crate::convert::At;
@@ -40,9 +40,9 @@ impl Default for Limits {
 const ESTIMATE: usize = 4;
 /// Fields of `ClientBody` that bring data: commit, notify, publish and `iof_push`.
 const DATA: [u32; 4] = [2, 9, 11, 32];
-/// Those that name many processes, or describe programs: fence, abort, spawn, connect, disconnect, `job_control`, `iof_pull`,
-/// `group_construct`, `group_destruct` and `group_invite`.
-const NAMING: [u32; 10] = [4, 5, 14, 15, 16, 17, 30, 55, 56, 58];
+/// Those that may name each process of a job: fence, connect, disconnect, `job_control`, `group_construct` and `group_destruct`.
+const NAMING: [u32; 6] = [4, 15, 16, 17, 55, 56];
+const SPAWN: u32 = 14;
 
 /// The most memory that the request in a body may take, if there is a limit for its kind: see [`Request::memory_limit`].
 ///
@@ -53,6 +53,7 @@ fn memory_of(body: &[u8]) -> usize {
         .map(|number| match number {
             _ if DATA.contains(&number) => usize::MAX,
             _ if NAMING.contains(&number) => MAX_NAMING,
+            SPAWN => MAX_SPAWN,
             _ => MAX_PLAIN,
         })
         .min()
@@ -205,18 +206,8 @@ mod tests {
             fields.iter().find(|field| field.number() == number).unwrap().name()
         };
         assert_eq!(DATA.each_ref().map(name), ["commit", "notify", "publish", "iof_push"]);
-        let naming = [
-            "fence",
-            "abort",
-            "spawn",
-            "connect",
-            "disconnect",
-            "job_control",
-            "iof_pull",
-            "group_construct",
-            "group_destruct",
-            "group_invite",
-        ];
+        let naming = ["fence", "connect", "disconnect", "job_control", "group_construct", "group_destruct"];
+        assert_eq!(name(&SPAWN), "spawn");
         assert_eq!(NAMING.each_ref().map(name), naming);
     }
 }

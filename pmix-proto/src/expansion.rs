@@ -97,7 +97,11 @@ pub(crate) fn numbers(mut data: &[u8]) -> impl Iterator<Item = u32> {
             WireType::Varint => decode_varint(&mut data).map(|_| 0).ok()?,
             WireType::ThirtyTwoBit => 4,
             WireType::SixtyFourBit => 8,
-            WireType::StartGroup | WireType::EndGroup => return None,
+            // the decoder would skip it, and read what is behind it
+            WireType::StartGroup | WireType::EndGroup => {
+                data = &[];
+                return Some(0);
+            }
         };
         data = data.get(length..)?;
         Some(number)
@@ -122,8 +126,8 @@ fn walk(message: usize, mut data: &[u8], left: &mut usize, depth: u32) -> Result
             WireType::Varint => decode_varint(&mut data).map(|_| None).map_err(|_| UNREADABLE)?,
             WireType::ThirtyTwoBit => skip(&mut data, 4)?,
             WireType::SixtyFourBit => skip(&mut data, 8)?,
-            // not used by any message here
-            WireType::StartGroup | WireType::EndGroup => return Err(UNREADABLE),
+            // no message here has one: the decoder would skip it, and read what is behind it
+            WireType::StartGroup | WireType::EndGroup => return Err(Stop { is_too_large: true }),
         };
         let taken = match (field, content) {
             (None, _) => 0,
@@ -199,9 +203,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_left_to_the_decoder() {
-        for encoded in [&[0xff_u8; 20][..], &[0x0a, 0xff, 0x01], &[0x0b], &[0x09, 1]] {
+        for encoded in [&[0xff_u8; 20][..], &[0x0a, 0xff, 0x01], &[0x09, 1]] {
             assert!(!exceeds_client(encoded, 1000));
         }
+        assert!(exceeds_client(&[0x0b], 1000), "a group, which the decoder would skip");
         assert!(!exceeds_client(&[], 0));
     }
 }

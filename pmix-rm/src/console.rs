@@ -129,9 +129,12 @@ impl Console {
         self.put(OutputChannel::Stdout, Bytes::from(format!("{start}{line}\n")));
     }
 
-    /// Whether pieces are waiting for a thread: then no more should be added.
+    /// Whether pieces are waiting for a thread: then no more should be added. Nothing waits for a silenced console.
     pub(crate) fn is_behind(&self) -> bool {
-        self.out.is_behind() || self.err.is_behind() || self.files.as_ref().is_some_and(Files::is_behind)
+        !self.is_silent
+            && (self.out.is_behind()
+                || self.err.is_behind()
+                || self.files.as_ref().is_some_and(Files::is_behind))
     }
 
     /// Passes a waiting piece to its thread. Cancel-safe.
@@ -390,7 +393,8 @@ mod tests {
             console.put_output(&rank, channel, vec![b'x'; 1 << 20].into());
         }
         console.silence();
-        console.say("the head is gone");
+        (0..2 * QUEUE).for_each(|_| console.say("the head is gone"));
+        assert!(!console.is_behind(), "the reports of the job go on");
         console.finish().await.unwrap();
     }
 

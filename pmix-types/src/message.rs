@@ -41,5 +41,5 @@ pub use publish::{Lookup, LookupReply, Publish, Unpublish};
 pub use push::Push;
 pub use query::{QueryReply, ResolvePeers};
 pub use reply::Reply;
-pub use request::{MAX_NAMING, MAX_PLAIN, Request};
+pub use request::{MAX_NAMING, MAX_PLAIN, MAX_SPAWN, Request};
 pub use spawn::{Spawn, SpawnReply};

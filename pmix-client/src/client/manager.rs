@@ -197,7 +197,9 @@ impl Client {
     /// Controls the session with this id, or the caller's own for `None`; the directives say what to do. Await the builder.
     #[doc(alias = "PMIx_Session_control")]
     pub fn session_control(&self, session: impl Into<Option<u32>>) -> SessionControlBuilder {
-        SessionControlBuilder::new(self.draft(SessionControl::new(session.into())))
+        // which is how C programs name their own
+        let session = session.into().filter(|session| *session != u32::MAX);
+        SessionControlBuilder::new(self.draft(SessionControl::new(session)))
     }
 
     /// Defines, changes or deletes a named block of resources; await the builder.

@@ -41,12 +41,13 @@ fn limit(request: &Request) -> Option<Duration> {
             // the server takes the shorter (SPN-06)
             let either = [&keys::TIMEOUT, &keys::SPAWN_TIMEOUT].map(|key| seconds(&spawn.directives, key));
             let is_limit = |limit: &Duration| !limit.is_zero();
-            either.into_iter().flatten().filter(is_limit).min().or(either[0])
+            either.into_iter().flatten().filter(is_limit).min().or(either[0]).or(either[1])
         }
         // all are answered at once
         Request::Query(queries) => {
             let limits = queries.iter().map(|query| seconds(&query.qualifiers, &keys::TIMEOUT));
-            limits.collect::<Option<Vec<_>>>()?.into_iter().max()
+            let limits = limits.collect::<Option<Vec<_>>>()?;
+            limits.iter().copied().find(Duration::is_zero).or_else(|| limits.into_iter().max())
         }
         request => seconds(request.directives()?, &keys::TIMEOUT),
     }
@@ -122,6 +123,7 @@ mod tests {
         let query = |seconds: i32| Query::new(&keys::JOB_SIZE).qualifier(&keys::TIMEOUT, seconds);
         let limit = |queries: Vec<Query>| limit(&Request::Query(queries)).map(|limit| limit.as_secs());
         assert_eq!(limit(vec![query(2), query(9)]), Some(9));
+        assert_eq!(limit(vec![query(2), query(0)]), Some(0), "one has no limit");
         assert_eq!(limit(vec![query(2), Query::new(&keys::JOB_SIZE)]), None);
         assert_eq!(limit(Vec::new()), None);
     }

@@ -341,6 +341,11 @@ async fn gen_12_a_call_without_a_limit_has_that_of_the_connection() {
     let asked = connection.answer(in_order).await;
     assert_eq!((asked.unwrap_err().status(), clock.passed()), (Status::ERR_TIMEOUT, 2 * limit));
     assert!(connection.is_open());
+    // nor does it wait for room for longer
+    while let Ok(slot) = connection.slot_in_time("commit").await {
+        drop(slot.send(Request::DeregisterEvents(1)));
+    }
+    assert_eq!(clock.passed(), 3 * limit);
     let mut unlimited = pin!(connection.request(limited(0)));
     tokio::time::advance(Duration::from_secs(1_000_000)).await;
     assert!(is_ready(unlimited.as_mut()).is_none());

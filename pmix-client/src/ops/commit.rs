@@ -10,7 +10,7 @@ pub(crate) async fn commit(core: &Core) -> Result<(), Error> {
     let (true, Some(connection)) = (has_staged, core.any_connection()) else {
         return Ok(());
     };
-    let slot = connection.slot().await?;
+    let slot = connection.slot_in_time("commit").await?;
     let (reply, staged) = {
         let _in_order = core.commit_order();
         let staged = core.store().staged();

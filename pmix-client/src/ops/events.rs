@@ -144,7 +144,7 @@ impl EventStream {
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn close(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };
-        let slot = connection.slot().await?;
+        let slot = connection.slot_in_time("deregister events").await?;
         match self.registration.take() {
             Some(registration) => {
                 connection.router().remove(registration);

@@ -222,7 +222,7 @@ impl HandlerRegistration {
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn deregister(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };
-        let slot = connection.slot().await?;
+        let slot = connection.slot_in_time("deregister events").await?;
         match self.number.take() {
             Some(number) => {
                 connection.router().remove(number);

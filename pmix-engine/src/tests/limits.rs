@@ -1,7 +1,7 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
 use pmix_types::message::{
-    Abort, Connect, Failure, GroupInvite, IofPull, IofPush, Log, MAX_NAMING, MAX_PLAIN, Monitor, Publish,
+    Abort, Connect, Failure, GroupInvite, IofPull, IofPush, Log, MAX_PLAIN, MAX_SPAWN, Monitor, Publish,
     RegisterEvents, Reply, Request, Spawn,
 };
 use pmix_types::{App, DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
@@ -28,12 +28,12 @@ fn a_request_that_brings_no_data_is_bounded_in_bytes() {
         app.env = vec!["E=1".into(); variables];
         Request::Spawn(Spawn::new(vec![app]))
     };
-    for too_large in [log(MAX_PLAIN), spawn(MAX_NAMING / 24)] {
+    for too_large in [log(MAX_PLAIN), spawn(MAX_SPAWN / 24)] {
         let to = t.ask(&peer, too_large);
         t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     }
     // data has limits where it is kept
-    let published = Info::dynamic(key("key"), vec![0u8; 2 * MAX_NAMING]);
+    let published = Info::dynamic(key("key"), vec![0u8; 2 * MAX_SPAWN]);
     let publish = Request::Publish(Publish::new(vec![published]));
     for fits in [log(MAX_PLAIN - 10_000), publish] {
         let to = t.ask(&peer, fits);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_types::job::JobSpec;
 use pmix_types::{
-    App, DataArray, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Uid, Value,
-    keys, split_variable,
+    App, DataArray, Directives, Envar, Info, Nspace, ProcId, ProcInfo, ProcState, Rank, RankSet, Status, Uid,
+    Value, keys, split_variable,
 };
 
 use super::error::StartError;
@@ -24,8 +24,10 @@ pub(crate) const MAX_PROCS: usize = 1 << 20;
 const MAX_PROCS_OF_USER: usize = 1 << 16;
 /// Applications of a job.
 const MAX_APPS: usize = 1 << 12;
-/// Environment variables of an application.
+/// Environment variables and directives of an application.
 const MAX_VARIABLES: usize = 1 << 15;
+/// Directives of a job, times its applications.
+const MAX_DIRECTIVES: usize = 1 << 20;
 
 /// Where each rank goes, and what it runs.
 #[derive(Clone, Debug)]
@@ -50,16 +52,27 @@ pub(crate) struct Starting<'a> {
     pub(crate) user: Option<&'a Account>,
 }
 
-/// Refuses more than a launcher could start in good time.
-fn check_sizes(nspace: &Nspace, apps: &[AppRequest]) -> Result<(), StartError> {
-    let too_large = |message| Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message).into());
+/// Refuses more than a launcher could start in good time. Each application has the directives of the job, too.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE`.
+pub(super) fn check_sizes(apps: &[App], directives: &Directives) -> Result<(), HostError> {
+    let too_large = |message| Err(HostError::new(Status::ERR_OUT_OF_RESOURCE, message));
     if apps.len() > MAX_APPS {
-        return too_large(format!("{nspace}: {} applications, the limit of a job is {MAX_APPS}", apps.len()));
+        return too_large(format!("{} applications, the limit of a job is {MAX_APPS}", apps.len()));
     }
-    match apps.iter().map(|AppRequest { app, .. }| app).find(|app| app.env.len() > MAX_VARIABLES) {
+    let of_job = directives.iter().count();
+    if apps.len() * of_job > MAX_DIRECTIVES {
+        return too_large(format!(
+            "{of_job} directives for {} applications, the limit of the product is {MAX_DIRECTIVES}",
+            apps.len()
+        ));
+    }
+    match apps.iter().find(|app| app.env.len() + app.info.len() + of_job > MAX_VARIABLES) {
         Some(app) => too_large(format!(
-            "{nspace}: {} environment variables for {}, the limit is {MAX_VARIABLES}",
+            "{} environment variables and {} directives for {}, the limit is {MAX_VARIABLES}",
             app.env.len(),
+            app.info.len() + of_job,
             app.command.display()
         )),
         None => Ok(()),
@@ -83,7 +96,6 @@ impl Plan {
         if all.is_empty() {
             return Err(StartError::Invalid(format!("{nspace}: the launcher has no node to start it on")));
         }
-        check_sizes(nspace, apps)?;
         for hosts in added.iter().filter(|hosts| !hosts.is_empty()) {
             // the launcher has those that it has
             hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
@@ -400,7 +412,7 @@ fn places() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::{Directives, Info};
+    use pmix_types::Info;
 
     use super::super::requests::JobRequests;
     use super::*;
@@ -511,20 +523,25 @@ mod tests {
         assert_eq!(blocks(MAX_PROCS as u32, 1).await, [MAX_PROCS]);
     }
 
-    #[tokio::test]
-    async fn applications_and_their_variables_are_bounded() {
+    #[test]
+    fn applications_and_their_variables_are_bounded() {
         let with_variables = |count| {
             let mut app = App::new("a", 1);
             app.env = vec!["E=1".into(); count];
             app
         };
-        for (apps, fits) in [
-            (vec![App::new("a", 1); MAX_APPS], true),
-            (vec![App::new("a", 1); MAX_APPS + 1], false),
-            (vec![with_variables(MAX_VARIABLES)], true),
-            (vec![App::new("a", 1), with_variables(MAX_VARIABLES + 1)], false),
+        let directives = |count| Directives::from(vec![Info::new(&keys::NOTIFY_COMPLETION, true); count]);
+        for (apps, of_job, fits) in [
+            (vec![App::new("a", 1); MAX_APPS], 0, true),
+            (vec![App::new("a", 1); MAX_APPS + 1], 0, false),
+            (vec![with_variables(MAX_VARIABLES)], 0, true),
+            (vec![App::new("a", 1), with_variables(MAX_VARIABLES + 1)], 0, false),
+            (vec![with_variables(1)], MAX_VARIABLES - 1, true),
+            (vec![with_variables(1)], MAX_VARIABLES, false),
+            (vec![App::new("a", 1); MAX_APPS], MAX_DIRECTIVES / MAX_APPS, true),
+            (vec![App::new("a", 1); MAX_APPS], MAX_DIRECTIVES / MAX_APPS + 1, false),
         ] {
-            let status = plan(apps, Directives::new(), 1).await.err().map(|error| error.status());
+            let status = check_sizes(&apps, &directives(of_job)).err().map(|error| error.status());
             assert_eq!(status, (!fits).then_some(Status::ERR_OUT_OF_RESOURCE));
         }
     }

@@ -61,6 +61,7 @@ impl RecordFiles {
             // it has stopped
             return None;
         }
+        let user = user_of(server, nspace).await;
         let path = directory.join(file_name(nspace, server.hostname(), OffsetDateTime::now_utc()));
         let text = format!("job {nspace}: {why}\n{record}");
         let file = path.clone();
@@ -68,7 +69,7 @@ impl RecordFiles {
         match written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(()) => {
                 tracing::info!(%nspace, why, file = %path.display(), "wrote the record of a job that failed");
-                self.keep(user_of(server, nspace).await, path.clone());
+                self.keep(user, path.clone());
                 Some(path)
             }
             Err(error) => {
@@ -83,7 +84,9 @@ impl RecordFiles {
         kept.push_back((user, path));
         let mut counts = BTreeMap::<_, usize>::new();
         kept.iter().for_each(|(user, _)| *counts.entry(*user).or_default() += 1);
-        let most = counts.iter().max_by_key(|(_, count)| **count).map(|(user, _)| *user);
+        // of several with as many, the one with the oldest file
+        let largest = counts.values().max().copied();
+        let most = kept.iter().map(|(user, _)| *user).find(|user| counts.get(user).copied() == largest);
         let goes = if counts.get(&user).is_some_and(|count| *count > KEPT) {
             Some(user)
         } else {

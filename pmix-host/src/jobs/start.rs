@@ -20,7 +20,7 @@ use super::error::StartError;
 use super::kept::JobFacts;
 use super::neighbours::{Neighbours, by_node, describe_apps};
 use super::node::NodeJob;
-use super::plan::{Plan, Starting, check_room};
+use super::plan::{Plan, Starting, check_room, check_sizes};
 use super::report::{JobReport, JobStart};
 use super::requests::JobRequests;
 use super::running::RunningJob;
@@ -87,6 +87,7 @@ impl Jobs {
             return Err(HostError::new(Status::ERR_NOT_SUPPORTED, message).into());
         }
         let whose = user.as_ref();
+        check_sizes(&apps, &directives)?;
         let target = daemons::target(&mut apps, &mut directives)?;
         if let Some(target) = &target {
             let table = self.target_table(target, owner)?;

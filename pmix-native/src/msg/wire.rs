@@ -1,7 +1,7 @@
 //! Requests on the wire.
 
 use bytes::Bytes;
-use pmix_types::message::{MAX_NAMING, MAX_PLAIN};
+use pmix_types::message::{MAX_NAMING, MAX_PLAIN, MAX_SPAWN};
 use pmix_types::{Directives, KeyName, ProcId};
 
 use super::data::{read_pairs, write_pairs};
@@ -49,15 +49,13 @@ impl Request {
 const fn memory_of(command: Command) -> usize {
     match command {
         Command::COMMIT | Command::PUBLISH | Command::NOTIFY | Command::IOF_PUSH => Limits::MEMORY,
+        Command::SPAWN => MAX_SPAWN,
         Command::FENCE
-        | Command::ABORT
-        | Command::SPAWN
         | Command::CONNECT
         | Command::DISCONNECT
         | Command::GROUP_CONSTRUCT
         | Command::GROUP_DESTRUCT
-        | Command::JOB_CONTROL
-        | Command::IOF_PULL => MAX_NAMING,
+        | Command::JOB_CONTROL => MAX_NAMING,
         _ => MAX_PLAIN,
     }
 }

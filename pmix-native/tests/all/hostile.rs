@@ -2,7 +2,7 @@
 
 use crate::common::{Direction, Vector, vectors};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
-use pmix_native::msg::{Context, JobControl, Publish, Reply, Request, Spawn};
+use pmix_native::msg::{Context, Log, Publish, Reply, Request, Spawn};
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::{App, DataType, Info, KeyName, KeyVal, ProcId, Scope, Uid, Value, keys};
 use proptest::prelude::*;
@@ -250,9 +250,8 @@ fn a_request_without_data_takes_less_memory_than_one_with_data() {
     let mut publish = Publish::new(Uid::new(1000));
     publish.info = vec![Info::new(&keys::LOG_STDERR, "x"); 200_000].into();
     assert!(Request::decode(&context, &Request::Publish(publish.clone()).encode(&context).unwrap()).is_ok());
-    let mut lookup = JobControl::new(Vec::new());
-    lookup.info = publish.info;
-    let error = Request::decode(&context, &Request::JobControl(lookup).encode(&context).unwrap());
+    let log = Request::Log(Log::new(publish.info.clone()));
+    let error = Request::decode(&context, &log.encode(&context).unwrap());
     assert_eq!(error.unwrap_err().problem, Problem::Memory);
 }
 

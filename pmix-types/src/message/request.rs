@@ -9,8 +9,10 @@ use crate::{Directives, Event, Nspace, Query};
 
 /// The most bytes of memory of a request without data.
 pub const MAX_PLAIN: usize = 4 << 20;
-/// The most bytes of memory of a request that names many processes, or describes programs.
-pub const MAX_NAMING: usize = 16 << 20;
+/// The most bytes of memory of a spawn.
+pub const MAX_SPAWN: usize = 16 << 20;
+/// The most bytes of memory of a request that may name each process of a job.
+pub const MAX_NAMING: usize = 128 << 20;
 
 /// A request of a process to its server. Each is answered exactly once.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,16 +135,13 @@ impl Request {
     pub const fn memory_limit(&self) -> Option<usize> {
         match self {
             Self::Commit(_) | Self::Publish(_) | Self::Notify(_) | Self::IofPush(_) => None,
+            Self::Spawn(_) => Some(MAX_SPAWN),
             Self::Fence(_)
-            | Self::Abort(_)
-            | Self::Spawn(_)
             | Self::Connect(_)
             | Self::Disconnect(_)
             | Self::GroupConstruct(_)
-            | Self::GroupInvite(_)
             | Self::GroupDestruct(_)
-            | Self::JobControl(_)
-            | Self::IofPull(_) => Some(MAX_NAMING),
+            | Self::JobControl(_) => Some(MAX_NAMING),
             _ => Some(MAX_PLAIN),
         }
     }
