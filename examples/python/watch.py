@@ -9,7 +9,7 @@ from session import Session, pb, queries, types
 def query(session, key, **qualifiers):
     """The value of a key that is queried."""
     infos = [types.Info(key=name, value=types.Value(string=text)) for name, text in qualifiers.items()]
-    wanted = queries.QueryRequest(queries=[types.Query(keys=[key], qualifiers=infos)])
+    wanted = queries.QueryInfo(queries=[types.Query(keys=[key], qualifiers=infos)])
     results = session.request(query=wanted).query.results
     found = [info for result in results for info in result.value.data_array.info.items if info.key == key]
     return found[0].value

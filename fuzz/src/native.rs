@@ -13,11 +13,12 @@ use pmix_native::msg::{Command, Context, Push, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::job::{JobData, NodeRef, Target};
 use pmix_types::message::{
-    Connect as ConnectAll, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, IofPull,
-    JobControl, Lookup, Monitor, PutEntry, RegisterEvents, Request as Asked, ResolvePeers, Spawn,
+    Commit, Connect as ConnectAll, Fence, Get, GetCredential, GroupConstruct, GroupDestruct, GroupInvite,
+    GroupJoin, IofPull, JobControl, Lookup, Monitor, NotifyEvent, PutEntry, QueryInfo, RegisterEvents,
+    Request as Asked, ResolveNodes, ResolvePeers, Spawn,
 };
 use pmix_types::{
-    App, Directives, Event, Gid, GroupOpt, Info, IofChannels, ProcId, Query, Rank, Scope, Status, Uid, keys,
+    App, Event, Gid, GroupOpt, Info, IofChannels, ProcId, Query, Rank, Scope, Status, Uid, keys,
 };
 
 /// All that is read before the first message, on either side.
@@ -98,27 +99,27 @@ pub fn asked() -> Vec<Asked> {
     let other = || ProcId::wildcard("other".parse().expect("a namespace"));
     let group = || "grp1".parse().expect("a namespace");
     vec![
-        Asked::Commit(vec![PutEntry::new(Scope::GLOBAL, key(), 1)]),
-        Asked::Fence(Fence::new(None)),
-        Asked::Get(Get::new(proc(1), Some(key()))),
-        Asked::Get(Get::new(proc(1), None)),
-        Asked::Get(Get::new(other(), Some(keys::JOB_SIZE.key_name()))),
-        Asked::Lookup(Lookup::new(vec![key(), "b".parse().expect("a key")])),
-        Asked::Spawn(Spawn::new(vec![App::new("/bin/true", 1)])),
-        Asked::Connect(ConnectAll::new(vec![proc(0), other()])),
-        Asked::RegisterEvents(RegisterEvents::new(vec![])),
-        Asked::Notify(Event::new(Status::from_raw(-3001), proc(0))),
-        Asked::Query(vec![Query::new(&keys::QUERY_NAMESPACES).key(&keys::JOB_SIZE)]),
-        Asked::JobControl(JobControl::new(vec![proc(1)])),
-        Asked::Monitor(Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::ERROR)),
-        Asked::GetCredential(Directives::new()),
-        Asked::IofPull(IofPull::new(vec![proc(1)], IofChannels::STDOUT)),
-        Asked::GroupConstruct(GroupConstruct::new(group(), vec![proc(0), other()])),
-        Asked::GroupDestruct(GroupDestruct::new(group())),
-        Asked::GroupInvite(GroupInvite::new("grp2".parse().expect("a namespace"), vec![proc(1)])),
-        Asked::GroupJoin(GroupJoin::new("grp3".parse().expect("a namespace"), proc(1), GroupOpt::ACCEPT)),
-        Asked::ResolvePeers(ResolvePeers::new(None, Some(other().nspace))),
-        Asked::ResolveNodes(Some(other().nspace)),
+        Commit::new(vec![PutEntry::new(Scope::GLOBAL, key(), 1)]).into(),
+        Fence::new(None).into(),
+        Get::new(proc(1), Some(key())).into(),
+        Get::new(proc(1), None).into(),
+        Get::new(other(), Some(keys::JOB_SIZE.key_name())).into(),
+        Lookup::new(vec![key(), "b".parse().expect("a key")]).into(),
+        Spawn::new(vec![App::new("/bin/true", 1)]).into(),
+        ConnectAll::new(vec![proc(0), other()]).into(),
+        RegisterEvents::new(vec![]).into(),
+        NotifyEvent::new(Event::new(Status::from_raw(-3001), proc(0))).into(),
+        QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES).key(&keys::JOB_SIZE)]).into(),
+        JobControl::new(vec![proc(1)]).into(),
+        Monitor::new(Info::new(&keys::MONITOR_HEARTBEAT, true), Status::ERROR).into(),
+        GetCredential::new().into(),
+        IofPull::new(vec![proc(1)], IofChannels::STDOUT).into(),
+        GroupConstruct::new(group(), vec![proc(0), other()]).into(),
+        GroupDestruct::new(group()).into(),
+        GroupInvite::new("grp2".parse().expect("a namespace"), vec![proc(1)]).into(),
+        GroupJoin::new("grp3".parse().expect("a namespace"), proc(1), GroupOpt::ACCEPT).into(),
+        ResolvePeers::new(None, Some(other().nspace)).into(),
+        ResolveNodes::new(Some(other().nspace)).into(),
     ]
 }
 

@@ -131,7 +131,7 @@ impl Client {
     /// `status` is the exit status to report; `message` is for the user and may be empty.
     #[doc(alias = "PMIx_Abort")]
     pub fn abort(&self, status: i32, message: impl Into<String>) -> AbortBuilder {
-        AbortBuilder::new(self.draft(Abort::new(status, message)))
+        AbortBuilder::new(self.draft(Abort::new(status, message.into())))
     }
 }
 

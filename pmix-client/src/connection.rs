@@ -5,6 +5,7 @@ mod patience;
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,7 +13,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use pmix_types::message::{Failure, Push, Reply, Request};
+use pmix_types::message::{
+    DeregisterEvents, Failure, IofDeregister, IofPull, Operation, Push, RegisterEvents, Reply, Request,
+};
 use pmix_types::{Event, Info, ProcId, Status, keys};
 use tokio::sync::{SetOnce, mpsc, oneshot};
 
@@ -180,14 +183,19 @@ impl Connection {
         self.send(request, None).await
     }
 
-    /// As [`Connection::request`] for a registration whose events go to `interest`.
-    pub(crate) async fn register(&self, request: Request, interest: Interest) -> Result<Reply, Error> {
-        self.send(request, Some(Recipient::Events(interest))).await
+    /// As [`Connection::request`], with the reply in its form.
+    pub(crate) async fn call<O: Operation>(&self, request: O) -> Result<O::Reply, Error> {
+        in_form::<O>(self.send(request.into(), None).await?)
     }
 
-    /// As [`Connection::request`] for an output subscription that goes to `queue`.
-    pub(crate) async fn pull(&self, request: Request, queue: Arc<OutputQueue>) -> Result<Reply, Error> {
-        self.send(request, Some(Recipient::Output(queue))).await
+    /// As [`Connection::call`] for a registration whose events go to `interest`.
+    pub(crate) async fn register(&self, request: RegisterEvents, interest: Interest) -> Result<u64, Error> {
+        in_form::<RegisterEvents>(self.send(request.into(), Some(Recipient::Events(interest))).await?)
+    }
+
+    /// As [`Connection::call`] for an output subscription that goes to `queue`.
+    pub(crate) async fn pull(&self, request: IofPull, queue: Arc<OutputQueue>) -> Result<u64, Error> {
+        in_form::<IofPull>(self.send(request.into(), Some(Recipient::Output(queue))).await?)
     }
 
     async fn send(&self, request: Request, recipient: Option<Recipient>) -> Result<Reply, Error> {
@@ -197,8 +205,8 @@ impl Connection {
     }
 
     /// Awaits the reply to a request that has no limit of its own.
-    pub(crate) async fn answer(&self, reply: PendingReply<'_>) -> Result<Reply, Error> {
-        self.within(self.call_limit, reply.operation, reply).await
+    pub(crate) async fn answer<O: Operation>(&self, call: PendingCall<'_, O>) -> Result<O::Reply, Error> {
+        in_form::<O>(self.within(self.call_limit, O::NAME, call.reply).await?)
     }
 
     /// Room for a request that has no limit of its own.
@@ -217,15 +225,6 @@ impl Connection {
         outcome.unwrap_or_else(|_| Err(patience::exhausted(operation, &self.server, limit)))
     }
 
-    /// As [`Connection::request`] for a request that has nothing to return.
-    pub(crate) async fn carry_out(&self, request: Request) -> Result<(), Error> {
-        let operation = request.operation();
-        match self.request(request).await? {
-            Reply::Done => Ok(()),
-            _ => Err(Error::unexpected_reply(operation)),
-        }
-    }
-
     /// Room for one request. Requests are sent in the order of [`Slot::send`].
     pub(crate) async fn slot(&self) -> Result<Slot<'_>, Error> {
         let outlet = lock(&self.outlet).clone().ok_or_else(|| self.end_error())?;
@@ -242,13 +241,13 @@ impl Connection {
     /// Ends a registration without waiting: safe in a drop, outside of any runtime.
     pub(crate) fn retire(&self, registration: u64) {
         self.router.remove(registration);
-        self.run_errand(Request::DeregisterEvents(registration));
+        self.run_errand(Request::DeregisterEvents(DeregisterEvents::new(registration)));
     }
 
     /// As [`Connection::retire`] for an output subscription.
     pub(crate) fn retire_output(&self, registration: u64) {
         self.outputs.remove(registration);
-        self.run_errand(Request::IofDeregister(registration));
+        self.run_errand(Request::IofDeregister(IofDeregister::new(registration)));
     }
 
     /// Sends a request that nobody waits for.
@@ -407,8 +406,8 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    pub(crate) fn send(self, request: Request) -> PendingReply<'a> {
-        self.send_with(request, None)
+    pub(crate) fn send<O: Operation>(self, request: O) -> PendingCall<'a, O> {
+        PendingCall { reply: self.send_with(request.into(), None), operation: PhantomData }
     }
 
     fn send_with(self, request: Request, recipient: Option<Recipient>) -> PendingReply<'a> {
@@ -417,16 +416,28 @@ impl<'a> Slot<'a> {
         let id = self.connection.expect(PendingRequest { operation, reply, is_output, recipient });
         tracing::trace!(id, operation, "request");
         self.permit.send(Outgoing { id, request });
-        PendingReply { connection: self.connection, operation, id, is_output, outcome, is_over: false }
+        PendingReply { connection: self.connection, id, is_output, outcome, is_over: false }
     }
+}
+
+/// The reply in the form of its operation: another one breaks the protocol.
+fn in_form<O: Operation>(reply: Reply) -> Result<O::Reply, Error> {
+    reply.try_into().map_err(|_| Error::protocol(format!("unexpected reply to {}", O::NAME)))
+}
+
+/// A reply to come, in the form of its operation.
+#[derive(Debug)]
+#[must_use = "a reply has to be awaited"]
+pub(crate) struct PendingCall<'a, O> {
+    reply: PendingReply<'a>,
+    operation: PhantomData<fn() -> O>,
 }
 
 /// A reply to come.
 #[derive(Debug)]
 #[must_use = "a reply has to be awaited"]
-pub(crate) struct PendingReply<'a> {
+struct PendingReply<'a> {
     connection: &'a Connection,
-    operation: &'static str,
     id: u64,
     /// Whether a registration is one for output.
     is_output: bool,

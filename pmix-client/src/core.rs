@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pmix_types::job::JobData;
-use pmix_types::message::{Reply, Request};
-use pmix_types::{AttributeRegistry, Info, ProcId};
+use pmix_types::message::{Operation, Reply, Request};
+use pmix_types::{AttributeRegistry, ProcId};
 
 use crate::attributes;
 use crate::connection::Connection;
@@ -121,19 +121,9 @@ impl Core {
         self.connection(request.operation())?.request(request).await
     }
 
-    /// As [`Core::request`] for a request that has nothing to return.
-    pub(crate) async fn carry_out(&self, request: Request) -> Result<(), Error> {
-        self.connection(request.operation())?.carry_out(request).await
-    }
-
-    /// As [`Core::request`] for a request whose reply is a list of infos, which may be empty.
-    pub(crate) async fn infos(&self, request: Request) -> Result<Vec<Info>, Error> {
-        let operation = request.operation();
-        match self.request(request).await? {
-            Reply::Info(infos) => Ok(infos),
-            Reply::Done => Ok(Vec::new()),
-            _ => Err(Error::unexpected_reply(operation)),
-        }
+    /// As [`Core::request`], with the reply in its form.
+    pub(crate) async fn call<O: Operation>(&self, request: O) -> Result<O::Reply, Error> {
+        self.connection(O::NAME)?.call(request).await
     }
 
     /// Marks the process as finalized; an error if it was so already.

@@ -319,11 +319,6 @@ impl Error {
         Self::Value(Box::new(MistypedValue { key, source }))
     }
 
-    /// An answer of the wrong kind.
-    pub(crate) fn unexpected_reply(operation: &'static str) -> Self {
-        Self::protocol(format!("the reply to a {operation} is of the wrong kind"))
-    }
-
     /// The same error, saying whose data it was about.
     pub(crate) fn about(mut self, proc: Option<&ProcId>, key: Option<&KeyName>) -> Self {
         if let Self::Pmix(error) = &mut self {

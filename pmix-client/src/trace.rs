@@ -3,7 +3,6 @@
 use std::sync::{LazyLock, Mutex};
 
 use pmix_types::ProcId;
-use pmix_types::message::Reply;
 use pmix_types::trace::{FenceCounts, TARGET, TraceContext, VARIABLE, listed};
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
@@ -39,7 +38,7 @@ pub(crate) fn fence(proc: &ProcId, procs: Option<&[ProcId]>) -> Option<(Span, Tr
 }
 
 /// It has ended.
-pub(crate) fn end(traced: Option<(Span, TraceContext)>, answered: &Result<Reply, Error>) {
+pub(crate) fn end<T>(traced: Option<(Span, TraceContext)>, answered: &Result<T, Error>) {
     if let (Some((span, _)), Err(error)) = (traced, answered) {
         span.record("error", display(error));
     }

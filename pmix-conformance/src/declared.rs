@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_server::host::*;
 use pmix_types::{
-    AllocDirective, DataRange, Directives, Event, FabricOperation, GroupOperation, Info, IofChannels, Nspace,
-    ProcId, Rank, ResourceBlockDirective, Status, keys,
+    AllocDirective, DataRange, Event, FabricOperation, GroupOperation, Info, IofChannels, Nspace, ProcId,
+    Rank, ResourceBlockDirective, Status, keys,
 };
 
 use super::{Outcome, Verdict};
@@ -48,9 +48,8 @@ pub(super) async fn check(host: &dyn HostModule, patience: Duration) -> Verdict 
 
 /// A request about nothing; `None` for an upcall that every host accepts by default.
 fn request(upcall: Upcall, caller: &ProcId) -> Option<UpcallRequest> {
-    let none = Directives::new;
     Some(match upcall {
-        Upcall::Abort => UpcallRequest::Abort(Abort::new(0, "").with_procs(Vec::new())),
+        Upcall::Abort => UpcallRequest::Abort(Abort::new(0, "".into()).with_procs(Vec::new())),
         Upcall::Fence => UpcallRequest::Fence(FenceRequest::new(Vec::new(), Vec::new(), Bytes::new())),
         Upcall::DirectModex => UpcallRequest::DirectModex(DirectModexRequest::new(caller.clone())),
         Upcall::Publish => UpcallRequest::Publish(Publish::new(Vec::new())),
@@ -74,7 +73,7 @@ fn request(upcall: Upcall, caller: &ProcId) -> Option<UpcallRequest> {
             let monitor = Info::new(&keys::MONITOR_CANCEL, "none");
             UpcallRequest::Monitor(Monitor::new(monitor, Status::SUCCESS))
         }
-        Upcall::GetCredential => UpcallRequest::GetCredential(none()),
+        Upcall::GetCredential => UpcallRequest::GetCredential(GetCredential::new()),
         Upcall::ValidateCredential => {
             UpcallRequest::ValidateCredential(ValidateCredential::new(Bytes::new()))
         }

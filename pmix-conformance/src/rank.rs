@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmix_types::message::{
-    Connect, ConnectReply, Disconnect, Failure, Fence, Get, Lookup, LookupReply, Modex, Publish, PutEntry,
-    QueryReply, RegisterEvents, Reply, Request, Spawn, Unpublish,
+    Commit, Connect, ConnectReply, Disconnect, Failure, Fence, Get, Lookup, LookupReply, Modex, NotifyEvent,
+    Publish, PutEntry, QueryInfo, QueryReply, RegisterEvents, Reply, Request, Spawn, Unpublish,
 };
 use pmix_types::{
     App, DataRange, Directives, Event, Info, Key, KeyName, Nspace, ProcId, Query, Scope, Status, Value, keys,
@@ -175,7 +175,9 @@ impl Rank {
     /// The functions that the host serves; `None` if the server does not report them.
     async fn host_functions(&self) -> Checked<Option<BTreeSet<String>>> {
         let query = Query::new(&keys::SERVER_FUNCTIONS).key(&keys::HOST_FUNCTIONS);
-        let Ok(Reply::Query(reply)) = self.ask(Request::Query(vec![query])).await? else { return Ok(None) };
+        let Ok(Reply::Query(reply)) = self.ask(Request::QueryInfo(QueryInfo::new(vec![query]))).await? else {
+            return Ok(None);
+        };
         // the results of one query come as one array
         let answers =
             reply.results.iter().flat_map(|info| info.value.as_infos().unwrap_or_else(|| from_ref(info)));
@@ -242,7 +244,7 @@ impl Rank {
 
     pub(super) async fn commit(&self, scope: Scope, key: KeyName, value: impl Into<Value>) -> Checked {
         let entry = PutEntry::new(scope, key, value);
-        must("commit", self.ask(Request::Commit(vec![entry])).await?).map(drop)
+        must("commit", self.ask(Request::Commit(Commit::new(vec![entry]))).await?).map(drop)
     }
 
     pub(super) async fn get(
@@ -311,7 +313,7 @@ impl Rank {
     }
 
     pub(super) async fn query(&self, queries: Vec<Query>) -> Checked<Answer<QueryReply>> {
-        match supported(self.ask(Request::Query(queries)).await?)? {
+        match supported(self.ask(Request::QueryInfo(QueryInfo::new(queries))).await?)? {
             Ok(Reply::Query(reply)) => Ok(Ok(reply)),
             Ok(other) => Err(unexpected("query", &other)),
             Err(failure) => Ok(Err(failure)),
@@ -359,7 +361,7 @@ impl Rank {
 
     pub(super) async fn notify(&self, code: Status, range: DataRange) -> Checked {
         let event = Event::new(code, self.proc.clone()).with_range(range);
-        must("notify", self.ask(Request::Notify(event)).await?).map(drop)
+        must("notify", self.ask(Request::NotifyEvent(NotifyEvent::new(event))).await?).map(drop)
     }
 
     pub(super) async fn next_event(&self) -> Checked<Event> {

@@ -89,7 +89,10 @@ mod waits;
 
 use std::time::Instant;
 
-use pmix_types::message::{Failure, GroupDestruct, GroupLeave, Reply, Request};
+use pmix_types::message::{
+    Commit, DeregisterEvents, Failure, Finalize, GroupDestruct, GroupLeave, IofDeregister, NotifyEvent,
+    QueryInfo, Reply, Request, ResolveNodes,
+};
 use pmix_types::{AttributeRegistry, Gid, Memory, ProcId, Status, Uid};
 
 pub use blob::Codec;
@@ -341,14 +344,16 @@ impl Engine {
         }
         let asked = Asked { at, by: caller, to, bytes };
         match request {
-            Request::Commit(entries) => self.data.on_commit(&asked, entries, &mut self.cx),
+            Request::Commit(Commit { entries, .. }) => self.data.on_commit(&asked, entries, &mut self.cx),
             Request::Get(get) => self.on_get(asked, get),
             Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
             Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
-            Request::Query(queries) => self.on_query(asked, queries),
+            Request::QueryInfo(QueryInfo { queries, .. }) => self.on_query(asked, queries),
             Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
-            Request::DeregisterEvents(number) => self.events.on_deregister(to, number, &mut self.cx),
-            Request::Notify(event) => self.on_notify(asked, event),
+            Request::DeregisterEvents(DeregisterEvents { registration: number, .. }) => {
+                self.events.on_deregister(to, number, &mut self.cx)
+            }
+            Request::NotifyEvent(NotifyEvent { event, .. }) => self.on_notify(asked, event),
             Request::Publish(publish) => self.forwards.on_publish(asked, publish, &mut self.cx),
             Request::Lookup(lookup) => self.forwards.on_lookup(asked, lookup, &mut self.cx),
             Request::Unpublish(unpublish) => self.forwards.on_unpublish(asked, unpublish, &mut self.cx),
@@ -386,16 +391,18 @@ impl Engine {
             }
             Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
             Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
-            Request::ResolveNodes(nspace) => self.on_resolve_nodes(asked, nspace),
+            Request::ResolveNodes(ResolveNodes { nspace, .. }) => self.on_resolve_nodes(asked, nspace),
             Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
-            Request::IofDeregister(number) => self.iof.on_deregister(&asked, number, &mut self.cx),
+            Request::IofDeregister(IofDeregister { registration: number, .. }) => {
+                self.iof.on_deregister(&asked, number, &mut self.cx)
+            }
             Request::IofPush(input) => self.on_push(asked, input),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
                     self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
                 }
             }
-            Request::Finalize(directives) => self.on_finalize(asked, directives),
+            Request::Finalize(Finalize { directives, .. }) => self.on_finalize(asked, directives),
             other => self.forwards.on_request(asked, other, &mut self.cx),
         }
     }

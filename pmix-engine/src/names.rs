@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use pmix_types::job::Target;
 use pmix_types::message::{
-    Failure, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, Request, ResolvePeers,
+    Failure, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, NotifyEvent, QueryInfo,
+    Request, ResolveNodes, ResolvePeers,
 };
 use pmix_types::{DataArray, Directives, Info, Key, Nspace, ProcId, Rank, Value, keys};
 
@@ -63,12 +64,12 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
                 self.resolve_infos(&mut construct.directives)
             }
             Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
-            Request::Query(queries) => {
+            Request::QueryInfo(QueryInfo { queries, .. }) => {
                 queries.iter_mut().for_each(|query| self.resolve_qualifiers(&mut query.qualifiers));
                 Ok(())
             }
             Request::ResolvePeers(ResolvePeers { nspace: Some(nspace), .. })
-            | Request::ResolveNodes(Some(nspace)) => {
+            | Request::ResolveNodes(ResolveNodes { nspace: Some(nspace), .. }) => {
                 self.drop_own_cluster(nspace);
                 Ok(())
             }
@@ -77,7 +78,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
             Request::IofPull(pull) => self.resolve_procs(&mut pull.procs),
             Request::IofPush(input) => self.resolve_procs(&mut input.targets),
             Request::RegisterEvents(registration) => self.resolve_infos(&mut registration.directives),
-            Request::Notify(event) => self.resolve_infos(&mut event.info),
+            Request::NotifyEvent(NotifyEvent { event, .. }) => self.resolve_infos(&mut event.info),
             Request::Monitor(monitor) => self.resolve_infos(&mut monitor.directives),
             Request::Publish(publish) => self.resolve_infos(&mut publish.directives),
             Request::Lookup(lookup) => self.resolve_infos(&mut lookup.directives),
@@ -107,8 +108,8 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
                 *group = full(group)?;
                 Ok(())
             }
-            Request::Notify(event) => in_infos(&mut event.info),
-            Request::Query(queries) => {
+            Request::NotifyEvent(NotifyEvent { event, .. }) => in_infos(&mut event.info),
+            Request::QueryInfo(QueryInfo { queries, .. }) => {
                 queries.iter_mut().try_for_each(|query| in_infos(&mut query.qualifiers))
             }
             _ => Ok(()),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use pmix_server::host::Upcall;
 use pmix_types::Status;
-use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::message::{Failure, NotifyEvent, QueryInfo, Reply, Request};
 
 use crate::Responder;
 use crate::internode::{PeerReply, PeerRequest, decode_request, encode_reply};
@@ -89,7 +89,7 @@ async fn carry_out(services: &Services, caller: &User, request: Request) -> Resu
             services.gate.admit(Upcall::JobControl, caller, &here)?;
             services.controller.control_for(caller, control).await
         }
-        Request::Notify(event) => {
+        Request::NotifyEvent(NotifyEvent { event, .. }) => {
             services.gate.admit(Upcall::NotifyEvent, caller, &[])?;
             services.events.take(caller, event).await
         }
@@ -97,7 +97,9 @@ async fn carry_out(services: &Services, caller: &User, request: Request) -> Resu
         Request::ValidateCredential(validate) => {
             Ok(Reply::Info(services.credentials.validate_own(&validate)?))
         }
-        Request::Query(queries) => Ok(services.queries.answer_peer(caller, &queries).await?),
+        Request::QueryInfo(QueryInfo { queries, .. }) => {
+            Ok(services.queries.answer_peer(caller, &queries).await?)
+        }
         request => {
             let message = format!("this host does not accept a {} from another node", request.operation());
             Err(Failure::new(Status::ERR_NOT_SUPPORTED, message))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use pmix_server::host::{HostError, HostResult, UpcallContext};
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Reply, Request};
+use pmix_types::message::{Failure, NotifyEvent, Reply, Request};
 use pmix_types::{DataRange, Event, Info, ProcId, Status, keys};
 
 use crate::internode::{PeerRequest, Site};
@@ -72,7 +72,10 @@ impl Events {
         if event.range == DataRange::SESSION {
             self.name_session(&mut event).await;
         }
-        let request = PeerRequest::Request { caller: User::of(cx), request: Request::Notify(event) };
+        let request = PeerRequest::Request {
+            caller: User::of(cx),
+            request: Request::NotifyEvent(NotifyEvent::new(event)),
+        };
         let tell = async |node: &String| {
             let told = tokio::time::timeout(PATIENCE, self.site.ask(cx, node, &request)).await;
             let failure = match told {

@@ -200,7 +200,7 @@ async fn another_users_job_is_neither_aborted_nor_controlled_nor_read_nor_fed() 
         let refused = host.job_control(&stranger, control).now_or_never().unwrap();
         assert_eq!(status(refused), wanted, "{victim}");
         let no = Status::ERR_NO_PERMISSIONS;
-        let abort = Abort::new(1, "").with_procs(all.clone());
+        let abort = Abort::new(1, "".into()).with_procs(all.clone());
         assert_eq!(status(host.abort(&stranger, abort).await), no);
         let pull = IofPullRequest::new(IofPull::new(all.clone(), IofChannels::STDOUT), true);
         assert_eq!(status(host.iof_pull(&stranger, pull).await), no);
@@ -228,7 +228,7 @@ async fn jct_01b_a_job_that_has_come_since_the_gate_is_not_controlled_by_others(
 async fn a_users_own_job_is_its_to_abort_read_and_feed() {
     let Scene { host, launcher, mut told } = Scene::new();
     let (owner, all) = (cx("alices", alice()), vec![ProcId::wildcard("alices".parse().unwrap())]);
-    host.abort(&owner, Abort::new(1, "").with_procs(all.clone())).await.unwrap();
+    host.abort(&owner, Abort::new(1, "".into()).with_procs(all.clone())).await.unwrap();
     assert!(matches!(told[0].try_recv(), Ok(Control::Abort { status: 1, .. })));
     host.push_stdin(&owner, IofPush::new(all.clone(), "input".into())).await.unwrap();
     assert_eq!(launcher.asked.load(Ordering::Relaxed), 1);

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
-    FenceRequest, Found, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest, IofPush,
-    JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected, ToolFinalized,
-    ToolLost, Unpublish, Upcall, UpcallContext, ValidateCredential,
+    FenceRequest, Found, GetCredential, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest,
+    IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected,
+    ToolFinalized, ToolLost, Unpublish, Upcall, UpcallContext, ValidateCredential,
 };
 use pmix_server::{ServerHandle, ServerStats};
-use pmix_types::{Directives, Nspace, ProcId, ProcInfo};
+use pmix_types::{Nspace, ProcId, ProcInfo};
 
 use crate::answers::Answers;
 use crate::attributes::taken_by;
@@ -546,8 +546,8 @@ behind_the_gate! {
             Some(relay) => relay.allocate(cx, req).await,
             None => host.allocator.carry_out(cx, req).await,
         };
-    GetCredential get_credential(host, cx, req: Directives) -> Credential, of &[]
-        => host.credentials.issue(cx, req).await;
+    GetCredential get_credential(host, cx, req: GetCredential) -> Credential, of &[]
+        => host.credentials.issue(cx, req.directives).await;
     ValidateCredential validate_credential(host, cx, req: ValidateCredential) -> Infos, of &[]
         => host.credentials.validate(cx, req).await;
     ToolConnected tool_connected(host, cx, req: ToolConnected) -> ProcId, of &[]

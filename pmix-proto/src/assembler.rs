@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use bytes::{Bytes, BytesMut};
-use pmix_types::message::{MAX_NAMING, MAX_PLAIN, MAX_SPAWN};
+use pmix_types::message::MAX_PLAIN;
 use prost::Message;
 
-use crate::convert::At;
+use crate::convert::{self, At};
 use crate::{ClientBody, ConvertError, PART_BYTES, Reason, ServerBody, expansion, v1};
 
 /// Limits of what one side accepts from the other.
@@ -38,26 +38,13 @@ impl Default for Limits {
 
 /// How many times what it takes a body may be estimated at.
 const ESTIMATE: usize = 4;
-/// Fields of `ClientBody` that bring data: commit, notify, publish and `iof_push`.
-const DATA: [u32; 4] = [2, 9, 11, 32];
-/// Those that may name each process of a job: fence, connect, disconnect, `job_control`, `group_construct` and `group_destruct`.
-const NAMING: [u32; 6] = [4, 15, 16, 17, 55, 56];
-const SPAWN: u32 = 14;
-
 /// The most memory that the request in a body may take, if there is a limit for its kind: see [`Request::memory_limit`].
 ///
 /// [`Request::memory_limit`]: pmix_types::message::Request::memory_limit
 fn memory_of(body: &[u8]) -> usize {
     // the last field counts, and all are decoded
-    expansion::numbers(body)
-        .map(|number| match number {
-            _ if DATA.contains(&number) => usize::MAX,
-            _ if NAMING.contains(&number) => MAX_NAMING,
-            SPAWN => MAX_SPAWN,
-            _ => MAX_PLAIN,
-        })
-        .min()
-        .unwrap_or(MAX_PLAIN)
+    let limit = |number| convert::memory_limit(number).unwrap_or(usize::MAX);
+    expansion::numbers(body).map(limit).min().unwrap_or(MAX_PLAIN)
 }
 
 /// Decodes the messages of one connection in one direction, and joins bodies sent in parts.
@@ -191,23 +178,17 @@ fn finish(mut opened: BytesMut, data: Bytes) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use prost_types::FileDescriptorSet;
+    use pmix_types::message::{Commit, Fence, Lookup, MAX_NAMING, MAX_SPAWN, Request, Spawn};
 
     use super::*;
 
     #[test]
-    fn fields_of_data_and_of_names_are_those_meant() {
-        let files = FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).unwrap();
-        let body =
-            files.file.iter().flat_map(|file| &file.message_type).find(|one| one.name() == "ClientBody");
-        let fields = &body.unwrap().field;
-        let name = |number: &u32| {
-            let number = i32::try_from(*number).unwrap();
-            fields.iter().find(|field| field.number() == number).unwrap().name()
-        };
-        assert_eq!(DATA.each_ref().map(name), ["commit", "notify", "publish", "iof_push"]);
-        let naming = ["fence", "connect", "disconnect", "job_control", "group_construct", "group_destruct"];
-        assert_eq!(name(&SPAWN), "spawn");
-        assert_eq!(NAMING.each_ref().map(name), naming);
+    fn limits_of_memory_are_those_of_the_operations() {
+        let limit = |request: Request| memory_of(&v1::ClientBody::from(&request).encode_to_vec());
+        assert_eq!(limit(Commit::new(vec![]).into()), usize::MAX);
+        assert_eq!(limit(Fence::new(None).into()), MAX_NAMING);
+        assert_eq!(limit(Spawn::new(vec![]).into()), MAX_SPAWN);
+        assert_eq!(limit(Lookup::new(vec![]).into()), MAX_PLAIN);
+        assert_eq!((memory_of(&[]), convert::memory_limit(12345)), (MAX_PLAIN, Some(MAX_PLAIN)));
     }
 }

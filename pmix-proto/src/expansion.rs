@@ -156,7 +156,7 @@ fn skip<'a>(data: &mut &'a [u8], bytes: usize) -> Result<Option<&'a [u8]>, Stop>
 
 #[cfg(test)]
 mod tests {
-    use pmix_types::message::{PutEntry, Request};
+    use pmix_types::message::{Commit, PutEntry, Request};
     use pmix_types::{DataArray, KeyName, Memory, Scope, Value};
 
     use super::*;
@@ -164,7 +164,7 @@ mod tests {
 
     fn body(value: Value) -> (Vec<u8>, usize) {
         let key = KeyName::new("key").unwrap();
-        let request = Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key, value)]);
+        let request = Request::Commit(Commit::new(vec![PutEntry::new(Scope::GLOBAL, key, value)]));
         (v1::ClientBody::from(&request).encode_to_vec(), request.memory())
     }
 

@@ -4,12 +4,7 @@ use std::ffi::OsString;
 
 use bytes::Bytes;
 
-use crate::message::{
-    Abort, Allocate, Connect, Disconnect, Fabric, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite,
-    GroupJoin, GroupLeave, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, PutEntry,
-    RegisterEvents, Request, ResolvePeers, ResourceBlock, SessionControl, Spawn, Unpublish,
-    ValidateCredential,
-};
+use crate::message::PutEntry;
 use crate::{
     App, Coord, Cpuset, DataArray, Device, DeviceDistance, Directives, Endpoint, Envar, Event, Geometry,
     Info, KeyName, KeyVal, NodePid, Nspace, Pdata, ProcId, ProcInfo, Query, RankSet, RegAttr, Regex2, Value,
@@ -109,6 +104,7 @@ flat!(
     crate::GroupOpt,
     crate::ResourceBlockDirective,
     crate::ResourceUnit,
+    crate::trace::TraceContext,
 );
 
 impl Memory for OsString {
@@ -256,32 +252,6 @@ records! {
     Envar { name, value; separator }
     Query { keys, qualifiers }
     Info { key, value; flags }
-    Get { proc, key, directives }
-    Fence { procs, directives; since, trace }
-    Abort { message, procs; status }
-    ResolvePeers { node, nspace }
-    RegisterEvents { codes, directives }
-    IofPull { procs, directives; channels }
-    IofPush { targets, data, directives }
-    Publish { data, directives }
-    Lookup { keys, directives }
-    Unpublish { keys, directives }
-    Spawn { apps, directives }
-    Connect { procs, directives }
-    Disconnect { procs, nspace, directives }
-    JobControl { targets, directives }
-    Log { data, directives }
-    GroupConstruct { group, procs, directives }
-    GroupInvite { group, procs, directives }
-    GroupJoin { group, leader, directives; answer }
-    GroupDestruct { group, directives }
-    GroupLeave { group, directives }
-    Allocate { directives; directive }
-    Monitor { monitor, directives; code }
-    ValidateCredential { credential, directives }
-    SessionControl { directives; session }
-    Fabric { directives; operation }
-    ResourceBlock { block, units, directives; directive }
 }
 
 impl Memory for Directives {
@@ -293,62 +263,10 @@ impl Memory for Directives {
     }
 }
 
-macro_rules! memory_of_variants {
-    ($($variant:ident),+ $(,)?) => {
-        impl Memory for Request {
-            fn heap(&self) -> usize {
-                match self {
-                    $(Self::$variant(inner) => inner.heap(),)+
-                }
-            }
-            fn detach(&mut self) {
-                match self {
-                    $(Self::$variant(inner) => inner.detach(),)+
-                }
-            }
-        }
-    };
-}
-memory_of_variants!(
-    Commit,
-    Get,
-    Fence,
-    Abort,
-    Query,
-    RegisterEvents,
-    DeregisterEvents,
-    Notify,
-    Publish,
-    Lookup,
-    Unpublish,
-    Spawn,
-    Connect,
-    Disconnect,
-    GroupConstruct,
-    GroupInvite,
-    GroupJoin,
-    GroupDestruct,
-    GroupLeave,
-    JobControl,
-    Log,
-    Allocate,
-    Monitor,
-    GetCredential,
-    ValidateCredential,
-    SessionControl,
-    ResourceBlock,
-    Fabric,
-    ResolvePeers,
-    ResolveNodes,
-    IofPull,
-    IofDeregister,
-    IofPush,
-    Finalize,
-);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Commit, Request};
     use crate::{Scope, keys};
 
     fn key(text: &str) -> KeyName {
@@ -376,7 +294,8 @@ mod tests {
             // an app has its command as its first argument, too
             assert!((MANY..2 * MANY + 1000).contains(&memory), "{memory}: {value:?}");
         }
-        let request = Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key("key"), text.as_str())]);
+        let request =
+            Request::from(Commit::new(vec![PutEntry::new(Scope::GLOBAL, key("key"), text.as_str())]));
         assert!(request.memory() > MANY);
     }
 

@@ -15,7 +15,7 @@ use pmix_client::types::Query;
 use pmix_proto::frames::{Frames, PREFACE};
 use pmix_proto::v1::queries_client::QueriesClient;
 use pmix_proto::v1::session_client::SessionClient;
-use pmix_proto::v1::{ClientMessage, QueryReply, QueryRequest, ServerMessage};
+use pmix_proto::v1::{ClientMessage, QueryInfo, QueryReply, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
 use pmix_test_wait::until;
 use tokio::io::Interest;
@@ -166,7 +166,7 @@ pub async fn query_once(socket: &Path, queries: &[Query]) -> Result<QueryReply, 
     let connection = connect(socket).await;
     let service = tower::service_fn(|request: Request<Body>| send(connection.clone(), request));
     let mut client = QueriesClient::with_origin(service, Uri::from_static("http://localhost"));
-    Ok(client.query(QueryRequest::from(queries)).await?.into_inner())
+    Ok(client.query(QueryInfo { queries: queries.iter().map(Into::into).collect() }).await?.into_inner())
 }
 
 /// Opens a connection and on it as many calls as it may have, each a query of 4 MiB without its last byte; returns when

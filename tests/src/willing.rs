@@ -1,6 +1,6 @@
 //! A host that does everything.
 
-use pmix_client::types::{Directives, Info, Pdata, Value, keys};
+use pmix_client::types::{Info, Pdata, Value, keys};
 use pmix_client::{Nspace, ProcId};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
@@ -55,7 +55,7 @@ willing! {
     allocate(Allocate, Infos) Willing::said();
     job_control(JobControl, Infos) Willing::said();
     monitor(Monitor, Infos) Willing::said();
-    get_credential(Directives, Credential) Credential::new("secret".into(), Willing::said());
+    get_credential(GetCredential, Credential) Credential::new("secret".into(), Willing::said());
     validate_credential(ValidateCredential, Infos) Willing::said();
     iof_pull(IofPullRequest, ()) ();
     push_stdin(IofPush, ()) ();

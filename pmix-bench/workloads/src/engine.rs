@@ -9,7 +9,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Changes, Fence, Get, Hello, Identity, Lookup, ProcData, Publish, PutEntry, RegisterEvents, Request,
+    Changes, Commit, Fence, Get, Hello, Identity, Lookup, ProcData, Publish, PutEntry, RegisterEvents,
+    Request,
 };
 use pmix_types::{
     Event, Gid, Info, KeyName, Nspace, Pdata, Pid, ProcId, Rank, Scope, Status, Uid, Value, keys,
@@ -240,14 +241,14 @@ fn fence_by_host(now: Instant) -> Work {
 
 fn fence_that_collects(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_two_nodes());
-    (0..LOCAL).for_each(|rank| node.ask(rank, Request::Commit(vec![entry(KEY, 1024)])));
+    (0..LOCAL).for_each(|rank| node.ask(rank, Request::Commit(Commit::new(vec![entry(KEY, 1024)]))));
     fence_of(node, true)
 }
 
 fn commit(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_one_node());
     let entries = (0..500).map(|number| entry(&format!("{KEY}.{number}"), 8)).collect();
-    let request = node.request(0, Request::Commit(entries));
+    let request = node.request(0, Request::Commit(Commit::new(entries)));
     node.work(vec![request])
 }
 
@@ -259,7 +260,7 @@ fn gets(node: &mut Node, first: u32) -> Vec<Input> {
 
 fn get_local(now: Instant) -> Work {
     let mut node = Node::connected(now, &of_one_node());
-    (0..LOCAL).for_each(|rank| node.ask(rank, Request::Commit(vec![entry(KEY, 64)])));
+    (0..LOCAL).for_each(|rank| node.ask(rank, Request::Commit(Commit::new(vec![entry(KEY, 64)]))));
     let gets = gets(&mut node, 0);
     node.work(gets)
 }

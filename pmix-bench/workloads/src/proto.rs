@@ -3,7 +3,7 @@
 use super::engine::Work;
 use pmix_proto::v1::{self, ClientMessage, ServerMessage};
 use pmix_proto::{EncodedBody, decode_client, decode_job, decode_server, encode_job, encode_request, modex};
-use pmix_types::message::{GetReply, Push, Reply, Request};
+use pmix_types::message::{Commit, GetReply, Push, Reply, Request};
 use pmix_types::{Event, Info, Status, keys};
 use prost::Message;
 
@@ -54,7 +54,7 @@ pub(crate) const ALL: [(&str, Prepare); 14] = [
 ];
 
 fn commit() -> Request {
-    Request::Commit(entries(100, 64))
+    Request::Commit(Commit::new(entries(100, 64)))
 }
 
 fn commit_message() -> ClientMessage {

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pmix_types::message::{Allocate, Fabric, ResourceBlock, SessionControl, ValidateCredential};
+use pmix_types::message::{
+    Allocate, Fabric, GetCredential, ResourceBlock, SessionControl, ValidateCredential,
+};
 use pmix_types::{
     AllocDirective, FabricOperation, Namespaces, ProcId, Procs, Query, ResourceBlockDirective, ResourceUnit,
     Status, ValueType, keys,
@@ -10,9 +12,8 @@ use pmix_types::{
 use super::Client;
 use crate::error::Error;
 use crate::ops::{
-    self, AllocateBuilder, CredentialBuilder, CredentialRequest, FabricBuilder, HeartbeatBuilder,
-    JobControlBuilder, MonitorBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder,
-    ValidateCredentialBuilder,
+    self, AllocateBuilder, CredentialBuilder, FabricBuilder, HeartbeatBuilder, JobControlBuilder,
+    MonitorBuilder, QueryResults, ResourceBlockBuilder, SessionControlBuilder, ValidateCredentialBuilder,
 };
 use pmix_types::TypedKey;
 
@@ -184,7 +185,7 @@ impl Client {
     #[doc(alias = "PMIx_Get_credential")]
     #[doc(alias = "PMIx_Get_credential_nb")]
     pub fn credential(&self) -> CredentialBuilder {
-        CredentialBuilder::new(self.draft(CredentialRequest::default()))
+        CredentialBuilder::new(self.draft(GetCredential::new()))
     }
 
     /// Validates a credential (CRD-02); await the builder.

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use pmix_types::message::{Failure, LATENESS, Request};
+use pmix_types::message::{Failure, LATENESS, QueryInfo, Request};
 use pmix_types::{Directives, Key, ProcId, Status, keys};
 
 use crate::error::Error;
@@ -44,7 +44,7 @@ fn limit(request: &Request) -> Option<Duration> {
             either.into_iter().flatten().filter(is_limit).min().or(either[0]).or(either[1])
         }
         // all are answered at once
-        Request::Query(queries) => {
+        Request::QueryInfo(QueryInfo { queries, .. }) => {
             let limits = queries.iter().map(|query| seconds(&query.qualifiers, &keys::TIMEOUT));
             let limits = limits.collect::<Option<Vec<_>>>()?;
             limits.iter().copied().find(Duration::is_zero).or_else(|| limits.into_iter().max())
@@ -121,7 +121,9 @@ mod tests {
     #[test]
     fn queries_have_a_limit_if_each_has_one() {
         let query = |seconds: i32| Query::new(&keys::JOB_SIZE).qualifier(&keys::TIMEOUT, seconds);
-        let limit = |queries: Vec<Query>| limit(&Request::Query(queries)).map(|limit| limit.as_secs());
+        let limit = |queries: Vec<Query>| {
+            limit(&Request::QueryInfo(QueryInfo::new(queries))).map(|limit| limit.as_secs())
+        };
         assert_eq!(limit(vec![query(2), query(9)]), Some(9));
         assert_eq!(limit(vec![query(2), query(0)]), Some(0), "one has no limit");
         assert_eq!(limit(vec![query(2), Query::new(&keys::JOB_SIZE)]), None);

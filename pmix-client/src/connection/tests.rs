@@ -2,7 +2,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use pmix_test_wait::{PausedClock, within};
-use pmix_types::message::{Fence, IofPull, RegisterEvents};
+use pmix_types::message::{DeregisterEvents, Fence, IofDeregister, IofPull, RegisterEvents};
 use pmix_types::{DataRange, Directives, EventFilter, IofChannels, keys};
 
 use super::*;
@@ -67,27 +67,27 @@ async fn register(connection: &Connection, end: &mut TransportEnd, number: u64, 
 async fn replies_find_their_requests_in_any_order() {
     let (connection, mut end) = pair();
     let slot = || async { connection.slot().await.unwrap() };
-    let first = slot().await.send(Request::DeregisterEvents(1));
-    let second = slot().await.send(Request::DeregisterEvents(2));
+    let first = slot().await.send(DeregisterEvents::new(1));
+    let second = slot().await.send(DeregisterEvents::new(2));
     let ids = [end.requests.recv().await.unwrap().id, end.requests.recv().await.unwrap().id];
     assert_ne!(ids[0], ids[1]);
     let refused = Failure::new(Status::ERR_BAD_PARAM, "no such registration");
     end.deliverer.deliver(Incoming::Reply { id: ids[1], outcome: Err(refused) });
     end.deliverer.deliver(Incoming::Reply { id: ids[0], outcome: Ok(Reply::Done) });
-    assert!(matches!(within(first).await, Ok(Reply::Done)));
-    let error = within(second).await.unwrap_err();
+    assert!(matches!(within(first.reply).await, Ok(Reply::Done)));
+    let error = within(second.reply).await.unwrap_err();
     assert_eq!(error.to_string(), "deregister events failed: no such registration (ERR_BAD_PARAM)");
 }
 
 #[tokio::test]
 async fn a_second_or_foreign_reply_does_no_harm() {
     let (connection, mut end) = pair();
-    let answer = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let answer = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     let id = end.requests.recv().await.unwrap().id;
     for id in [id, id, 4711] {
         end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
     }
-    assert!(within(answer).await.is_ok());
+    assert!(within(answer.reply).await.is_ok());
     assert!(connection.is_open());
 }
 
@@ -100,14 +100,15 @@ async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event(
     for (number, interest) in [&all, &this, &other].into_iter().enumerate() {
         register(&connection, &mut end, number as u64, interest).await;
     }
-    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let waiting = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     end.deliverer.close("the server closed the connection");
 
-    let error = within(waiting).await.unwrap_err();
+    let error = within(waiting.reply).await.unwrap_err();
     assert!(error.is_lost_connection());
     assert_eq!(error.status(), Status::ERR_LOST_CONNECTION);
     assert_eq!(error.to_string(), "the connection to server srv:0 is lost: the server closed the connection");
-    let later = within(connection.request(Request::DeregisterEvents(2))).await.unwrap_err();
+    let later =
+        within(connection.request(Request::DeregisterEvents(DeregisterEvents::new(2)))).await.unwrap_err();
     assert!(later.is_lost_connection());
     assert!(!connection.is_open());
     for heard in [&all, &this] {
@@ -123,10 +124,15 @@ async fn evt_21_a_lost_connection_fails_waiting_and_later_calls_and_is_an_event(
 #[tokio::test]
 async fn evt_21_a_transport_that_just_goes_away_is_a_lost_connection() {
     let (connection, end) = pair();
-    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let waiting = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     drop(end);
-    assert!(within(waiting).await.unwrap_err().is_lost_connection());
-    assert!(within(connection.request(Request::DeregisterEvents(2))).await.unwrap_err().is_lost_connection());
+    assert!(within(waiting.reply).await.unwrap_err().is_lost_connection());
+    assert!(
+        within(connection.request(Request::DeregisterEvents(DeregisterEvents::new(2))))
+            .await
+            .unwrap_err()
+            .is_lost_connection()
+    );
 }
 
 #[tokio::test]
@@ -134,11 +140,14 @@ async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_e
     let (connection, mut end) = pair();
     let all = interest(&[], 4);
     register(&connection, &mut end, 1, &all).await;
-    let waiting = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let waiting = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     connection.finish();
-    assert_eq!(within(waiting).await.unwrap_err().status(), Status::ERR_INIT);
+    assert_eq!(within(waiting.reply).await.unwrap_err().status(), Status::ERR_INIT);
     assert_eq!(
-        within(connection.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        within(connection.request(Request::DeregisterEvents(DeregisterEvents::new(1))))
+            .await
+            .unwrap_err()
+            .status(),
         Status::ERR_INIT
     );
     assert_eq!(next(queue(&all)).await, None);
@@ -148,7 +157,10 @@ async fn gen_10_after_finish_waiting_and_later_calls_give_err_init_and_streams_e
     // the end of the connection that follows is no loss
     drop(end);
     assert_eq!(
-        within(connection.request(Request::DeregisterEvents(1))).await.unwrap_err().status(),
+        within(connection.request(Request::DeregisterEvents(DeregisterEvents::new(1))))
+            .await
+            .unwrap_err()
+            .status(),
         Status::ERR_INIT
     );
 }
@@ -181,7 +193,7 @@ async fn a_registration_whose_caller_gave_up_is_taken_back() {
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
     let errand = errand(&mut end).await;
-    assert_eq!(errand.request, Request::DeregisterEvents(9));
+    assert_eq!(errand.request, Request::DeregisterEvents(DeregisterEvents::new(9)));
     // its reply is expected, and nobody reads it
     end.deliverer.deliver(Incoming::Reply { id: errand.id, outcome: Ok(Reply::Done) });
     assert!(connection.pending.is_empty());
@@ -195,7 +207,7 @@ async fn a_registration_that_was_confirmed_before_its_caller_gave_up_is_taken_ba
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
     drop(unread);
-    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(9));
+    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(DeregisterEvents::new(9)));
 
     let output = Recipient::Output(Arc::new(OutputQueue::new(4)));
     let pull = Request::IofPull(IofPull::new(vec![], IofChannels::STDOUT));
@@ -203,7 +215,7 @@ async fn a_registration_that_was_confirmed_before_its_caller_gave_up_is_taken_ba
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(10)) });
     drop(unread);
-    assert_eq!(errand(&mut end).await.request, Request::IofDeregister(10));
+    assert_eq!(errand(&mut end).await.request, Request::IofDeregister(IofDeregister::new(10)));
 }
 
 #[tokio::test]
@@ -318,14 +330,17 @@ async fn gen_12_an_answer_at_the_last_moment_counts() {
 async fn gen_12_a_server_that_takes_no_request_is_given_up_as_well() {
     let (connection, mut end) = pair();
     for number in 0..QUEUED_REQUESTS as u64 {
-        drop(connection.slot().await.unwrap().send(Request::DeregisterEvents(number)));
+        drop(connection.slot().await.unwrap().send(DeregisterEvents::new(number)));
     }
     let clock = PausedClock::start();
     assert_eq!(connection.request(limited(2)).await.unwrap_err().status(), Status::ERR_TIMEOUT);
     assert_eq!(clock.passed(), patience_for(2));
     // it was not sent, and is not sent later
     for number in 0..QUEUED_REQUESTS as u64 {
-        assert_eq!(end.requests.recv().await.unwrap().request, Request::DeregisterEvents(number));
+        assert_eq!(
+            end.requests.recv().await.unwrap().request,
+            Request::DeregisterEvents(DeregisterEvents::new(number))
+        );
     }
     assert!(end.requests.try_recv().is_err());
 }
@@ -335,15 +350,15 @@ async fn gen_12_a_call_without_a_limit_has_that_of_the_connection() {
     let limit = Duration::from_secs(5);
     let (connection, _end) = Connection::new(ProcId::none(), false, Some(limit));
     let clock = PausedClock::start();
-    let asked = connection.request(Request::DeregisterEvents(1)).await;
+    let asked = connection.request(Request::DeregisterEvents(DeregisterEvents::new(1))).await;
     assert_eq!((asked.unwrap_err().status(), clock.passed()), (Status::ERR_TIMEOUT, limit));
-    let in_order = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let in_order = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     let asked = connection.answer(in_order).await;
     assert_eq!((asked.unwrap_err().status(), clock.passed()), (Status::ERR_TIMEOUT, 2 * limit));
     assert!(connection.is_open());
     // nor does it wait for room for longer
     while let Ok(slot) = connection.slot_in_time("commit").await {
-        drop(slot.send(Request::DeregisterEvents(1)));
+        drop(slot.send(DeregisterEvents::new(1)));
     }
     assert_eq!(clock.passed(), 3 * limit);
     let mut unlimited = pin!(connection.request(limited(0)));
@@ -354,8 +369,10 @@ async fn gen_12_a_call_without_a_limit_has_that_of_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn gen_12_without_a_limit_the_wait_has_no_end() {
     let (connection, mut end) = pair();
-    let mut answers =
-        [pin!(connection.request(limited(0))), pin!(connection.request(Request::DeregisterEvents(1)))];
+    let mut answers = [
+        pin!(connection.request(limited(0))),
+        pin!(connection.request(Request::DeregisterEvents(DeregisterEvents::new(1)))),
+    ];
     for answer in &mut answers {
         assert!(is_ready(answer.as_mut()).is_none());
     }
@@ -373,11 +390,11 @@ async fn a_registration_that_was_given_up_is_taken_back_when_the_server_wakes_up
     let (connection, mut end) = pair();
     let mut request = RegisterEvents::new(vec![]);
     request.directives = Directives::new().with(&keys::TIMEOUT, 1);
-    let given_up = connection.register(Request::RegisterEvents(request), interest(&[], 4)).await;
+    let given_up = connection.register(request, interest(&[], 4)).await;
     assert_eq!(given_up.unwrap_err().status(), Status::ERR_TIMEOUT);
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(9)) });
-    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(9));
+    assert_eq!(errand(&mut end).await.request, Request::DeregisterEvents(DeregisterEvents::new(9)));
     assert!(lock(&connection.given_up).is_empty());
 }
 
@@ -389,7 +406,7 @@ async fn what_nobody_waits_for_any_more_is_forgotten() {
     for number in 0..3 {
         if number == 0 {
             // in whatever way
-            drop(connection.slot().await.unwrap().send(Request::DeregisterEvents(1)));
+            drop(connection.slot().await.unwrap().send(DeregisterEvents::new(1)));
         } else {
             assert!(connection.request(limited(1)).await.unwrap_err().is_timeout());
         }
@@ -414,8 +431,8 @@ async fn what_nobody_waits_for_any_more_is_forgotten() {
     }
     assert_eq!((connection.pending.len(), lock(&connection.given_up).len()), (MAX_GIVEN_UP, MAX_GIVEN_UP));
     // one that is answered is not given up
-    let answer = connection.slot().await.unwrap().send(Request::DeregisterEvents(1));
+    let answer = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
     let id = end.requests.recv().await.unwrap().id;
     end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Done) });
-    assert!(answer.await.is_ok() && end.errands.try_recv().is_err());
+    assert!(answer.reply.await.is_ok() && end.errands.try_recv().is_err());
 }

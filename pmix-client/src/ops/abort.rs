@@ -1,5 +1,5 @@
 use pmix_types::Procs;
-use pmix_types::message::{Abort, Request};
+use pmix_types::message::Abort;
 
 use super::builder::builder;
 use crate::error::Error;
@@ -29,7 +29,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not stop an abort that was sent.
-    plain AbortBuilder("abort", Abort) -> ()
+    plain AbortBuilder(Abort) -> ()
 }
 
 impl AbortBuilder {
@@ -41,6 +41,6 @@ impl AbortBuilder {
 
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.carry_out(Request::Abort(request)).await
+        core.call(request).await
     }
 }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use pmix_types::message::{Allocate, Request};
+use pmix_types::message::Allocate;
 use pmix_types::{DataType, Info, Key, keys};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 
 builder! {
@@ -34,13 +34,11 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    AllocateBuilder("allocation", Allocate) -> Vec<Info>
+    AllocateBuilder(Allocate) -> Vec<Info>
 }
 
 /// The life time as the Standard types it; the newest headers have text.
 const TIME: Key<u32> = Key::new(keys::ALLOC_TIME.name(), DataType::UINT32);
-
-directed!(Allocate);
 
 impl AllocateBuilder {
     /// The caller's label for the request, for queries about it (ALC-01).
@@ -78,6 +76,6 @@ impl AllocateBuilder {
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::Allocate(request)).await
+        core.call(request).await
     }
 }

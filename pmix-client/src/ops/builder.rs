@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pmix_types::message::Failure;
-use pmix_types::{Directives, Nspace, NspaceError, ProcId, Procs, Status};
+use pmix_types::{Nspace, NspaceError, ProcId, Procs, Status};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -97,39 +97,22 @@ pub(super) fn check_id(operation: &'static str, id: &Nspace) -> Result<(), Error
     Ok(())
 }
 
-/// What has directives.
-pub(crate) trait Directed {
-    fn directives_mut(&mut self) -> &mut Directives;
-}
-
-/// Requests keep their directives in a field of this name.
-macro_rules! directed {
-    ($($request:ty),+ $(,)?) => {$(
-        impl $crate::ops::builder::Directed for $request {
-            fn directives_mut(&mut self) -> &mut pmix_types::Directives {
-                &mut self.directives
-            }
-        }
-    )+};
-}
-pub(super) use directed;
-
 fn whole_seconds(limit: Duration) -> Option<u64> {
     (limit.subsec_nanos() == 0).then_some(limit.as_secs())
 }
 
-/// Declares a builder, the name of its operation, and what it holds and returns:
+/// Declares a builder, and what it holds and returns:
 ///
 /// ```text
 /// builder! {
 ///     /// A pending fence; await it to enter.
-///     FenceBuilder("fence", Fence) -> ()
+///     FenceBuilder(Fence) -> ()
 /// }
 /// ```
 ///
-/// It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
+/// With `as`, the request that it makes of it follows. It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
 macro_rules! builder {
-    ($(#[$doc:meta])* plain $name:ident $(<$T:ident>)? ($operation:literal, $request:ty) -> $output:ty) => {
+    ($(#[$doc:meta])* plain $name:ident $(<$T:ident>)? ($request:ty $(as $operation:ty)?) -> $output:ty) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         #[must_use = "a builder does nothing until it is awaited"]
@@ -138,7 +121,7 @@ macro_rules! builder {
         }
 
         impl $(<$T>)? $name $(<$T>)? {
-            const OPERATION: &'static str = $operation;
+            const OPERATION: &'static str = $crate::ops::builder::name!($request $(as $operation)?);
 
             pub(crate) const fn new(draft: $crate::ops::builder::Draft<$request>) -> Self {
                 Self { draft }
@@ -155,14 +138,14 @@ macro_rules! builder {
         }
     };
 
-    ($(#[$doc:meta])* untimed $name:ident $(<$T:ident>)? ($operation:literal, $request:ty) -> $output:ty) => {
-        $crate::ops::builder::builder! { $(#[$doc])* plain $name $(<$T>)? ($operation, $request) -> $output }
+    ($(#[$doc:meta])* untimed $name:ident $(<$T:ident>)? ($request:ty $(as $operation:ty)?) -> $output:ty) => {
+        $crate::ops::builder::builder! { $(#[$doc])* plain $name $(<$T>)? ($request $(as $operation)?) -> $output }
 
         $crate::ops::builder::directives! { $name $(<$T>)? }
     };
 
-    ($(#[$doc:meta])* $name:ident ($operation:literal, $request:ty) -> $output:ty) => {
-        $crate::ops::builder::builder! { $(#[$doc])* untimed $name ($operation, $request) -> $output }
+    ($(#[$doc:meta])* $name:ident ($request:ty $(as $operation:ty)?) -> $output:ty) => {
+        $crate::ops::builder::builder! { $(#[$doc])* untimed $name ($request $(as $operation)?) -> $output }
 
         impl $name {
             /// Limits the wait, in whole seconds; zero means no limit (GEN-12). The server runs the clock; if it says
@@ -183,6 +166,17 @@ macro_rules! builder {
 }
 pub(super) use builder;
 
+/// The name of the operation.
+macro_rules! name {
+    ($request:ty) => {
+        <$request as pmix_types::message::Operation>::NAME
+    };
+    ($request:ty as $operation:ty) => {
+        <$operation as pmix_types::message::Operation>::NAME
+    };
+}
+pub(super) use name;
+
 /// Gives a builder the methods to add directives.
 macro_rules! directives {
     ($name:ident $(<$T:ident>)?) => {
@@ -193,14 +187,14 @@ macro_rules! directives {
                 key: impl pmix_types::TypedKey<D>,
                 value: impl Into<D>,
             ) -> Self {
-                let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
+                let directives = pmix_types::message::Directed::directives_mut(&mut self.draft.request);
                 directives.push(pmix_types::Info::new(key.key(), value));
                 self
             }
 
             /// Adds directives, some of which may be required.
             pub fn directives(mut self, more: pmix_types::Directives) -> Self {
-                let directives = $crate::ops::builder::Directed::directives_mut(&mut self.draft.request);
+                let directives = pmix_types::message::Directed::directives_mut(&mut self.draft.request);
                 directives.extend(more);
                 self
             }
@@ -237,8 +231,6 @@ macro_rules! filters {
     };
 }
 pub(super) use filters;
-
-directed!(pmix_types::message::RegisterEvents);
 
 #[cfg(test)]
 mod tests {

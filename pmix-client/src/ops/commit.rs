@@ -1,4 +1,4 @@
-use pmix_types::message::{Reply, Request};
+use pmix_types::message::{Commit, Operation};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -10,15 +10,13 @@ pub(crate) async fn commit(core: &Core) -> Result<(), Error> {
     let (true, Some(connection)) = (has_staged, core.any_connection()) else {
         return Ok(());
     };
-    let slot = connection.slot_in_time("commit").await?;
+    let slot = connection.slot_in_time(Commit::NAME).await?;
     let (reply, staged) = {
         let _in_order = core.commit_order();
         let staged = core.store().staged();
-        (slot.send(Request::Commit(staged.entries.clone())), staged)
+        (slot.send(Commit::new(staged.entries.clone())), staged)
     };
-    match connection.answer(reply).await? {
-        Reply::Done => core.store_mut().committed(&staged),
-        _ => return Err(Error::unexpected_reply("commit")),
-    }
+    connection.answer(reply).await?;
+    core.store_mut().committed(&staged);
     Ok(())
 }

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use pmix_types::message::{Connect, Reply, Request};
+use pmix_types::message::Connect;
 use pmix_types::{Nspace, ProcId, Procs, Rank, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use super::disconnect::{DisconnectBuilder, check_named};
 use crate::core::Core;
 use crate::error::Error;
@@ -140,10 +140,8 @@ builder! {
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result, including
     /// the data of the other namespaces.
-    ConnectBuilder("connect", Connect) -> ConnectedSet
+    ConnectBuilder(Connect) -> ConnectedSet
 }
-
-directed!(Connect);
 
 impl ConnectBuilder {
     pub(crate) fn of(core: Core, procs: Procs) -> Self {
@@ -202,15 +200,11 @@ impl ConnectBuilder {
         check_named(Self::OPERATION, &request.procs)?;
         let procs = request.procs.clone();
         let id = request.directives.get(&keys::CONNECT_ID).unwrap_or_default();
-        match core.request(Request::Connect(request)).await? {
-            Reply::Connect(reply) => {
-                {
-                    let mut store = core.store_mut();
-                    reply.jobs.into_iter().for_each(|job| store.keep_job(job));
-                }
-                Ok(ConnectedSet { nspace: reply.nspace, rank: reply.rank, procs, id, core })
-            }
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        let reply = core.call(request).await?;
+        {
+            let mut store = core.store_mut();
+            reply.jobs.into_iter().for_each(|job| store.keep_job(job));
         }
+        Ok(ConnectedSet { nspace: reply.nspace, rank: reply.rank, procs, id, core })
     }
 }

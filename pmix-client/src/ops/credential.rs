@@ -1,14 +1,8 @@
-use pmix_types::message::{Credential, Reply, Request};
-use pmix_types::{Directives, keys};
+use pmix_types::keys;
+use pmix_types::message::{Credential, GetCredential};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
-
-/// A request for a credential consists of directives.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CredentialRequest {
-    directives: Directives,
-}
 
 builder! {
     /// A request for a credential. Await it to send it. See [`Client::credential`](crate::Client::credential).
@@ -36,10 +30,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    CredentialBuilder("get credential", CredentialRequest) -> Credential
+    CredentialBuilder(GetCredential) -> Credential
 }
-
-directed!(CredentialRequest);
 
 impl CredentialBuilder {
     /// Accepted types of credentials, the preferred one first; separated by commas (CRD-01). `StandardHost` issues `hmac`, its own,
@@ -50,10 +42,7 @@ impl CredentialBuilder {
     }
 
     async fn ask(self) -> Result<Credential, Error> {
-        let (core, CredentialRequest { directives }) = self.draft.online(Self::OPERATION)?;
-        match core.request(Request::GetCredential(directives)).await? {
-            Reply::Credential(credential) => Ok(credential),
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let (core, request) = self.draft.online(Self::OPERATION)?;
+        core.call(request).await
     }
 }

@@ -1,7 +1,7 @@
-use pmix_types::message::{Disconnect, Request};
+use pmix_types::message::Disconnect;
 use pmix_types::{Nspace, NspaceError, ProcId, Procs, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
 
@@ -37,10 +37,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
-    DisconnectBuilder("disconnect", Disconnect) -> ()
+    DisconnectBuilder(Disconnect) -> ()
 }
-
-directed!(Disconnect);
 
 impl DisconnectBuilder {
     pub(crate) fn of(core: Core, procs: Procs) -> Self {
@@ -83,7 +81,7 @@ impl DisconnectBuilder {
         if request.nspace.is_none() {
             check_named(Self::OPERATION, &request.procs)?;
         }
-        core.carry_out(Request::Disconnect(request)).await
+        core.call(request).await
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use futures::stream::Stream;
-use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
+use pmix_types::message::{DeregisterEvents, Directed, Failure, Operation, RegisterEvents};
 use pmix_types::{DataRange, Directives, Event, EventFilter, Procs, Status, keys};
 
-use super::builder::{Directed, Draft, builder, filters};
+use super::builder::{Draft, builder, filters};
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::Error;
@@ -64,7 +64,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: a registration that was sent is removed.
-    untimed EventsBuilder("register events", EventsRequest) -> EventStream
+    untimed EventsBuilder(EventsRequest as RegisterEvents) -> EventStream
 }
 
 filters!(EventsBuilder);
@@ -92,13 +92,8 @@ impl EventsBuilder {
         let filter = EventFilter::new(request.codes.clone(), &mut request.directives).map_err(failed)?;
         let queue = Arc::new(EventQueue::new(capacity));
         let interest = Interest { filter, listener: Listener::Stream(Arc::clone(&queue)) };
-        match connection.register(Request::RegisterEvents(request), interest).await? {
-            Reply::Registered(registration) => {
-                let connection = Arc::downgrade(connection);
-                Ok(EventStream { registration: Some(registration), connection, queue })
-            }
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let registration = Some(connection.register(request, interest).await?);
+        Ok(EventStream { registration, connection: Arc::downgrade(connection), queue })
     }
 }
 
@@ -144,11 +139,11 @@ impl EventStream {
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn close(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };
-        let slot = connection.slot_in_time("deregister events").await?;
+        let slot = connection.slot_in_time(DeregisterEvents::NAME).await?;
         match self.registration.take() {
             Some(registration) => {
                 connection.router().remove(registration);
-                connection.answer(slot.send(Request::DeregisterEvents(registration))).await.map(drop)
+                connection.answer(slot.send(DeregisterEvents::new(registration))).await
             }
             None => Ok(()),
         }

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use pmix_types::message::{self, Request};
+use pmix_types::message::{self};
 use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::core::Core;
 use crate::error::{Error, key_name};
 use pmix_types::KeyOf;
@@ -57,10 +57,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    FabricBuilder("fabric", message::Fabric) -> Fabric
+    FabricBuilder(message::Fabric) -> Fabric
 }
-
-directed!(message::Fabric);
 
 impl FabricBuilder {
     /// Selects the fabric with this name.
@@ -84,7 +82,7 @@ impl FabricBuilder {
     async fn ask(self) -> Result<Fabric, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         let directives = request.directives.clone();
-        let infos = core.infos(Request::Fabric(request)).await?.into();
+        let infos = core.call(request).await?.into();
         Ok(Fabric { core, directives, infos })
     }
 }
@@ -127,7 +125,7 @@ impl Fabric {
         if let Some(index) = self.index() {
             request.directives.push(Info::new(&keys::FABRIC_INDEX, index));
         }
-        self.infos = self.core.infos(Request::Fabric(request)).await?.into();
+        self.infos = self.core.call(request).await?.into();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-use pmix_types::message::{Failure, Fence, Reply, Request};
+use pmix_types::message::{Failure, Fence};
 use pmix_types::{Procs, Status, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::{Error, directive};
 use crate::trace;
@@ -32,10 +32,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
-    FenceBuilder("fence", Fence) -> ()
+    FenceBuilder(Fence) -> ()
 }
-
-directed!(Fence);
 
 impl FenceBuilder {
     pub(crate) fn of(core: Core, procs: Procs) -> Self {
@@ -69,22 +67,15 @@ impl FenceBuilder {
         request.since = core.store().generation(&procs);
         let traced = trace::fence(core.proc(), request.procs.as_deref());
         request.trace = traced.as_ref().map(|(_, trace)| *trace);
-        let answered = core.request(Request::Fence(request)).await;
+        let answered = core.call(request).await;
         trace::end(traced, &answered);
         match answered? {
-            Reply::Fence(fenced) => {
-                core.store_mut().keep_collected(procs, fenced);
-                Ok(())
-            }
+            Some(fenced) => core.store_mut().keep_collected(procs, fenced),
             // the server keeps what was collected: what came before may be outdated
-            Reply::Done => {
-                if collects {
-                    core.store_mut().outdate(procs.as_deref());
-                }
-                Ok(())
-            }
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+            None if collects => core.store_mut().outdate(procs.as_deref()),
+            None => {}
         }
+        Ok(())
     }
 }
 

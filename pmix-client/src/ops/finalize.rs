@@ -1,7 +1,7 @@
-use pmix_types::message::Request;
+use pmix_types::message::Finalize;
 use pmix_types::{Directives, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use super::fence::FenceBuilder;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -32,20 +32,12 @@ builder! {
     /// Not safe: after the barrier, if there is one, dropping the future closes the connection without waiting for the
     /// server's answer, and does not undo a finalize that was sent. A future that is dropped during the barrier leaves
     /// other clones connected, and the barrier entered.
-    FinalizeBuilder("finalize", FinalizeRequest) -> ()
+    FinalizeBuilder(Finalize) -> ()
 }
-
-/// A finalize consists of directives.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FinalizeRequest {
-    directives: Directives,
-}
-
-directed!(FinalizeRequest);
 
 impl FinalizeBuilder {
     pub(crate) fn of(core: Core) -> Self {
-        Self::new(Draft::new(core, FinalizeRequest::default()))
+        Self::new(Draft::new(core, Finalize::new()))
     }
 
     /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
@@ -59,7 +51,7 @@ impl FinalizeBuilder {
         let mut draft = self.draft;
         // the client is used up: without a finalize, a host may take its end for a failure
         let mistake = draft.take_mistake(Self::OPERATION);
-        let (core, FinalizeRequest { mut directives }) = draft.ready(Self::OPERATION)?;
+        let (core, Finalize { mut directives, .. }) = draft.ready(Self::OPERATION)?;
         let has_barrier = directives.flag(&keys::EMBED_BARRIER).map_err(directive(Self::OPERATION));
         directives.remove(&keys::EMBED_BARRIER);
         let barrier = match has_barrier {
@@ -71,7 +63,7 @@ impl FinalizeBuilder {
         let outcome = mistake.and(barrier);
         let Some(connection) = core.any_connection() else { return outcome };
         let _ends = Ends(connection);
-        outcome.and(connection.carry_out(Request::Finalize(directives)).await)
+        outcome.and(connection.call(Finalize::new().with_directives(directives)).await)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmix_types::message::{Failure, Get, GetReply, Reply, Request};
+use pmix_types::message::{Failure, Get, GetReply};
 use pmix_types::{Directives, Info, Nspace, Status, keys};
 use tokio::time::{Instant, sleep_until};
 
@@ -95,22 +95,18 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 async fn ask_server(core: &Core, get: Get) -> Result<GetReply, Error> {
     let connection = core.connection(OPERATION)?;
-    let reply = if connection.is_native() && !is_limited(&get) {
+    if connection.is_native() && !is_limited(&get) {
         loop {
             let since = Instant::now();
-            match connection.request(Request::Get(get.clone())).await {
+            match connection.call(get.clone()).await {
                 // servers of the C library do not wait longer than two seconds for a process that has not put it yet
                 Err(error) if error.is_timeout() => sleep_until(since + AGAIN).await,
-                outcome => break outcome?,
+                outcome => break outcome,
             }
             core.check()?;
         }
     } else {
-        connection.request(Request::Get(get)).await?
-    };
-    match reply {
-        Reply::Get(reply) => Ok(reply),
-        _ => Err(Error::unexpected_reply(OPERATION)),
+        connection.call(get).await
     }
 }
 

@@ -1,3 +1,4 @@
+use pmix_types::message::{Directed, Get};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -5,7 +6,7 @@ use pmix_types::{
     Directives, Info, InfoFlags, KeyName, KeyOf, Nspace, NspaceError, ProcId, Scope, ValueType, keys,
 };
 
-use super::builder::{Directed, Draft, builder};
+use super::builder::{Draft, builder};
 use super::find::{find, nothing, with_limit};
 use crate::core::Core;
 use crate::error::{Error, directive};
@@ -108,7 +109,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    untimed GetBuilder<T>("get", GetRequest<T>) -> T
+    untimed GetBuilder<T>(GetRequest<T> as Get) -> T
 }
 
 impl<T: ValueType> GetBuilder<T> {

@@ -1,8 +1,9 @@
+use pmix_types::message::{Directed, Get};
 use std::time::Duration;
 
 use pmix_types::{Directives, Info};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use super::find::{find, nothing, with_limit};
 use super::get::Target;
 use crate::core::Core;
@@ -17,7 +18,11 @@ pub(crate) struct GetAllRequest {
     limit: Option<Duration>,
 }
 
-directed!(GetAllRequest);
+impl Directed for GetAllRequest {
+    fn directives_mut(&mut self) -> &mut Directives {
+        &mut self.directives
+    }
+}
 
 builder! {
     /// A pending get of all values that a process has put; await it for the list. See
@@ -46,7 +51,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    untimed GetAllBuilder("get", GetAllRequest) -> Vec<Info>
+    untimed GetAllBuilder(GetAllRequest as Get) -> Vec<Info>
 }
 
 impl GetAllBuilder {

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use pmix_types::message::{GroupConstruct, GroupReply, Reply, Request};
+use pmix_types::message::{GroupConstruct, GroupReply};
 use pmix_types::{DataArray, Nspace, NspaceError, ProcId, Procs, Rank, keys};
 
-use super::builder::{Draft, builder, check_id, directed};
+use super::builder::{Draft, builder, check_id};
 use super::group_destruct::GroupDestructBuilder;
 use super::group_leave::GroupLeaveBuilder;
 use crate::core::Core;
@@ -133,10 +133,8 @@ builder! {
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result, including
     /// the data of the other members.
-    GroupConstructBuilder("group construct", GroupConstruct) -> Group
+    GroupConstructBuilder(GroupConstruct) -> Group
 }
-
-directed!(GroupConstruct);
 
 impl GroupConstructBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, members: Procs) -> Self {
@@ -223,9 +221,7 @@ impl GroupConstructBuilder {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
         let id = request.group.clone();
-        match core.request(Request::GroupConstruct(request)).await? {
-            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let reply = core.call(request).await?;
+        Ok(Group::file(core, id, &reply))
     }
 }

@@ -1,4 +1,4 @@
-use pmix_types::message::{GroupJoin, Request};
+use pmix_types::message::GroupJoin;
 use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
 use super::builder::{Draft, builder, check_id};
@@ -38,7 +38,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the answer is sent, the invitation is declined. Dropping the future only drops the reply.
-    GroupDeclineBuilder("group join", GroupJoin) -> ()
+    GroupDeclineBuilder(GroupJoin) -> ()
 }
 
 impl GroupDeclineBuilder {
@@ -49,6 +49,6 @@ impl GroupDeclineBuilder {
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
-        core.carry_out(Request::GroupJoin(request)).await
+        core.call(request).await.map(drop)
     }
 }

@@ -1,7 +1,7 @@
-use pmix_types::message::{GroupDestruct, Request};
+use pmix_types::message::GroupDestruct;
 use pmix_types::{Nspace, NspaceError};
 
-use super::builder::{Draft, builder, check_id, directed};
+use super::builder::{Draft, builder, check_id};
 use crate::core::Core;
 use crate::error::Error;
 
@@ -33,10 +33,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller takes part. Dropping the future only drops the result.
-    GroupDestructBuilder("group destruct", GroupDestruct) -> ()
+    GroupDestructBuilder(GroupDestruct) -> ()
 }
-
-directed!(GroupDestruct);
 
 impl GroupDestructBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
@@ -46,6 +44,6 @@ impl GroupDestructBuilder {
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
-        core.carry_out(Request::GroupDestruct(request)).await
+        core.call(request).await
     }
 }

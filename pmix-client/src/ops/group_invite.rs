@@ -1,7 +1,7 @@
-use pmix_types::message::{GroupInvite, Reply, Request};
+use pmix_types::message::GroupInvite;
 use pmix_types::{Nspace, NspaceError, Procs, keys};
 
-use super::builder::{Draft, builder, check_id, directed};
+use super::builder::{Draft, builder, check_id};
 use super::group_construct::Group;
 use crate::core::Core;
 use crate::error::Error;
@@ -39,10 +39,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not withdraw an invitation that was sent; only the result is dropped.
-    GroupInviteBuilder("group invite", GroupInvite) -> Group
+    GroupInviteBuilder(GroupInvite) -> Group
 }
-
-directed!(GroupInvite);
 
 impl GroupInviteBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, procs: Procs) -> Self {
@@ -72,9 +70,7 @@ impl GroupInviteBuilder {
         let (core, request) = self.draft.ready(Self::OPERATION)?;
         let id = request.group.clone();
         check_id(Self::OPERATION, &id)?;
-        match core.request(Request::GroupInvite(request)).await? {
-            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let reply = core.call(request).await?;
+        Ok(Group::file(core, id, &reply))
     }
 }

@@ -1,7 +1,7 @@
-use pmix_types::message::{GroupJoin, Reply, Request};
+use pmix_types::message::GroupJoin;
 use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
-use super::builder::{Draft, builder, check_id, directed};
+use super::builder::{Draft, builder, check_id};
 use super::group_construct::Group;
 use crate::core::Core;
 use crate::error::Error;
@@ -41,10 +41,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the answer is sent, the caller takes part. Dropping the future only drops the result.
-    GroupJoinBuilder("group join", GroupJoin) -> Group
+    GroupJoinBuilder(GroupJoin) -> Group
 }
-
-directed!(GroupJoin);
 
 impl GroupJoinBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, leader: ProcId) -> Self {
@@ -55,9 +53,8 @@ impl GroupJoinBuilder {
         let (core, request) = self.draft.ready(Self::OPERATION)?;
         let id = request.group.clone();
         check_id(Self::OPERATION, &id)?;
-        match core.request(Request::GroupJoin(request)).await? {
-            Reply::Group(reply) => Ok(Group::file(core, id, &reply)),
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let reply = core.call(request).await?;
+        let declined = || Error::protocol("the server took an accepted invitation for a declined one");
+        Ok(Group::file(core, id, &*reply.ok_or_else(declined)?))
     }
 }

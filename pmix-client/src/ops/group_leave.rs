@@ -1,7 +1,7 @@
-use pmix_types::message::{GroupLeave, Request};
+use pmix_types::message::GroupLeave;
 use pmix_types::{Nspace, NspaceError};
 
-use super::builder::{Draft, builder, check_id, directed};
+use super::builder::{Draft, builder, check_id};
 use crate::core::Core;
 use crate::error::Error;
 
@@ -31,10 +31,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the caller leaves. Dropping the future only drops the reply.
-    GroupLeaveBuilder("group leave", GroupLeave) -> ()
+    GroupLeaveBuilder(GroupLeave) -> ()
 }
-
-directed!(GroupLeave);
 
 impl GroupLeaveBuilder {
     pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
@@ -44,6 +42,6 @@ impl GroupLeaveBuilder {
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
-        core.carry_out(Request::GroupLeave(request)).await
+        core.call(request).await
     }
 }

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use pmix_types::message::{JobControl, Request};
+use pmix_types::message::JobControl;
 use pmix_types::{Info, Key, Procs, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
 
@@ -36,10 +36,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    JobControlBuilder("job control", JobControl) -> Vec<Info>
+    JobControlBuilder(JobControl) -> Vec<Info>
 }
-
-directed!(JobControl);
 
 impl JobControlBuilder {
     pub(crate) fn of(core: Core, targets: Procs) -> Self {
@@ -135,6 +133,6 @@ impl JobControlBuilder {
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::JobControl(request)).await
+        core.call(request).await
     }
 }

@@ -1,10 +1,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pmix_types::message::{Log, Logged, Request};
+use pmix_types::message::{Log, Logged};
 use pmix_types::{DataArray, Info, ProcId, Status, Time, ValueType, keys};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 use pmix_types::TypedKey;
 
@@ -40,10 +40,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the messages are logged.
-    LogBuilder("log", Log) -> Logged
+    LogBuilder(Log) -> Logged
 }
-
-directed!(Log);
 
 impl LogBuilder {
     /// Text for the standard error of the job.
@@ -162,7 +160,7 @@ impl LogBuilder {
     async fn ask(self) -> Result<Logged, Error> {
         let (core, mut request) = self.draft.online(Self::OPERATION)?;
         Self::stamp(&mut request);
-        match core.carry_out(Request::Log(request)).await {
+        match core.call(request).await {
             Err(error) if error.status() == Status::ERR_PARTIAL_SUCCESS => Ok(Logged::Partially),
             result => result.map(|()| Logged::Fully),
         }

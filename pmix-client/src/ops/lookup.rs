@@ -1,7 +1,7 @@
-use pmix_types::message::{Lookup, LookupReply, Reply, Request};
+use pmix_types::message::{Lookup, LookupReply};
 use pmix_types::{DataArray, DataRange, KeyName, Pdata, ProcId, Procs, Status, Value, ValueType, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::{Error, key_name};
 use pmix_types::{AnyKey, KeyOf};
@@ -42,10 +42,8 @@ builder! {
     /// Safe, except for data with [`Persistence::FIRST_READ`](pmix_types::Persistence::FIRST_READ): the lookup
     /// continues when the future is dropped, and may still consume the data. Limit a waiting lookup with
     /// [`LookupBuilder::timeout`], which the server keeps.
-    LookupBuilder("lookup", Lookup) -> Published
+    LookupBuilder(Lookup) -> Published
 }
-
-directed!(Lookup);
 
 impl LookupBuilder {
     pub(crate) fn of<K: AnyKey>(core: Core, keys: impl IntoIterator<Item = K>) -> Self {
@@ -87,10 +85,7 @@ impl LookupBuilder {
             return Err(Error::bad_param(Self::OPERATION, "a lookup needs at least one key"));
         }
         let keys = request.keys.clone();
-        match core.request(Request::Lookup(request)).await? {
-            Reply::Lookup(reply) => Ok(Published::new(keys, reply)),
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        Ok(Published::new(keys, core.call(request).await?))
     }
 }
 

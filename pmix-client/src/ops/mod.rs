@@ -47,7 +47,6 @@ pub(crate) use builder::Draft;
 pub(crate) use commit::commit;
 pub use connect::{ConnectBuilder, ConnectedSet};
 pub use credential::CredentialBuilder;
-pub(crate) use credential::CredentialRequest;
 pub use disconnect::DisconnectBuilder;
 pub use events::{EventStream, EventsBuilder};
 pub use fabric::{Fabric, FabricBuilder};

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use pmix_types::message::{Monitor, Request};
+use pmix_types::message::Monitor;
 use pmix_types::{DataRange, Info, Key, Status, ValueType, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
 use pmix_types::TypedKey;
@@ -59,10 +59,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    MonitorBuilder("monitoring", Monitor) -> Vec<Info>
+    MonitorBuilder(Monitor) -> Vec<Info>
 }
-
-directed!(Monitor);
 
 impl MonitorBuilder {
     pub(crate) fn of<D: ValueType>(
@@ -147,7 +145,7 @@ impl MonitorBuilder {
 
     async fn ask(self) -> Result<Vec<Info>, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::Monitor(request)).await
+        core.call(request).await
     }
 }
 
@@ -179,7 +177,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    HeartbeatBuilder("monitoring", Monitor) -> ()
+    HeartbeatBuilder(Monitor) -> ()
 }
 
 impl HeartbeatBuilder {
@@ -190,6 +188,6 @@ impl HeartbeatBuilder {
 
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::Monitor(request)).await.map(drop)
+        core.call(request).await.map(drop)
     }
 }

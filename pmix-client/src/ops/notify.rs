@@ -1,4 +1,4 @@
-use pmix_types::message::Request;
+use pmix_types::message::NotifyEvent;
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, ValueType, keys};
 
 use super::builder::{Draft, builder};
@@ -37,7 +37,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not withdraw an event that was sent.
-    plain NotifyBuilder("notify event", Event) -> ()
+    plain NotifyBuilder(Event as NotifyEvent) -> ()
 }
 
 impl NotifyBuilder {
@@ -101,6 +101,6 @@ impl NotifyBuilder {
             core.connection(Self::OPERATION)?.router().deliver_local(&event);
             return Ok(());
         }
-        core.carry_out(Request::Notify(event)).await
+        core.call(NotifyEvent::new(event)).await
     }
 }

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
-use pmix_types::message::{RegisterEvents, Reply, Request};
+use pmix_types::message::{DeregisterEvents, NotifyEvent, Operation, RegisterEvents};
 use pmix_types::{DataRange, EventFilter, Procs, Status, keys};
 
 use super::builder::{Draft, directives, filters};
@@ -159,13 +159,8 @@ impl HandlerBuilder {
             connection: Arc::downgrade(connection),
         };
         let interest = Interest { filter, listener: Listener::Handler(handler) };
-        match connection.register(Request::RegisterEvents(request), interest).await? {
-            Reply::Registered(number) => {
-                registration.number = Some(number);
-                Ok(registration)
-            }
-            _ => Err(Error::unexpected_reply(OPERATION)),
-        }
+        registration.number = Some(connection.register(request, interest).await?);
+        Ok(registration)
     }
 }
 
@@ -176,7 +171,7 @@ fn tell(connection: &Arc<Connection>) -> Tell {
         let connection = Weak::clone(&connection);
         let told = async move {
             if let Some(connection) = connection.upgrade() {
-                let _ = connection.carry_out(Request::Notify(notice)).await;
+                let _ = connection.call(NotifyEvent::new(notice)).await;
             }
         };
         told.boxed()
@@ -222,12 +217,12 @@ impl HandlerRegistration {
     #[doc(alias = "PMIx_Deregister_event_handler")]
     pub async fn deregister(mut self) -> Result<(), Error> {
         let Some(connection) = self.connection.upgrade() else { return Ok(()) };
-        let slot = connection.slot_in_time("deregister events").await?;
+        let slot = connection.slot_in_time(DeregisterEvents::NAME).await?;
         match self.number.take() {
             Some(number) => {
                 connection.router().remove(number);
                 connection.router().unseat(self.handler.id);
-                connection.answer(slot.send(Request::DeregisterEvents(number))).await.map(drop)
+                connection.answer(slot.send(DeregisterEvents::new(number))).await
             }
             None => Ok(()),
         }

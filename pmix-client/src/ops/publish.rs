@@ -1,7 +1,7 @@
-use pmix_types::message::{Publish, Request};
+use pmix_types::message::Publish;
 use pmix_types::{DataArray, DataRange, Gid, Info, Persistence, Procs, Uid, Value, keys};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 use pmix_types::AnyKey;
 
@@ -51,10 +51,8 @@ builder! {
     /// # Cancel safety
     /// Not safe: once the request is sent, the data is published. Dropping the future only drops the reply. The same
     /// applies to [`PublishBuilder::timeout`]: after `ERR_TIMEOUT` the data may or may not be published.
-    PublishBuilder("publish", Publish) -> ()
+    PublishBuilder(Publish) -> ()
 }
-
-directed!(Publish);
 
 impl PublishBuilder {
     /// Adds a key and its value.
@@ -108,6 +106,6 @@ impl PublishBuilder {
         if request.data.is_empty() {
             return Err(Error::bad_param(Self::OPERATION, "there is no data to publish"));
         }
-        core.carry_out(Request::Publish(request)).await
+        core.call(request).await
     }
 }

@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::stream::Stream;
-use pmix_types::message::{IofPull, Reply, Request};
+use pmix_types::message::{Directed, IofDeregister, IofPull};
 use pmix_types::{Directives, IofChannels, Procs, Status, keys};
 
-use super::builder::{Directed, Draft, builder};
+use super::builder::{Draft, builder};
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::Error;
@@ -69,7 +69,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: a subscription that was sent is removed.
-    untimed OutputBuilder("pull output", OutputRequest) -> OutputStream
+    untimed OutputBuilder(OutputRequest as IofPull) -> OutputStream
 }
 
 impl OutputBuilder {
@@ -134,13 +134,8 @@ impl OutputBuilder {
         let (core, OutputRequest { request, capacity }) = self.draft.online(Self::OPERATION)?;
         let connection = core.connection(Self::OPERATION)?;
         let queue = Arc::new(OutputQueue::new(capacity));
-        match connection.pull(Request::IofPull(request), Arc::clone(&queue)).await? {
-            Reply::Registered(registration) => {
-                let connection = Arc::downgrade(connection);
-                Ok(OutputStream { registration: Some(registration), is_stopping: false, connection, queue })
-            }
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
-        }
+        let registration = Some(connection.pull(request, Arc::clone(&queue)).await?);
+        Ok(OutputStream { registration, is_stopping: false, connection: Arc::downgrade(connection), queue })
     }
 }
 
@@ -193,7 +188,7 @@ impl OutputStream {
         };
         let is_repeated = std::mem::replace(&mut self.is_stopping, true);
         // what was collected comes before the answer
-        let result = connection.carry_out(Request::IofDeregister(registration)).await;
+        let result = connection.call(IofDeregister::new(registration)).await;
         self.registration = None;
         if let Some(queue) = connection.outputs().remove(registration) {
             queue.end([]);

@@ -1,5 +1,5 @@
 use bytes::{Bytes, BytesMut};
-use pmix_types::message::{IofPush, Request};
+use pmix_types::message::IofPush;
 use pmix_types::{Directives, Info, ProcId, Procs, ValueType, keys};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -106,6 +106,6 @@ impl InputSink {
     async fn push(&self, data: Bytes, directives: Directives) -> Result<(), Error> {
         let mut input = IofPush::new(self.targets.clone(), data);
         input.directives = directives;
-        self.core.carry_out(Request::IofPush(input)).await
+        self.core.call(input).await
     }
 }

@@ -1,4 +1,4 @@
-use pmix_types::message::{Failure, QueryReply, Reply, Request};
+use pmix_types::message::{Failure, QueryInfo, QueryReply};
 use pmix_types::{
     AttributeLevel, AttributeRegistry, DataArray, Directives, Info, KeyName, Query, RegAttr, Status, Value,
     ValueType, keys,
@@ -145,14 +145,10 @@ pub(crate) async fn query(core: &Core, queries: Vec<Query>) -> Result<QueryResul
     if let Some(results) = of_process(&queries, core.attributes()) {
         return results;
     }
-    match core.request(Request::Query(queries.clone())).await? {
-        Reply::Query(reply) => {
-            let mut results = QueryResults::new(&queries, reply)?;
-            results.complete(&queries, core.attributes());
-            Ok(results)
-        }
-        _ => Err(Error::unexpected_reply(OPERATION)),
-    }
+    let reply = core.call(QueryInfo::new(queries.clone())).await?;
+    let mut results = QueryResults::new(&queries, reply)?;
+    results.complete(&queries, core.attributes());
+    Ok(results)
 }
 
 /// Answers queries about the library itself, the only ones that are allowed before init.

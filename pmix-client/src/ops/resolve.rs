@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use pmix_types::job::JobData;
-use pmix_types::message::{Failure, Reply, Request, ResolvePeers};
+use pmix_types::message::{Failure, ResolveNodes, ResolvePeers};
 use pmix_types::{Nspace, ProcId, Status, job};
 
 use crate::core::Core;
@@ -23,10 +23,7 @@ pub(crate) async fn resolve_peers(
         return held_peers(&core.store(), node, nspace.as_ref());
     }
     let request = ResolvePeers::new(node.map(Into::into), nspace);
-    match core.request(Request::ResolvePeers(request)).await? {
-        Reply::Procs(procs) => Ok(procs),
-        _ => Err(Error::unexpected_reply(PEERS)),
-    }
+    core.call(request).await
 }
 
 /// Nodes of a namespace, in the same way.
@@ -35,10 +32,7 @@ pub(crate) async fn resolve_nodes(core: &Core, nspace: Option<Nspace>) -> Result
     if !core.is_connected() {
         return held_nodes(&core.store(), nspace.as_ref());
     }
-    match core.request(Request::ResolveNodes(nspace)).await? {
-        Reply::Nodes(nodes) => Ok(nodes),
-        _ => Err(Error::unexpected_reply(NODES)),
-    }
+    core.call(ResolveNodes::new(nspace)).await
 }
 
 fn held_peers(store: &Store, node: &str, nspace: Option<&Nspace>) -> Result<Vec<ProcId>, Error> {

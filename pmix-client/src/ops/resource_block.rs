@@ -1,6 +1,6 @@
-use pmix_types::message::{Request, ResourceBlock};
+use pmix_types::message::ResourceBlock;
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 
 builder! {
@@ -31,14 +31,12 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    ResourceBlockBuilder("resource block", ResourceBlock) -> ()
+    ResourceBlockBuilder(ResourceBlock) -> ()
 }
-
-directed!(ResourceBlock);
 
 impl ResourceBlockBuilder {
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.carry_out(Request::ResourceBlock(request)).await
+        core.call(request).await
     }
 }

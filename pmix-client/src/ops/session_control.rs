@@ -1,7 +1,7 @@
 use pmix_types::Info;
-use pmix_types::message::{Request, SessionControl};
+use pmix_types::message::SessionControl;
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 
 builder! {
@@ -31,14 +31,12 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    SessionControlBuilder("session control", SessionControl) -> Vec<Info>
+    SessionControlBuilder(SessionControl) -> Vec<Info>
 }
-
-directed!(SessionControl);
 
 impl SessionControlBuilder {
     async fn ask(self) -> Result<Vec<Info>, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::SessionControl(request)).await
+        core.call(request).await
     }
 }

@@ -1,10 +1,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use pmix_types::message::{Reply, Request, Spawn};
+use pmix_types::message::Spawn;
 use pmix_types::{Envar, Key, Nspace, keys};
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 
 builder! {
@@ -46,10 +46,8 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the job is started. Dropping the future only drops its namespace.
-    SpawnBuilder("spawn", Spawn) -> Nspace
+    SpawnBuilder(Spawn) -> Nspace
 }
-
-directed!(Spawn);
 
 impl SpawnBuilder {
     /// The working directory of the processes.
@@ -229,15 +227,11 @@ impl SpawnBuilder {
         if request.apps.is_empty() {
             return Err(Error::bad_param(Self::OPERATION, "there is no application to start"));
         }
-        match core.request(Request::Spawn(request)).await? {
-            Reply::Spawn(reply) => {
-                if let Some(job) = reply.job {
-                    core.store_mut().keep_job(job);
-                }
-                Ok(reply.nspace)
-            }
-            _ => Err(Error::unexpected_reply(Self::OPERATION)),
+        let reply = core.call(request).await?;
+        if let Some(job) = reply.job {
+            core.store_mut().keep_job(job);
         }
+        Ok(reply.nspace)
     }
 }
 

@@ -1,7 +1,7 @@
-use pmix_types::message::{Request, Unpublish};
+use pmix_types::message::Unpublish;
 use pmix_types::{DataArray, DataRange, Procs, keys};
 
-use super::builder::{Draft, builder, directed};
+use super::builder::{Draft, builder};
 use crate::core::Core;
 use crate::error::Error;
 use pmix_types::AnyKey;
@@ -34,10 +34,8 @@ builder! {
     /// # Cancel safety
     /// Not safe: once the request is sent, the data is unpublished. Dropping the future only drops the reply; calling
     /// it again does no harm.
-    UnpublishBuilder("unpublish", Unpublish) -> ()
+    UnpublishBuilder(Unpublish) -> ()
 }
-
-directed!(Unpublish);
 
 impl UnpublishBuilder {
     pub(crate) fn of<K: AnyKey>(core: Core, keys: impl IntoIterator<Item = K>) -> Self {
@@ -68,6 +66,6 @@ impl UnpublishBuilder {
 
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.carry_out(Request::Unpublish(request)).await
+        core.call(request).await
     }
 }

@@ -1,7 +1,7 @@
 use pmix_types::Info;
-use pmix_types::message::{Request, ValidateCredential};
+use pmix_types::message::ValidateCredential;
 
-use super::builder::{builder, directed};
+use super::builder::builder;
 use crate::error::Error;
 
 builder! {
@@ -31,14 +31,12 @@ builder! {
     ///
     /// # Cancel safety
     /// Safe: the reply is dropped.
-    ValidateCredentialBuilder("validate credential", ValidateCredential) -> Vec<Info>
+    ValidateCredentialBuilder(ValidateCredential) -> Vec<Info>
 }
-
-directed!(ValidateCredential);
 
 impl ValidateCredentialBuilder {
     async fn ask(self) -> Result<Vec<Info>, Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.infos(Request::ValidateCredential(request)).await
+        core.call(request).await
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use pmix_client::types::message::{Failure, Identity, Push, Reply, Request, Welcome};
+use pmix_client::types::message::{
+    DeregisterEvents, Failure, Finalize, Identity, Push, Reply, Request, Welcome,
+};
 use pmix_client::types::{Directives, Event, Info, Status, keys};
 use pmix_client::{Client, Error, EventError, EventStream, Scope};
 use pmix_proto::EncodedBody;
@@ -262,7 +264,7 @@ async fn finalize_with(with_barrier: bool) {
         }
         let (id, request) = conversation.request().await;
         let timeout = Directives::from(vec![Info::new(&keys::TIMEOUT, 3600)]);
-        assert_eq!(request, Request::Finalize(timeout));
+        assert_eq!(request, Request::Finalize(Finalize::new().with_directives(timeout)));
         assert_eq!(clone.commit().await.unwrap_err().status(), Status::ERR_INIT);
         conversation.reply(id, Reply::Done).await;
     });
@@ -304,7 +306,7 @@ async fn ini_06_who_fails_at_the_barrier_is_finalized_and_told() {
         let (id, _) = conversation.request().await;
         conversation.fail(id, Failure::new(Status::ERR_PROC_TERM_WO_SYNC, "somebody has died")).await;
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Finalize(Directives::new()));
+        assert_eq!(request, Request::Finalize(Finalize::new()));
         conversation.reply(id, Reply::Done).await;
     });
     assert_eq!(finalized.unwrap_err().status(), Status::ERR_PROC_TERM_WO_SYNC);
@@ -325,7 +327,7 @@ async fn gen_12_a_finalize_with_a_directive_that_makes_no_sense_goes_on_without_
         };
         let (finalized, ()) = tokio::join!(within(finalize.into_future()), async {
             let (id, request) = conversation.request().await;
-            assert_eq!(request, Request::Finalize(Directives::new()));
+            assert_eq!(request, Request::Finalize(Finalize::new()));
             conversation.reply(id, Reply::Done).await;
             conversation.end().await;
         });
@@ -375,7 +377,7 @@ fn a_client_may_be_dropped_after_its_runtime_and_outside_of_any() {
     drop(events);
     runtime.block_on(async {
         let (_, request) = conversation.request().await;
-        assert_eq!(request, Request::DeregisterEvents(1));
+        assert_eq!(request, Request::DeregisterEvents(DeregisterEvents::new(1)));
         // a client whose runtime ends loses its connection
         (client, conversation) = {
             let mut server = server;
@@ -413,7 +415,7 @@ async fn events_of_a_registration_arrive_in_order_until_it_is_dropped() {
     assert_eq!(within(events.next()).await, Some(Err(EventError::Lagged { missed: 6 })));
     drop(events);
     let (_, request) = conversation.request().await;
-    assert_eq!(request, Request::DeregisterEvents(3));
+    assert_eq!(request, Request::DeregisterEvents(DeregisterEvents::new(3)));
 }
 
 #[tokio::test]
@@ -423,7 +425,7 @@ async fn evt_16_closing_a_stream_reports_what_the_server_says() {
     let events = conversation.events(&client, 3).await;
     let (closed, ()) = tokio::join!(events.close(), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::DeregisterEvents(3));
+        assert_eq!(request, Request::DeregisterEvents(DeregisterEvents::new(3)));
         conversation.fail(id, Failure::new(Status::ERR_BAD_PARAM, "no registration 3")).await;
     });
     assert_eq!(closed.unwrap_err().status(), Status::ERR_BAD_PARAM);

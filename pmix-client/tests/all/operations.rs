@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use pmix_client::types::message::{
-    Failure, Fence, Fenced, Get, GetReply, IofPull, IofPush, Push, QueryReply, Reply, Request, ResolvePeers,
+    Commit, Failure, Fence, Fenced, Get, GetReply, IofDeregister, IofPull, IofPush, NotifyEvent, Push,
+    QueryInfo, QueryReply, Reply, Request, ResolveNodes, ResolvePeers,
 };
 use pmix_client::types::{
     AllocDirective, App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status, keys,
@@ -74,7 +75,7 @@ async fn put_06_put_07_a_commit_sends_what_changed_and_nothing_if_nothing_did() 
     let refuse = Failure::new(Status::ERR_NOMEM, "full");
     let (refused, ()) = tokio::join!(client.commit(), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Commit(vec![entry("k", 1)]));
+        assert_eq!(request, Request::Commit(Commit::new(vec![entry("k", 1)])));
         conversation.fail(id, refuse).await;
     });
     assert_eq!(refused.unwrap_err().status(), Status::ERR_NOMEM);
@@ -83,7 +84,7 @@ async fn put_06_put_07_a_commit_sends_what_changed_and_nothing_if_nothing_did() 
     client.put(Scope::GLOBAL, "l", 2).unwrap();
     let (committed, ()) = tokio::join!(client.commit(), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Commit(vec![entry("k", 1), entry("l", 2)]));
+        assert_eq!(request, Request::Commit(Commit::new(vec![entry("k", 1), entry("l", 2)])));
         conversation.reply(id, Reply::Done).await;
     });
     committed.unwrap();
@@ -466,7 +467,7 @@ async fn large_values_travel_in_parts_both_ways() {
     client.put(Scope::GLOBAL, "big", large(1, 6)).unwrap();
     let (committed, ()) = tokio::join!(within(client.commit()), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Commit(vec![entry("big", large(1, 6))]));
+        assert_eq!(request, Request::Commit(Commit::new(vec![entry("big", large(1, 6))])));
         conversation.reply(id, Reply::Done).await;
     });
     committed.unwrap();
@@ -511,7 +512,7 @@ async fn qry_03_a_query_that_is_answered_in_part_succeeds() {
     let asked = Query::new(&keys::QUERY_NAMESPACES).key(&keys::QUERY_QUEUE_LIST);
     let (results, ()) = tokio::join!(client.query([asked.clone()]), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Query(vec![asked.clone()]));
+        assert_eq!(request, Request::QueryInfo(QueryInfo::new(vec![asked.clone()])));
         let found = vec![Info::new(&keys::QUERY_NAMESPACES, "job")];
         let found = Info::dynamic(keys::QUERY_RESULTS.key_name(), found);
         conversation.reply(id, Reply::Query(QueryReply::new(Status::ERR_PARTIAL_SUCCESS, vec![found]))).await;
@@ -533,7 +534,7 @@ async fn evt_11_evt_17_an_event_goes_to_the_server_unless_it_is_for_this_process
     assert_eq!(within(events.recv()).await, Some(Ok(local)));
     let (notified, ()) = tokio::join!(client.notify(event.clone()).into_future(), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::Notify(event.clone()));
+        assert_eq!(request, Request::NotifyEvent(NotifyEvent::new(event.clone())));
         conversation.reply(id, Reply::Done).await;
     });
     notified.unwrap();
@@ -605,11 +606,11 @@ async fn iof_07_a_stream_can_be_stopped_again_after_the_first_call_was_given_up(
     let [mut given_up, mut other] = <[_; 2]>::try_from(streams).unwrap();
     assert!(pin!(given_up.stop()).now_or_never().is_none());
     let (id, request) = conversation.request().await;
-    assert_eq!(request, Request::IofDeregister(7));
+    assert_eq!(request, Request::IofDeregister(IofDeregister::new(7)));
     conversation.reply(id, Reply::Done).await;
     let (stopped, ()) = tokio::join!(within(given_up.stop()), async {
         let (id, request) = conversation.request().await;
-        assert_eq!(request, Request::IofDeregister(7));
+        assert_eq!(request, Request::IofDeregister(IofDeregister::new(7)));
         conversation.fail(id, unknown()).await;
     });
     stopped.unwrap();
@@ -655,7 +656,7 @@ async fn evt_15_a_raw_pull_that_is_given_up_ends_no_registration_of_events_with_
         });
         nodes.unwrap();
     }
-    assert_eq!(conversation.request().await.1, Request::IofDeregister(1));
+    assert_eq!(conversation.request().await.1, Request::IofDeregister(IofDeregister::new(1)));
     let event = Event::new(Status::from_raw(7), proc("far", 0));
     conversation.push(Push::Event { registrations: vec![1], event: event.clone(), is_kept: false }).await;
     assert_eq!(within(events.recv()).await, Some(Ok(event)));
@@ -676,7 +677,7 @@ async fn res_03_a_connected_client_asks_its_server() {
     for asked in [None, Some(&nspace)] {
         let (nodes, ()) = tokio::join!(client.resolve_nodes(asked), async {
             let (id, request) = conversation.request().await;
-            assert_eq!(request, Request::ResolveNodes(asked.cloned()));
+            assert_eq!(request, Request::ResolveNodes(ResolveNodes::new(asked.cloned())));
             conversation.reply(id, Reply::Nodes(vec!["n9".into()])).await;
         });
         assert_eq!(nodes.unwrap(), ["n9"]);

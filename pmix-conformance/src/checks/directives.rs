@@ -1,8 +1,8 @@
 //! Required directives that nobody knows: each entry of a host refuses them.
 
 use pmix_types::message::{
-    Allocate, Fabric, IofPull, IofPush, JobControl, Log, Monitor, Publish, Request, ResourceBlock,
-    SessionControl, Spawn, Unpublish, ValidateCredential,
+    Allocate, Fabric, GetCredential, IofPull, IofPush, JobControl, Log, Monitor, Publish, QueryInfo, Request,
+    ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use pmix_types::{
     AllocDirective, App, Directives, FabricOperation, Info, InfoFlags, IofChannels, KeyName, Query,
@@ -123,7 +123,7 @@ async fn a_query_with_an_unknown_qualifier_is_refused(rank: &Rank) -> Checked {
         let mut query =
             Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), rank.me().nspace.as_str());
         query.qualifiers.extend(directives);
-        Ok(Request::Query(vec![query]))
+        Ok(Request::QueryInfo(QueryInfo::new(vec![query])))
     };
     with_and_without!(rank, make)
 }
@@ -163,7 +163,9 @@ async fn a_monitor_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked 
 }
 
 async fn a_credential_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked {
-    with_and_without!(rank, |directives| Ok(Request::GetCredential(directives)))
+    with_and_without!(rank, |directives| Ok(Request::GetCredential(
+        GetCredential::new().with_directives(directives)
+    )))
 }
 
 async fn a_validation_with_an_unknown_directive_is_refused(rank: &Rank) -> Checked {

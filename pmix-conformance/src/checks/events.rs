@@ -1,6 +1,6 @@
 //! Events.
 
-use pmix_types::message::Request;
+use pmix_types::message::{DeregisterEvents, Request};
 use pmix_types::{DataRange, Status};
 
 use super::super::rank::{Checked, Rank, ensure, must_fail};
@@ -108,6 +108,6 @@ async fn arrive_in_order(rank: &Rank, codes: &[Status]) -> Checked {
 }
 
 async fn only_a_registration_can_be_ended(rank: &Rank) -> Checked {
-    let answer = rank.request(Request::DeregisterEvents(u64::MAX)).await?;
+    let answer = rank.request(Request::DeregisterEvents(DeregisterEvents::new(u64::MAX))).await?;
     must_fail("removing an unknown registration", answer, &[Status::ERR_BAD_PARAM])
 }

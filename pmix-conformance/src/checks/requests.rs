@@ -1,6 +1,8 @@
 //! Log, allocations, credentials, and system events.
 
-use pmix_types::message::{Allocate, Log, RegisterEvents, Reply, Request, ValidateCredential};
+use pmix_types::message::{
+    Allocate, DeregisterEvents, GetCredential, Log, RegisterEvents, Reply, Request, ValidateCredential,
+};
 use pmix_types::{
     AllocDirective, DataType, Directives, Info, InfoFlags, Key, Query, Status, Uid, ValueType, keys,
 };
@@ -50,7 +52,7 @@ async fn an_unknown_required_channel_fails(rank: &Rank) -> Checked {
 
 async fn a_credential_names_its_holder(rank: &Rank) -> Checked {
     let credential =
-        match must("get credential", rank.request(Request::GetCredential(Directives::new())).await?)? {
+        match must("get credential", rank.request(Request::GetCredential(GetCredential::new())).await?)? {
             Reply::Credential(credential) => credential,
             other => return Err(broken(format!("the reply to a request for a credential is {other:?}"))),
         };
@@ -69,8 +71,8 @@ async fn garbage_is_no_credential(rank: &Rank) -> Checked {
 
 async fn an_unknown_type_of_credential_is_refused(rank: &Rank) -> Checked {
     let wanted = Directives::new().require(&keys::CRED_TYPE, "check.no.such.type");
-    must("get credential", rank.request(Request::GetCredential(Directives::new())).await?)?;
-    let answer = rank.ask(Request::GetCredential(wanted)).await?;
+    must("get credential", rank.request(Request::GetCredential(GetCredential::new())).await?)?;
+    let answer = rank.ask(Request::GetCredential(GetCredential::new().with_directives(wanted))).await?;
     ensure(answer.is_err(), || "a credential of a type that does not exist was issued".into())
 }
 
@@ -130,9 +132,11 @@ const OF_SYSTEM: Status = Status::from_raw(-233);
 async fn a_system_event_can_be_registered_for(rank: &Rank) -> Checked {
     let registration = RegisterEvents::new(vec![OF_SYSTEM]);
     match must("register events", rank.request(Request::RegisterEvents(registration)).await?)? {
-        Reply::Registered(number) => {
-            must("deregister events", rank.request(Request::DeregisterEvents(number)).await?).map(drop)
-        }
+        Reply::Registered(number) => must(
+            "deregister events",
+            rank.request(Request::DeregisterEvents(DeregisterEvents::new(number))).await?,
+        )
+        .map(drop),
         // the library of the process keeps the number
         _ => Ok(()),
     }

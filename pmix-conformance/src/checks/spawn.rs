@@ -178,7 +178,7 @@ async fn an_aborted_job_ends(rank: &Rank) -> Checked {
     }
     rank.listen(END).await?;
     let nspace = must("spawn", rank.spawn(endless(), notified()).await?)?;
-    let mut abort = Abort::new(3, "a check");
+    let mut abort = Abort::new(3, "a check".into());
     abort.procs = vec![ProcId::wildcard(nspace.clone())];
     must("abort", rank.request(Request::Abort(abort)).await?)?;
     let status = end(rank, &nspace).await?;

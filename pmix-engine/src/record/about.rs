@@ -1,6 +1,6 @@
 //! What a request is about, as far as it is recorded: names and sizes, never what was put, published or said.
 
-use pmix_types::message::Request;
+use pmix_types::message::{Commit, NotifyEvent, Request, ResolveNodes};
 use pmix_types::{App, KeyName, Memory, Nspace, ProcId, Status};
 
 use super::super::UpcallRequest;
@@ -47,7 +47,9 @@ impl About {
         match request {
             Request::Get(get) => Self::Data { proc: get.proc.clone(), key: get.key.clone() },
             Request::Fence(fence) => Self::Procs(fence.procs.as_ref().map_or(0, Vec::len)),
-            Request::Commit(entries) => Self::Values { count: entries.len(), bytes: entries.memory() },
+            Request::Commit(Commit { entries, .. }) => {
+                Self::Values { count: entries.len(), bytes: entries.memory() }
+            }
             other => Self::of_rare(other),
         }
     }
@@ -57,7 +59,7 @@ impl About {
             Request::Publish(publish) => Self::keys(publish.data.iter().map(|info| &info.key)),
             Request::Lookup(lookup) => Self::keys(lookup.keys.iter()),
             Request::Unpublish(unpublish) => Self::keys(unpublish.keys.iter()),
-            Request::Notify(event) => Self::Event(event.code),
+            Request::NotifyEvent(NotifyEvent { event, .. }) => Self::Event(event.code),
             Request::Spawn(spawn) => Self::started(&spawn.apps),
             Request::Connect(connect) => Self::Procs(connect.procs.len()),
             Request::Disconnect(disconnect) => match &disconnect.nspace {
@@ -73,7 +75,7 @@ impl About {
             Request::JobControl(control) => Self::Procs(control.targets.len()),
             Request::IofPull(pull) => Self::Procs(pull.procs.len()),
             Request::IofPush(push) => Self::Bytes(push.data.len()),
-            Request::ResolveNodes(Some(nspace)) => Self::Nspace(nspace.clone()),
+            Request::ResolveNodes(ResolveNodes { nspace: Some(nspace), .. }) => Self::Nspace(nspace.clone()),
             _ => Self::Nothing,
         }
     }

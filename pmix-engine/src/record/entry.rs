@@ -104,7 +104,7 @@ impl What {
     #[inline]
     pub(super) fn of_input(input: &Input) -> Option<Self> {
         Some(match input {
-            Input::Request { request: Request::Query(_), .. } => return None,
+            Input::Request { request: Request::QueryInfo(_), .. } => return None,
             Input::Request { conn, id, request } => {
                 let (operation, about) = (request.operation(), About::of(request));
                 Self::Request { conn: *conn, id: *id, operation, about }

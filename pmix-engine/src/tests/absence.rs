@@ -1,6 +1,6 @@
 //! Operations that other nodes wait for: whether somebody here can still enter them.
 
-use pmix_types::message::{Connect, Disconnect, Fence, GroupConstruct, Request};
+use pmix_types::message::{Commit, Connect, Disconnect, Fence, GroupConstruct, Request};
 use pmix_types::{Status, keys};
 
 use super::super::collective::MAX_ABSENCES;
@@ -103,7 +103,7 @@ fn what_ends_with_its_namespace_is_told() {
     let call = t.call(HostCall::Absence(connect()));
     let _ = t.called(HostCall::DeregisterNspace(nspace("job")));
     let _ = (call, t.drain());
-    let wrong = t.call(HostCall::Absence(Request::Commit(Vec::new())));
+    let wrong = t.call(HostCall::Absence(Request::Commit(Commit::new(Vec::new()))));
     assert_eq!(t.returned(wrong).unwrap_err().status, Status::ERR_BAD_PARAM);
     let empty = t.call(HostCall::Absence(Request::Connect(Connect::new(Vec::new()))));
     assert_eq!(t.returned(empty).unwrap_err().status, Status::ERR_BAD_PARAM);

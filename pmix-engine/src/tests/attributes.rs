@@ -1,7 +1,7 @@
 //! What is said to be supported, and whether that is so.
 
 use pmix_types::message::{
-    Connect, Disconnect, JobControl, Monitor, QueryReply, RegisterEvents, Reply, Request,
+    Connect, Disconnect, JobControl, Monitor, QueryInfo, QueryReply, RegisterEvents, Reply, Request,
 };
 use pmix_types::{
     AttributeLevel, DataArray, Directives, Info, InfoFlags, Query, RegAttr, Scope, Status, Value, keys,
@@ -13,7 +13,7 @@ use super::harness::*;
 
 #[track_caller]
 fn answered(t: &mut Harness, peer: &Peer, query: Query) -> Vec<Info> {
-    let to = t.ask(peer, Request::Query(vec![query]));
+    let to = t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![query])));
     let Reply::Query(QueryReply { status: Status::SUCCESS, results, .. }) = t.ok(to) else { panic!() };
     let [result] = &results[..] else { panic!("{results:?}") };
     let infos = result.value.as_infos().unwrap().iter().filter(|info| !info.is(&keys::QUERY_QUALIFIERS));

@@ -1,6 +1,6 @@
 //! Groups made by bootstrap: the host finds out who the members are.
 
-use pmix_types::message::{GroupConstruct, Request};
+use pmix_types::message::{Finalize, GroupConstruct, Request};
 use pmix_types::{DataArray, Directives, Info, ProcId, Rank, Status, keys};
 
 use super::super::ids::ReplyTo;
@@ -228,7 +228,7 @@ fn grp_02_who_finalizes_has_an_answer_and_may_call_again_in_another_life() {
     let (mut t, [a, _, _]) = server();
     let first = t.ask(&a, leads(&a, 2, []).with(&keys::TIMEOUT, 5));
     let (former, _) = asked(&mut t, &a);
-    let finalizes = t.ask(&a, Request::Finalize(Directives::new()));
+    let finalizes = t.ask(&a, Request::Finalize(Finalize::new()));
     t.fails(first, Status::ERR_LOST_CONNECTION);
     t.done(finalizes);
     t.lose_conn(a.conn);
@@ -256,7 +256,7 @@ fn gen_08_who_has_ended_is_not_answered_again_by_the_host_or_the_end_of_its_name
     t.quiet();
     let finalized = t.ask(&b, leads(&b, 2, []));
     let (upcall, _) = asked(&mut t, &b);
-    let finalizes = t.ask(&b, Request::Finalize(Directives::new()));
+    let finalizes = t.ask(&b, Request::Finalize(Finalize::new()));
     t.fails(finalized, Status::ERR_LOST_CONNECTION);
     t.done(finalizes);
     t.call(HostCall::DeregisterNspace(nspace("job")));
@@ -321,7 +321,7 @@ fn grp_02_idn_07b_what_a_clone_has_called_counts_though_it_is_gone() {
         let second = t.ask(&b, leads(&b, 2, []));
         let (other, _) = asked(&mut t, &b);
         if finalizes {
-            let to = t.ask(&clone, Request::Finalize(Directives::new()));
+            let to = t.ask(&clone, Request::Finalize(Finalize::new()));
             t.done(to);
         }
         t.lose(&clone);

@@ -1,6 +1,8 @@
 //! What an engine says it holds: each noun, while something of it waits.
 
-use pmix_types::message::{Connect, IofPull, Monitor, Publish, RegisterEvents, Request, ResolvePeers};
+use pmix_types::message::{
+    Connect, IofPull, Monitor, Publish, QueryInfo, RegisterEvents, Request, ResolvePeers,
+};
 use pmix_types::{Directives, Info, IofChannels, Memory as _, Query, Scope, Status, keys};
 
 use super::super::upcall::Upcall;
@@ -20,7 +22,9 @@ fn an_engine_is_idle_only_if_none_of_its_parts_waits() {
         (get(proc("job", 1), "missing"), |engine| engine.data.is_empty()),
         (get(proc("job", 2), "remote"), |engine| engine.data.is_empty()),
         (monitor.with(&keys::MONITOR_HEARTBEAT_TIME, 5_u32), |engine| engine.monitors.is_empty()),
-        (Request::Query(vec![Query::new(&keys::QUERY_QUEUE_LIST)]), |engine| engine.queries.is_empty()),
+        (Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_QUEUE_LIST)])), |engine| {
+            engine.queries.is_empty()
+        }),
         (Request::ResolvePeers(ResolvePeers::new(Some("n1".into()), Some(nspace("other")))), |engine| {
             engine.resolutions.is_empty()
         }),

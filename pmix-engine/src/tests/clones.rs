@@ -1,6 +1,6 @@
 //! Collectives in which all clones of a process take part (IDN-07).
 
-use pmix_types::message::{Connect, Disconnect, Reply, Request};
+use pmix_types::message::{Connect, Disconnect, Finalize, Reply, Request};
 use pmix_types::{Status, keys};
 
 use super::super::ids::{ConnId, RequestId};
@@ -96,7 +96,7 @@ fn idn_07c_who_finalizes_is_not_waited_for_as_a_clone() {
     let other = t.ask(&b, fence_all());
     let one = t.ask(&a, with_clones(fence_all()));
     t.quiet();
-    t.ask(&clone, Request::Finalize(Default::default()));
+    t.ask(&clone, Request::Finalize(Finalize::new().with_directives(Default::default())));
     let answered: Vec<_> = t.drain().into_iter().filter_map(answer_of).collect();
     assert!([other, one].iter().all(|to| answered.contains(&(to.conn, to.id))), "{answered:?}");
     t.finish();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pmix_types::message::{Hello, Identity, IofPull, Output, RegisterEvents, Reply, Request, Welcome};
+use pmix_types::message::{
+    Finalize, Hello, Identity, IofPull, Output, QueryInfo, RegisterEvents, Reply, Request, Welcome,
+};
 use pmix_types::{Directives, Event, Gid, Info, IofChannels, Pid, ProcId, Query, Scope, Status, Uid, keys};
 
 use super::super::upcall::{ClientConnected, ClientFinalized, HostObject, ToolConnected, Upcall};
@@ -44,7 +46,7 @@ fn ini_07_cli_05_the_client_waits_for_the_host() {
     assert_eq!(request, UpcallRequest::ClientConnected(expected));
 
     // nothing of that rank reaches the host before
-    let early = t.ask_on(conn, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    let early = t.ask_on(conn, Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)])));
     t.fails(early, Status::ERR_INIT);
     t.answer(id, Ok(Answer::Done));
     let welcome = welcome(&t, 0);
@@ -71,7 +73,7 @@ fn cli_05_sec_01_sec_03_a_client_the_host_refuses_is_dropped() {
 #[test]
 fn ini_07_ini_10_without_the_entries_nobody_waits() {
     let (mut t, peers) = Harness::local(1);
-    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new()));
     t.done(to);
     t.finish();
 }
@@ -135,13 +137,13 @@ fn cli_04_the_host_gets_its_object_back() {
     t.answer(id, Ok(Answer::Done));
     assert!(matches!(t.next(), Command::Accept { .. }));
 
-    let to = t.ask_on(conn, Request::Abort(pmix_types::message::Abort::new(1, "")));
+    let to = t.ask_on(conn, Request::Abort(pmix_types::message::Abort::new(1, "".into())));
     let (id, caller, _) = t.upcall();
     check(&caller, &object);
     t.answer(id, Ok(Answer::Done));
     t.done(to);
 
-    let to = t.ask_on(conn, Request::Finalize(Directives::new()));
+    let to = t.ask_on(conn, Request::Finalize(Finalize::new()));
     let (id, caller, _) = t.upcall();
     check(&caller, &object);
     t.answer(id, Ok(Answer::Done));
@@ -160,7 +162,7 @@ fn cli_06_ini_07_finalize_tells_the_host_and_waits() {
     let mut t = Harness::new([Upcall::ClientFinalized, Upcall::ClientLost]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
-    let to = t.ask(&peer, Request::Finalize(Directives::new()));
+    let to = t.ask(&peer, Request::Finalize(Finalize::new()));
     let (id, caller, request) = t.upcall();
     assert_same(
         &caller,
@@ -184,7 +186,7 @@ fn ini_07_what_the_host_says_of_a_finalize_reaches_the_client() {
     let mut t = Harness::new([Upcall::ClientFinalized, Upcall::ClientLost]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
-    let to = t.ask(&peer, Request::Finalize(Directives::new()));
+    let to = t.ask(&peer, Request::Finalize(Finalize::new()));
     let (id, ..) = t.upcall();
     t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
     t.fails(to, Status::ERR_NO_PERMISSIONS);
@@ -202,19 +204,19 @@ fn gen_05_gen_12_ini_07_directives_of_finalize_are_carried_out_or_refused() {
     let within = |seconds| Directives::new().with(&keys::TIMEOUT, seconds);
     let peers = [0, 1, 2, 3, 4].map(|rank| t.connect(&proc("job", rank)));
     // no answer in time, and one that comes later
-    let to = t.ask(&peers[0], Request::Finalize(within(2)));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new().with_directives(within(2))));
     let (id, ..) = t.upcall();
     t.advance(2);
     t.fails(to, Status::ERR_TIMEOUT);
     t.answer(id, Ok(Answer::Done));
     t.quiet();
     // one in time
-    let to = t.ask(&peers[1], Request::Finalize(within(2)));
+    let to = t.ask(&peers[1], Request::Finalize(Finalize::new().with_directives(within(2))));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.done(to);
     // it does not wait for an answer
-    t.ask(&peers[2], Request::Finalize(within(2)));
+    t.ask(&peers[2], Request::Finalize(Finalize::new().with_directives(within(2))));
     let (id, ..) = t.upcall();
     t.lose(&peers[2]);
     t.cancelled(id);
@@ -223,7 +225,7 @@ fn gen_05_gen_12_ini_07_directives_of_finalize_are_carried_out_or_refused() {
     for (peer, directives, status) in
         [(&peers[3], unknown, Status::ERR_NOT_SUPPORTED), (&peers[4], within(-1), Status::ERR_BAD_PARAM)]
     {
-        let to = t.ask(peer, Request::Finalize(directives));
+        let to = t.ask(peer, Request::Finalize(Finalize::new().with_directives(directives)));
         let (id, _, request) = t.upcall();
         assert_eq!(request, UpcallRequest::ClientFinalized(ClientFinalized::new(peer.proc.clone())));
         t.fails(to, status);
@@ -245,7 +247,7 @@ fn cli_06_a_tool_that_finalizes_is_no_client() {
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Identity(proc("tool", 0))));
     assert!(matches!(t.next(), Command::Accept { .. }));
-    let to = t.ask_on(conn, Request::Finalize(Directives::new()));
+    let to = t.ask_on(conn, Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose_conn(conn);
     t.finish();
@@ -256,14 +258,14 @@ fn gen_10_nothing_works_before_init_or_after_finalize() {
     let (mut t, peers) = Harness::local(1);
     let to = t.ask_on(ConnId(77), commit([]));
     t.fails(to, Status::ERR_INIT);
-    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new()));
     t.done(to);
     for request in [
         commit([]),
         get(proc("job", 0), "k"),
         fence_all(),
-        Request::Query(vec![]),
-        Request::Finalize(Directives::new()),
+        Request::QueryInfo(QueryInfo::new(vec![])),
+        Request::Finalize(Finalize::new()),
     ] {
         let to = t.ask(&peers[0], request);
         t.fails(to, Status::ERR_INIT);
@@ -274,7 +276,7 @@ fn gen_10_nothing_works_before_init_or_after_finalize() {
 #[test]
 fn ini_08_a_finalized_process_may_come_again() {
     let (mut t, peers) = Harness::local(2);
-    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&peers[0]);
     let waits = t.ask(&peers[1], fence_all());
@@ -309,7 +311,7 @@ fn ini_08_a_second_life_that_ends_badly_is_noticed_though_the_first_connection_l
     let mut t = Harness::new([Upcall::ClientLost]);
     t.job("job", "0");
     let first = t.connect(&proc("job", 0));
-    let to = t.ask(&first, Request::Finalize(Directives::new()));
+    let to = t.ask(&first, Request::Finalize(Finalize::new()));
     t.done(to);
     let second = t.connect(&proc("job", 0));
     t.lose(&second);
@@ -510,7 +512,7 @@ fn tol_17_a_lost_tool_leaves_no_registration_request_or_name() {
     t.answer(pulls, Ok(Answer::Done));
     assert!(matches!(t.ok(to), Reply::Registered(_)));
     // one request is with the host, and another waits for data of a process that has not come
-    t.ask(&tool, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    t.ask(&tool, Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)])));
     let (asked, ..) = t.upcall();
     t.ask(&tool, get(proc("job", 0), "late"));
 
@@ -607,7 +609,7 @@ fn gen_08_an_abort_is_answered_once_though_the_host_answers_twice() {
     let mut t = Harness::new([Upcall::Abort]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
-    let to = t.ask(&peer, Request::Abort(pmix_types::message::Abort::new(1, "why")));
+    let to = t.ask(&peer, Request::Abort(pmix_types::message::Abort::new(1, "why".into())));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     assert_same(&t.ok(to), &Reply::Done);

@@ -1,6 +1,6 @@
 //! What holds between a connect and its disconnect.
 
-use pmix_types::message::{Connect, Disconnect, Reply, Request};
+use pmix_types::message::{Connect, Disconnect, NotifyEvent, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, Info, ProcId, Rank, Scope, Status, keys};
 
 use super::super::ids::ReplyTo;
@@ -143,7 +143,7 @@ fn con_06_con_07_a_group_is_addressed_by_its_namespace() {
         .with_range(DataRange::CUSTOM)
         .with_info(range)
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("x", 0)));
-    let to = t.ask(&a0, Request::Notify(event));
+    let to = t.ask(&a0, Request::NotifyEvent(NotifyEvent::new(event)));
     hears(&mut t, &a1, Status::ERR_NODE_DOWN, &proc("x", 0));
     hears(&mut t, &b0, Status::ERR_NODE_DOWN, &proc("x", 0));
     t.done(to);

@@ -1,7 +1,7 @@
 //! Processes that are connected connect again.
 
-use pmix_types::message::{Reply, Request};
-use pmix_types::{Directives, Rank, Status, keys};
+use pmix_types::message::{Finalize, Reply, Request};
+use pmix_types::{Rank, Status, keys};
 
 use super::super::Answer;
 use super::super::upcall::Connected;
@@ -127,7 +127,7 @@ fn con_13_a_set_whose_members_have_all_ended_while_they_connected_is_not_kept() 
 /// As programs may that do not wait for what they have asked for.
 fn all_finalize(t: &mut Harness, peers: &[Peer]) {
     for peer in peers {
-        let to = t.ask(peer, Request::Finalize(Directives::new()));
+        let to = t.ask(peer, Request::Finalize(Finalize::new()));
         t.done(to);
     }
 }
@@ -137,7 +137,7 @@ fn ini_08_con_15_who_has_finalized_and_connects_again_is_a_member_again() {
     let (mut t, [a0, a1, b0]) = two_jobs();
     all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
     let finalizes = |t: &mut Harness, peer: &Peer| {
-        let to = t.ask(peer, Request::Finalize(Directives::default()));
+        let to = t.ask(peer, Request::Finalize(Finalize::new()));
         t.done(to);
         t.lose(peer);
         t.connect(&peer.proc)
@@ -170,7 +170,7 @@ fn ini_08_con_13_who_has_finalized_and_initialized_again_is_awaited_though_membe
     let (mut t, [a0, a1, b0]) = two_jobs();
     let request = connect(everybody()).with(&keys::CONNECT_EARLY_TERM_ALLOWED, true);
     all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &request);
-    let to = t.ask(&b0, Request::Finalize(Directives::default()));
+    let to = t.ask(&b0, Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&b0);
     let b0 = t.connect(&b0.proc);

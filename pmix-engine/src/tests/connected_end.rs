@@ -1,7 +1,7 @@
 //! Processes that end, or leave a connected set.
 
-use pmix_types::message::{RegisterEvents, Request};
-use pmix_types::{DataArray, Directives, Status, keys};
+use pmix_types::message::{Finalize, RegisterEvents, Request};
+use pmix_types::{DataArray, Status, keys};
 
 use super::super::upcall::{Connected, Upcall};
 use super::super::{Answer, CallValue, Command, HostCall, Presence, UpcallRequest};
@@ -26,7 +26,7 @@ fn con_13_who_ends_or_finalizes_while_connected_is_told_of() {
     assert_eq!(failure.procs, [proc("a", 1)]);
     let to = t.ask(&b0, fence([all_of("asm")]));
     t.fails(to, Status::ERR_PROC_TERM_WO_SYNC);
-    let to = t.ask(&b0, Request::Finalize(Default::default()));
+    let to = t.ask(&b0, Request::Finalize(Finalize::new().with_directives(Default::default())));
     t.done(to);
     // who has finalized will not enter either
     let to = t.ask(&a0, fence([proc("asm", 10), proc("asm", 11)]));
@@ -48,7 +48,7 @@ fn con_13_of_those_who_finalize_hears_who_asks_for_it_by_code() {
     let to = t.ask(&a1, Request::RegisterEvents(wish));
     t.ok(to);
     all_connect(&mut t, &[a0.clone(), a1.clone(), b0.clone()], &connect(everybody()));
-    let to = t.ask(&b0, Request::Finalize(Default::default()));
+    let to = t.ask(&b0, Request::Finalize(Finalize::new().with_directives(Default::default())));
     hears(&mut t, &a1, Status::ERR_PROC_TERM_WO_SYNC, &proc("b", 0));
     t.done(to);
     // nobody else
@@ -118,7 +118,7 @@ fn con_13_where_members_may_end_early_nobody_waits_for_them() {
     // one that comes later
     let to = t.ask(&a0, fence([all_of("asm")]));
     t.quiet();
-    let finalized = t.ask(&b0, Request::Finalize(Default::default()));
+    let finalized = t.ask(&b0, Request::Finalize(Finalize::new().with_directives(Default::default())));
     t.fenced(to);
     t.done(finalized);
     // other sets are not lowered
@@ -328,7 +328,7 @@ fn con_16_a_node_whose_members_have_all_finalized_holds_no_disconnect_up() {
     t.answer(id, Ok(Answer::Connected(Connected::default())));
     asked.into_iter().for_each(|to| drop(t.ok(to)));
     for peer in [&a, &b] {
-        let to = t.ask(peer, Request::Finalize(Directives::new()));
+        let to = t.ask(peer, Request::Finalize(Finalize::new()));
         t.done(to);
     }
     // not before their processes have ended, which may take long

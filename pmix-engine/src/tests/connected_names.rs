@@ -1,8 +1,8 @@
 //! Members that are named by the namespace of their connected set.
 
 use pmix_types::message::{
-    Abort, Disconnect, IofPull, IofPush, JobControl, Log, Lookup, Publish, RegisterEvents, Reply, Request,
-    ResolvePeers, Spawn,
+    Abort, Disconnect, IofPull, IofPush, JobControl, Log, Lookup, NotifyEvent, Publish, QueryInfo,
+    RegisterEvents, Reply, Request, ResolveNodes, ResolvePeers, Spawn,
 };
 use pmix_types::{
     App, DataArray, DataRange, Directives, Event, Gid, Info, IofChannels, ProcId, Query, Rank, Status, Uid,
@@ -62,7 +62,7 @@ fn con_07_all_that_goes_to_the_host_names_the_members_of_a_connected_set() {
         (vec![proc("asm", 11), proc("a", 0), all_of("b")], vec![proc("a", 0), all_of("b")]),
     ];
     for (names, members) in cases {
-        let mut abort = Abort::new(1, "");
+        let mut abort = Abort::new(1, "".into());
         abort.procs.clone_from(&names);
         match passed_up(&mut t, &a0, Request::Abort(abort)) {
             UpcallRequest::Abort(abort) => assert_eq!(abort.procs, members),
@@ -162,7 +162,7 @@ fn con_07_peers_nodes_size_and_tables_of_a_connected_set() {
     assert!(matches!(t.ok(to), Reply::Procs(procs) if procs == due));
     let to = t.ask(&a0, Request::ResolvePeers(ResolvePeers::new(Some("n9".into()), Some(nspace("asm")))));
     assert!(matches!(t.ok(to), Reply::Procs(procs) if procs.is_empty()));
-    let to = t.ask(&b0, Request::ResolveNodes(Some(nspace("asm"))));
+    let to = t.ask(&b0, Request::ResolveNodes(ResolveNodes::new(Some(nspace("asm")))));
     assert!(matches!(t.ok(to), Reply::Nodes(nodes) if nodes == ["n0"]));
     let to = t.ask(&b0, get_key(all_of("asm"), &keys::JOB_SIZE));
     assert_eq!(t.value(to), 3u32.into());
@@ -184,7 +184,7 @@ fn con_07_peers_nodes_size_and_tables_of_a_connected_set() {
         rank.clone().qualifier(&keys::PROCID, proc("asm", 12)),
         by_name(rank, "asm").qualifier(&keys::RANK, Rank::from_raw(12)),
     ] {
-        let to = t.ask(&b0, Request::Query(vec![query.clone()]));
+        let to = t.ask(&b0, Request::QueryInfo(QueryInfo::new(vec![query.clone()])));
         let Reply::Query(reply) = t.ok(to) else { panic!() };
         assert_eq!(reply.get(&keys::LOCAL_RANK).unwrap(), Some(1));
         let given = reply.results[0].value.as_infos().unwrap()[0].value.as_infos().unwrap();
@@ -200,7 +200,7 @@ fn everyone() -> Vec<ProcId> {
 #[track_caller]
 fn rows(t: &mut Harness, peer: &Peer, query: Query) -> Vec<ProcId> {
     let key = query.keys[0].clone();
-    let to = t.ask(peer, Request::Query(vec![query]));
+    let to = t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![query])));
     let Reply::Query(reply) = t.ok(to) else { panic!() };
     let table: DataArray = reply.get(key).unwrap().unwrap();
     table.as_proc_infos().unwrap().iter().map(|row| row.proc.clone()).collect()
@@ -268,10 +268,10 @@ fn con_07_a_stranger_learns_nothing_from_the_name_of_a_connected_set() {
     all_connect(&mut t, &peers, &connect(everybody()));
     let to = t.ask(&stranger, Request::ResolvePeers(ResolvePeers::new(None, Some(nspace("asm")))));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
-    let to = t.ask(&stranger, Request::ResolveNodes(Some(nspace("asm"))));
+    let to = t.ask(&stranger, Request::ResolveNodes(ResolveNodes::new(Some(nspace("asm")))));
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     let table = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "asm");
-    let to = t.ask(&stranger, Request::Query(vec![table]));
+    let to = t.ask(&stranger, Request::QueryInfo(QueryInfo::new(vec![table])));
     assert!(t.fails(to, Status::ERR_INVALID_NAMESPACE).message.contains("asm"));
     match passed_up(&mut t, &stranger, Request::JobControl(JobControl::new(vec![all_of("asm")]))) {
         UpcallRequest::JobControl(control) => assert_eq!(control.targets, [all_of("asm")]),
@@ -307,7 +307,12 @@ fn idn_06_grp_12_a_stranger_learns_nothing_from_the_id_of_a_group() {
         t.fails(to, Status::ERR_NOT_FOUND);
         let range = DataArray::Proc(vec![all_of(name)]);
         let event = Event::new(Status::ERR_NODE_DOWN, ProcId::none()).with_range(DataRange::CUSTOM);
-        let to = t.ask(peer, Request::Notify(event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, range))));
+        let to = t.ask(
+            peer,
+            Request::NotifyEvent(NotifyEvent::new(
+                event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, range)),
+            )),
+        );
         t.done(to);
     }
     t.finish();
@@ -322,7 +327,7 @@ fn learns_nothing(t: &mut Harness, stranger: &Peer, name: &str) {
         .with_range(DataRange::CUSTOM)
         .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(range.clone())))
         .with_info(Info::new(&keys::EVENT_AFFECTED_PROC, stranger.proc.clone()));
-    let to = t.ask(stranger, Request::Notify(event));
+    let to = t.ask(stranger, Request::NotifyEvent(NotifyEvent::new(event)));
     let heard = hears(t, stranger, Status::ERR_NODE_DOWN, &stranger.proc);
     assert_eq!(heard.custom_range(), range);
     t.done(to);

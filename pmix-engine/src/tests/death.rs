@@ -1,7 +1,7 @@
 //! The end of a client in each state it can be in.
 
-use pmix_types::message::Request;
-use pmix_types::{Directives, Scope, Status, keys};
+use pmix_types::message::{Finalize, Request};
+use pmix_types::{Scope, Status, keys};
 
 use super::super::upcall::{ClientLost, Upcall};
 use super::super::{Answer, HostCall, UpcallId, UpcallRequest};
@@ -115,7 +115,7 @@ fn get_26_a_process_whose_data_is_waited_for() {
 #[test]
 fn cli_06_a_process_that_has_said_goodbye_is_not_lost_though_the_host_still_thinks() {
     let (mut t, peer) = world();
-    t.ask(&peer, Request::Finalize(Directives::new()));
+    t.ask(&peer, Request::Finalize(Finalize::new()));
     let (id, ..) = t.upcall();
     t.lose(&peer);
     t.cancelled(id);
@@ -126,7 +126,7 @@ fn cli_06_a_process_that_has_said_goodbye_is_not_lost_though_the_host_still_thin
 #[test]
 fn ini_08_a_finalized_process_is_not_lost() {
     let (mut t, peer) = world();
-    let to = t.ask(&peer, Request::Finalize(Directives::new()));
+    let to = t.ask(&peer, Request::Finalize(Finalize::new()));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.done(to);
@@ -146,7 +146,7 @@ fn gen_08_requests_of_a_process_that_finalized_meanwhile_are_still_answered() {
     let (mut t, peer) = world();
     let other = t.connect(&proc("job", 1));
     let to = t.ask(&peer, get(proc("job", 1), "k"));
-    let bye = t.ask(&peer, Request::Finalize(Directives::new()));
+    let bye = t.ask(&peer, Request::Finalize(Finalize::new()));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.done(bye);

@@ -1,6 +1,8 @@
 //! Events: registrations and delivery.
 
-use pmix_types::message::{Identity, Push, RegisterEvents, Reply, Request};
+use pmix_types::message::{
+    DeregisterEvents, Finalize, Identity, NotifyEvent, Push, RegisterEvents, Reply, Request,
+};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, Value, keys};
 
 use super::super::upcall::Upcall;
@@ -79,7 +81,7 @@ fn who_has_finalized_hears_nothing_more() {
     let [a, b] = [&peers[0], &peers[1]];
     listen(&mut t, a);
     listen(&mut t, b);
-    let finalizes = t.ask(b, Request::Finalize(Default::default()));
+    let finalizes = t.ask(b, Request::Finalize(Finalize::new().with_directives(Default::default())));
     t.done(finalizes);
     let event = Event::new(Status::EVENT_NODE_DOWN, proc("server", 0)).with_range(DataRange::LOCAL);
     t.call(HostCall::NotifyEvent(event));
@@ -118,7 +120,7 @@ fn evt_09_evt_11_the_range_picks_the_receivers() {
         (custom_of_one(proc("b", 0)), vec![2]),
     ];
     for (event, receivers) in cases {
-        let to = t.ask(&peers[0], Request::Notify(event.clone()));
+        let to = t.ask(&peers[0], Request::NotifyEvent(NotifyEvent::new(event.clone())));
         let pushes: Vec<_> = receivers
             .into_iter()
             .map(|index: usize| push(&peers[index], &[numbers[index]], &event))
@@ -235,7 +237,7 @@ fn evt_11_what_a_tool_tells_a_session_is_for_all_here() {
     t.answer(id, Ok(Answer::Identity(tool.proc.clone())));
     assert!(matches!(t.next(), Command::Accept { .. }));
     let event = Event::new(CODE, tool.proc.clone()).with_range(DataRange::SESSION);
-    let to = t.ask(&tool, Request::Notify(event.clone()));
+    let to = t.ask(&tool, Request::NotifyEvent(NotifyEvent::new(event.clone())));
     assert_same(&t.next(), &push(&peer, &[number], &event));
     t.done(to);
     t.finish();
@@ -296,7 +298,7 @@ fn evt_15_nothing_comes_before_registration_or_after_deregistration() {
     let number = register(&mut t, &peers[0], vec![]);
     host_event(&mut t, &event);
     t.expect([push(&peers[0], &[number], &event)]);
-    let to = t.ask(&peers[0], Request::DeregisterEvents(number));
+    let to = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(number)));
     t.done(to);
     host_event(&mut t, &event);
     t.finish();
@@ -307,7 +309,7 @@ fn evt_15_goodbye_and_death_end_registrations() {
     let (mut t, peers) = world([]);
     register(&mut t, &peers[0], vec![]);
     register(&mut t, &peers[1], vec![]);
-    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&peers[1]);
     host_event(&mut t, &Event::new(CODE, ProcId::none()).with_range(DataRange::LOCAL));
@@ -318,13 +320,13 @@ fn evt_15_goodbye_and_death_end_registrations() {
 fn evt_16_deregistering_what_is_not_ones_own_is_bad_param() {
     let (mut t, peers) = world([]);
     let number = register(&mut t, &peers[0], vec![]);
-    let unknown = t.ask(&peers[0], Request::DeregisterEvents(number + 1));
+    let unknown = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(number + 1)));
     t.fails(unknown, Status::ERR_BAD_PARAM);
-    let foreign = t.ask(&peers[1], Request::DeregisterEvents(number));
+    let foreign = t.ask(&peers[1], Request::DeregisterEvents(DeregisterEvents::new(number)));
     t.fails(foreign, Status::ERR_BAD_PARAM);
-    let own = t.ask(&peers[0], Request::DeregisterEvents(number));
+    let own = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(number)));
     t.done(own);
-    let twice = t.ask(&peers[0], Request::DeregisterEvents(number));
+    let twice = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(number)));
     t.fails(twice, Status::ERR_BAD_PARAM);
     t.finish();
 }
@@ -333,10 +335,10 @@ fn evt_16_deregistering_what_is_not_ones_own_is_bad_param() {
 fn evt_17_notify_completes_whoever_listens_and_its_source_is_its_sender() {
     let (mut t, peers) = world([]);
     let event = |source| uncached(Event::new(CODE, source));
-    let to = t.ask(&peers[0], Request::Notify(event(proc("a", 0))));
+    let to = t.ask(&peers[0], Request::NotifyEvent(NotifyEvent::new(event(proc("a", 0)))));
     t.done(to);
     let number = register(&mut t, &peers[1], vec![]);
-    let to = t.ask(&peers[0], Request::Notify(event(proc("b", 1))));
+    let to = t.ask(&peers[0], Request::NotifyEvent(NotifyEvent::new(event(proc("b", 1)))));
     t.expect([
         push(&peers[1], &[number], &event(proc("a", 0))),
         Command::Reply { conn: to.conn, id: to.id, result: Ok(Reply::Done) },
@@ -357,7 +359,7 @@ fn registrations_of_one_connection_are_limited() {
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
     // that of one leaves others alone, and one given back is free again
     register(&mut t, &peers[1], vec![CODE]);
-    let to = t.ask(&peers[0], Request::DeregisterEvents(numbers[0]));
+    let to = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(numbers[0])));
     t.done(to);
     register(&mut t, &peers[0], vec![CODE]);
     t.finish();

@@ -1,6 +1,6 @@
 //! Events that are kept for those who register later.
 
-use pmix_types::message::{Identity, RegisterEvents, Request};
+use pmix_types::message::{Finalize, Identity, RegisterEvents, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Memory, ProcId, Status, Value, keys};
 
 use super::super::upcall::Upcall;
@@ -98,7 +98,7 @@ fn evt_14_each_registration_gets_an_event_once_whatever_others_of_its_process_go
     }
     host_event(&mut t, &event(3));
     t.expect([push(&peers[0], &[first + 1, first + 2], &event(3))]);
-    let to = t.ask(&peers[0], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[0], Request::Finalize(Finalize::new()));
     t.done(to);
     let again = t.connect(&peers[0].proc);
     assert_eq!(codes_kept_for(&mut t, &again), [1, 2, 3], "the same process has connected again");

@@ -1,6 +1,6 @@
 //! Events and the host: what it is told, and what it is asked to watch.
 
-use pmix_types::message::{RegisterEvents, Reply, Request};
+use pmix_types::message::{DeregisterEvents, NotifyEvent, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
 
 use super::super::ids::ReplyTo;
@@ -19,7 +19,7 @@ fn world(upcalls: impl IntoIterator<Item = Upcall>) -> (Harness, Peer, Peer) {
 }
 
 fn notify(t: &mut Harness, peer: &Peer, event: &Event) -> ReplyTo {
-    t.ask(peer, Request::Notify(event.clone()))
+    t.ask(peer, Request::NotifyEvent(NotifyEvent::new(event.clone())))
 }
 
 /// The event that the host is called with.
@@ -187,7 +187,7 @@ fn register_codes(t: &mut Harness, peer: &Peer, codes: Vec<Status>) -> u64 {
 
 #[track_caller]
 fn deregister(t: &mut Harness, peer: &Peer, number: u64) -> ReplyTo {
-    t.ask(peer, Request::DeregisterEvents(number))
+    t.ask(peer, Request::DeregisterEvents(DeregisterEvents::new(number)))
 }
 
 const WATCHER: [Upcall; 2] = [Upcall::RegisterEvents, Upcall::DeregisterEvents];

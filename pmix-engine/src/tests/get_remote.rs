@@ -418,7 +418,7 @@ fn get_32_reg_01_reg_11_the_host_replaces_and_drops_what_another_server_has_said
     fetch(&mut t);
     // not listed as one of this server's
     let query = pmix_types::Query::new(&keys::QUERY_NAMESPACES);
-    let to = t.ask(&a, pmix_types::message::Request::Query(vec![query]));
+    let to = t.ask(&a, pmix_types::message::QueryInfo::new(vec![query]).into());
     let reply = format!("{:?}", t.ok(to));
     assert!(reply.contains("job") && !reply.contains("other"), "{reply}");
 

@@ -1,6 +1,6 @@
 //! Members of groups that end or leave, and the end of groups.
 
-use pmix_types::message::Request;
+use pmix_types::message::{NotifyEvent, Request};
 use pmix_types::{DataArray, DataRange, Event, Info, Status, keys};
 
 use super::super::upcall::{Grouped, Upcall};
@@ -251,11 +251,11 @@ fn grp_10_those_of_other_nodes_are_told_by_the_host_and_theirs_are_heard() {
     }
     let to = t.ask(
         &b,
-        Request::Notify(
+        Request::NotifyEvent(NotifyEvent::new(
             Event::new(Status::from_raw(-9), proc("job", 1))
                 .with_range(DataRange::CUSTOM)
                 .with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![all_of("g")]))),
-        ),
+        )),
     );
     t.done(to);
     let (notice, _, request) = t.upcall();

@@ -1,8 +1,8 @@
 //! Members that are named by the id of their group.
 
 use pmix_types::message::{
-    Abort, Connect, Disconnect, Identity, IofPull, IofPush, JobControl, Monitor, RegisterEvents, Reply,
-    Request,
+    Abort, Connect, Disconnect, Identity, IofPull, IofPush, JobControl, Monitor, NotifyEvent, RegisterEvents,
+    Reply, Request,
 };
 use pmix_types::{
     DataArray, DataRange, Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value, keys,
@@ -90,7 +90,7 @@ fn grp_11_the_namespace_of_a_tool_is_no_name_of_a_group() {
         let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![tool.proc.clone()]));
         let event = Event::new(Status::from_raw(-9), ProcId::none()).with_range(DataRange::CUSTOM);
         let event = event.with_info(range).with_info(Info::new(&keys::EVENT_AFFECTED_PROC, proc("x", 0)));
-        let to = t.ask(&member, Request::Notify(event));
+        let to = t.ask(&member, Request::NotifyEvent(NotifyEvent::new(event)));
         hears(&mut t, &tool, Status::from_raw(-9), &proc("x", 0));
         t.done(to);
         t.finish();
@@ -110,7 +110,7 @@ fn idn_06_each_member_is_meant_once_however_often_it_is_named() {
     for range in [Value::from(DataArray::Proc(often)), Value::Proc(all_of("g"))] {
         let range = Info::dynamic(keys::EVENT_CUSTOM_RANGE.key_name(), range);
         let event = Event::new(Status::from_raw(-9), b.proc.clone()).with_range(DataRange::CUSTOM);
-        let to = t.ask(&b, Request::Notify(event.with_info(range)));
+        let to = t.ask(&b, Request::NotifyEvent(NotifyEvent::new(event.with_info(range))));
         t.done(to);
         let (notice, _, request) = t.upcall();
         let UpcallRequest::NotifyEvent(notify) = request else { panic!("{request:?}") };
@@ -156,7 +156,7 @@ fn idn_06_all_that_goes_to_the_host_names_the_members() {
     let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
     make(&mut t, &peers[..2], &construct("g", [proc("job", 1), proc("job", 0)]));
     let (named, members) = (vec![all_of("g")], vec![proc("job", 1), proc("job", 0)]);
-    let mut abort = Abort::new(1, "");
+    let mut abort = Abort::new(1, "".into());
     abort.procs = named.clone();
     let to = t.ask(&peers[2], Request::Abort(abort));
     let (id, _, request) = t.upcall();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pmix_types::job::{JobData, JobSpec};
 use pmix_types::message::{
-    Changes, Collected, Failure, Fence, Fenced, Get, GetReply, Hello, Identity, Modex, ProcData, Push,
-    PutEntry, RegisterEvents, Reply, Request,
+    Changes, Collected, Commit, Failure, Fence, Fenced, Get, GetReply, Hello, Identity, Modex, ProcData,
+    Push, PutEntry, RegisterEvents, Reply, Request,
 };
 use pmix_types::{
     Directives, Event, Gid, Key, KeyName, Nspace, Pid, ProcId, Rank, Scope, Status, Uid, Value, ValueType,
@@ -117,7 +117,7 @@ pub(super) fn entry(scope: Scope, name: &str, value: impl Into<Value>) -> PutEnt
 }
 
 pub(super) fn commit(entries: impl IntoIterator<Item = PutEntry>) -> Request {
-    Request::Commit(entries.into_iter().collect())
+    Request::Commit(Commit::new(entries.into_iter().collect()))
 }
 
 pub(super) fn get(target: ProcId, name: &str) -> Request {

@@ -1,7 +1,9 @@
 //! Groups by invitation: who is asked, who answers, and what becomes of it.
 
-use pmix_types::message::{Connect, GroupConstruct, GroupInvite, GroupJoin, Identity, Push, Request};
-use pmix_types::{DataArray, Directives, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
+use pmix_types::message::{
+    Connect, Finalize, GroupConstruct, GroupInvite, GroupJoin, Identity, NotifyEvent, Push, Request,
+};
+use pmix_types::{DataArray, Event, GroupOpt, Info, ProcId, Rank, Status, keys};
 
 use super::super::group::MAX_GROUPS_OF_PROC;
 use super::super::upcall::{Connected, Grouped, Upcall};
@@ -323,7 +325,7 @@ fn grp_03_grp_07_no_process_speaks_for_another_or_for_a_server() {
     // other servers would take it for the word of this one
     let more = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GROUP_CONSTRUCT_COMPLETE];
     for code in codes.into_iter().chain(more) {
-        let to = t.ask(&a, Request::Notify(say(code, &a.proc, &far)));
+        let to = t.ask(&a, Request::NotifyEvent(NotifyEvent::new(say(code, &a.proc, &far))));
         t.fails(to, Status::ERR_NO_PERMISSIONS);
     }
     let leads = t.ask(&a, invite([far.clone(), proc("job", 3)]));
@@ -578,7 +580,7 @@ fn idn_07a_grp_03_a_clone_that_finalizes_ends_nothing_of_its_process() {
     let clone = t.connect(&proc("job", 1));
     let leads = t.ask(&peers[0], invite([all_of("job")]));
     let joins = t.ask(&peers[1], accept(&peers[0]));
-    let to = t.ask(&clone, Request::Finalize(Directives::default()));
+    let to = t.ask(&clone, Request::Finalize(Finalize::new()));
     t.done(to);
     t.quiet();
     let last = t.ask(&peers[2], accept(&peers[0]));

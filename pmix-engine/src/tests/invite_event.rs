@@ -1,7 +1,7 @@
 //! Invitations and answers that are events, as libraries in C send them: they name neither the group in an answer nor the process
 //! that an event is about.
 
-use pmix_types::message::{Push, RegisterEvents, Reply, Request};
+use pmix_types::message::{NotifyEvent, Push, RegisterEvents, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, Info, ProcId, Status, Value, keys};
 
 use super::super::upcall::Upcall;
@@ -14,7 +14,9 @@ use crate::ids::ReplyTo;
 /// As `PMIx_Group_join` answers.
 fn says(code: Status, leader: &ProcId) -> Request {
     let range = Info::dynamic(keys::EVENT_CUSTOM_RANGE.key_name(), Value::from(leader.clone()));
-    Request::Notify(Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM).with_info(range))
+    Request::NotifyEvent(NotifyEvent::new(
+        Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM).with_info(range),
+    ))
 }
 
 fn accepts(leader: &Peer) -> Request {
@@ -30,7 +32,7 @@ fn of_group(code: Status, id: &str, procs: &[ProcId]) -> Request {
     let event = Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM);
     let event = event.with_info(Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(procs.to_vec())));
     let event = event.with_info(Info::new(&keys::EVENT_NON_DEFAULT, true));
-    Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, id)))
+    Request::NotifyEvent(NotifyEvent::new(event.with_info(Info::new(&keys::GROUP_ID, id))))
 }
 
 fn invites(procs: &[ProcId]) -> Request {
@@ -135,14 +137,14 @@ fn grp_03_an_answer_by_an_event_is_to_the_oldest_open_invitation_of_the_leader()
     }
     // one that names its group answers that
     let named = says(Status::GROUP_INVITE_DECLINED, &c.proc);
-    let Request::Notify(event) = named else { unreachable!() };
+    let Request::NotifyEvent(NotifyEvent { event, .. }) = named else { unreachable!() };
     let wrong = event.clone().with_info(Info::new(&keys::GROUP_ID, "g"));
-    let to = t.ask(b, Request::Notify(wrong));
+    let to = t.ask(b, Request::NotifyEvent(NotifyEvent::new(wrong)));
     t.done(to);
     listen(&mut t, c);
     assert_eq!(t.drain().len(), 1, "that one is an event, which was kept");
     let right = event.with_info(Info::new(&keys::GROUP_ID, "c"));
-    let to = t.ask(b, Request::Notify(right));
+    let to = t.ask(b, Request::NotifyEvent(NotifyEvent::new(right)));
     t.done(to);
     let event = hears(&mut t, c, Status::GROUP_INVITE_DECLINED, &b.proc);
     assert_eq!(event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("c"));
@@ -268,7 +270,7 @@ fn grp_03_an_event_that_no_server_can_make_a_group_of_is_an_event() {
         accepts(b),
         declines(b),
     ] {
-        let Request::Notify(event) = &request else { unreachable!() };
+        let Request::NotifyEvent(NotifyEvent { event, .. }) = &request else { unreachable!() };
         let (code, named) = (event.code, event.custom_range().contains(&b.proc));
         let to = t.ask(a, request);
         if named {

@@ -1,6 +1,6 @@
 //! Leaders of invitations that end, and who takes their place.
 
-use pmix_types::message::{GroupConstruct, Push, Reply, Request};
+use pmix_types::message::{GroupConstruct, NotifyEvent, Push, Reply, Request};
 use pmix_types::{DataArray, Event, Info, ProcId, Status, keys};
 
 use super::super::upcall::Upcall;
@@ -11,7 +11,7 @@ use super::invite::*;
 
 pub(super) fn claim(by: &Peer) -> Request {
     let event = Event::new(Status::GROUP_LEADER_SELECTED, by.proc.clone());
-    Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+    Request::NotifyEvent(NotifyEvent::new(event.with_info(Info::new(&keys::GROUP_ID, "g"))))
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn grp_07_a_leader_of_a_construct_that_ends_is_told_of_and_another_one_leads() {
 fn grp_07_a_member_gives_a_group_up_for_all() {
     let abort = |by: u32| {
         let event = Event::new(Status::GROUP_CONSTRUCT_ABORT, proc("job", by));
-        Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, "g")))
+        Request::NotifyEvent(NotifyEvent::new(event.with_info(Info::new(&keys::GROUP_ID, "g"))))
     };
     // the leader of an invitation, and one who has accepted it
     for by in [0, 1] {

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use pmix_types::message::{IofPull, Output, Push, Reply, Request};
+use pmix_types::message::{Finalize, IofDeregister, IofPull, Output, Push, Reply, Request};
 use pmix_types::{Directives, IofChannels, ProcId, Status, keys};
 
 use super::super::upcall::{IofPullRequest, Upcall};
@@ -154,7 +154,7 @@ fn a_subscription_that_makes_no_sense_is_refused() {
         let to = t.ask(&listener, pull(procs, channels));
         t.fails(to, Status::ERR_BAD_PARAM);
     }
-    let to = t.ask(&listener, Request::IofDeregister(7));
+    let to = t.ask(&listener, Request::IofDeregister(IofDeregister::new(7)));
     t.fails(to, Status::ERR_BAD_PARAM);
     t.finish();
 }
@@ -271,7 +271,7 @@ fn iof_06_iof_07_deregistering_flushes_and_ends() {
     );
     t.delivers(text(&writer, OUT, "rest"));
     t.quiet();
-    let to = t.ask(&listener, Request::IofDeregister(number));
+    let to = t.ask(&listener, Request::IofDeregister(IofDeregister::new(number)));
     assert_same(&t.next(), &pushed(&listener, number, text(&writer, OUT, "rest")));
     let (upcall, caller, request) = asked(&mut t, false);
     assert_eq!((caller.proc, request.pull.channels), (listener.proc.clone(), OUT));
@@ -288,14 +288,14 @@ fn iof_07_a_subscription_is_ended_by_its_owner_only() {
     let (mut t, listener, writer) = two();
     let other = t.connect(&writer);
     let number = t.pulls(&listener, pull([writer.clone()], OUT));
-    let to = t.ask(&other, Request::IofDeregister(number));
+    let to = t.ask(&other, Request::IofDeregister(IofDeregister::new(number)));
     t.fails(to, Status::ERR_BAD_PARAM);
     t.delivers(text(&writer, OUT, "on"));
     t.expect([pushed(&listener, number, text(&writer, OUT, "on"))]);
     // nor is there one before the host has agreed
     let pulled = t.ask(&listener, pull([writer], ERR));
     let (upcall, ..) = asked(&mut t, true);
-    let early = t.ask(&listener, Request::IofDeregister(number + 1));
+    let early = t.ask(&listener, Request::IofDeregister(IofDeregister::new(number + 1)));
     t.fails(early, Status::ERR_BAD_PARAM);
     t.answer(upcall, Err(failure(Status::ERR_NOT_FOUND)));
     t.fails(pulled, Status::ERR_NOT_FOUND);
@@ -325,7 +325,7 @@ fn iof_03a_the_host_hears_of_the_end_of_a_lost_listener_after_it_has_answered_th
 fn iof_03a_finalize_ends_subscriptions_too() {
     let (mut t, listener, writer) = two();
     t.pulls(&listener, pull([writer], OUT));
-    let to = t.ask(&listener, Request::Finalize(Directives::new()));
+    let to = t.ask(&listener, Request::Finalize(Finalize::new()));
     let (upcall, ..) = asked(&mut t, false);
     t.done(to);
     t.answer(upcall, Ok(Answer::Done));

@@ -81,7 +81,7 @@ proptest! {
                 }
                 Step::Deregister if number.is_some() => {
                     let number = number.take().unwrap();
-                    t.ask(&listener, pmix_types::message::Request::IofDeregister(number));
+                    t.ask(&listener, pmix_types::message::IofDeregister::new(number).into());
                 }
                 Step::Wait { seconds } => t.advance(seconds),
                 _ => {}

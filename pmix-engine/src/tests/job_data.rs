@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::message::{QueryInfo, QueryReply, Reply, Request};
 use pmix_types::{Info, Key, Query, Rank, Scope, Status, Value, keys};
 
 use super::super::upcall::Upcall;
@@ -137,7 +137,7 @@ fn get_43_another_jobs_app_is_number_0() {
     check(&mut t, &other, get_key(all_of("job"), &keys::MAX_PROCS).with(&keys::APP_INFO, true), 10u32);
     let query =
         Query::new(&keys::MAX_PROCS).qualifier(&keys::NSPACE.text(), "job").qualifier(&keys::APP_INFO, true);
-    let to = t.ask(&other, Request::Query(vec![query.clone()]));
+    let to = t.ask(&other, Request::QueryInfo(QueryInfo::new(vec![query.clone()])));
     let results = query.results(vec![Info::new(&keys::MAX_PROCS, 10u32)]);
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::SUCCESS, vec![results])));
     t.finish();

@@ -1,8 +1,8 @@
 //! What processes can make the server keep: what is not bounded by number alone is bounded in bytes.
 
 use pmix_types::message::{
-    Abort, Connect, Failure, GroupInvite, IofPull, IofPush, Log, MAX_PLAIN, MAX_SPAWN, Monitor, Publish,
-    RegisterEvents, Reply, Request, Spawn,
+    Abort, Connect, Failure, GroupInvite, IofPull, IofPush, Log, MAX_PLAIN, MAX_SPAWN, Monitor, NotifyEvent,
+    Publish, RegisterEvents, Reply, Request, Spawn,
 };
 use pmix_types::{App, DataArray, Directives, Event, Info, IofChannels, Memory, ProcId, Status, keys};
 
@@ -76,7 +76,9 @@ fn an_event_is_bounded_in_bytes() {
     let (mut t, peers) = Harness::local(2);
     let tell = |bytes: usize| {
         let text = Info::new(&keys::EVENT_TEXT_MESSAGE, "x".repeat(bytes));
-        Request::Notify(Event::new(Status::from_raw(-5000), ProcId::none()).with_info(text))
+        Request::NotifyEvent(NotifyEvent::new(
+            Event::new(Status::from_raw(-5000), ProcId::none()).with_info(text),
+        ))
     };
     let to = t.ask(&peers[0], tell(1 << 20));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
@@ -142,7 +144,7 @@ fn what_a_user_leaves_at_the_host_by_coming_again_and_again_is_bounded() {
     upcalls.push(t.upcall().0);
     t.lose(&peer);
     let peer = t.connect(&one);
-    for request in [publish(), push(), Request::Abort(Abort::new(1, ""))] {
+    for request in [publish(), push(), Request::Abort(Abort::new(1, "".into()))] {
         let to = t.ask(&peer, request);
         t.fails(to, Status::ERR_RESOURCE_BUSY);
     }

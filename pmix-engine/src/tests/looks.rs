@@ -1,6 +1,6 @@
 //! What the kernel says of processes: as queries and the host are told.
 
-use pmix_types::message::{Hello, Identity, Reply, Request};
+use pmix_types::message::{Hello, Identity, QueryInfo, Reply, Request};
 use pmix_types::why::{Activity, LOOKS, ProcLook};
 use pmix_types::{Pid, ProcId, Query, Rank, Status, keys};
 
@@ -12,7 +12,7 @@ use super::query_host::measure;
 /// What a query for looks is told when the kernel has found all processes that it was asked about.
 #[track_caller]
 fn looks(t: &mut Harness, by: &Peer, query: Query) -> Vec<ProcLook> {
-    let to = t.ask(by, Request::Query(vec![query]));
+    let to = t.ask(by, Request::QueryInfo(QueryInfo::new(vec![query])));
     let (id, mut procs) = measure(t);
     procs.iter_mut().for_each(|look| look.activity = Activity::Stopped);
     t.answer(id, Ok(Answer::Looks(procs)));
@@ -47,7 +47,10 @@ fn the_kernel_is_asked_about_those_who_are_named_and_run() {
     t.register(spec("later", "0"), None);
     let call = HostCall::RegisterClient { proc: proc("later", 0), uid: USER.0, gid: USER.1, object: None };
     t.called(call).unwrap();
-    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "later")]));
+    let to = t.ask(
+        &peers[0],
+        Request::QueryInfo(QueryInfo::new(vec![ask().qualifier(&keys::NSPACE.text(), "later")])),
+    );
     let (id, procs) = measure(&mut t);
     assert_eq!(procs, []);
     t.answer(id, Ok(Answer::Looks(procs)));
@@ -60,7 +63,7 @@ fn the_kernel_is_asked_about_those_who_are_named_and_run() {
     t.called(HostCall::ClientEnded { proc: peers[1].proc.clone(), reason: "it has exited".into() }).unwrap();
     assert_eq!(ranks(&looks(&mut t, &peers[0], of_job())), [0, 2]);
     // one that the kernel has not found is left out
-    let to = t.ask(&peers[0], Request::Query(vec![of_job()]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![of_job()])));
     let (id, mut procs) = measure(&mut t);
     procs.remove(0);
     t.answer(id, Ok(Answer::Looks(procs)));
@@ -71,7 +74,7 @@ fn the_kernel_is_asked_about_those_who_are_named_and_run() {
         (ask(), Status::ERR_BAD_PARAM),
         (ask().qualifier(&keys::NSPACE.text(), "strange"), Status::ERR_INVALID_NAMESPACE),
     ] {
-        let to = t.ask(&peers[0], Request::Query(vec![query]));
+        let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![query])));
         let (id, procs) = measure(&mut t);
         assert_eq!(procs, []);
         t.answer(id, Ok(Answer::Looks(procs)));
@@ -89,7 +92,7 @@ fn a_process_that_has_started_is_looked_at_before_it_connects() {
     let found = looks(&mut t, &peers[0], Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "job"));
     assert_eq!((ranks(&found), found[1].pid), (vec![0, 1], Pid(4711)));
     // it is no client yet, and so has no memory to be told
-    t.ask(&peers[0], Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]));
+    t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_MEMORY_USAGE)])));
     let (id, procs) = measure(&mut t);
     assert_eq!(procs.iter().map(|look| look.pid.0).collect::<Vec<_>>(), [0, found[0].pid.0]);
     t.lose(&peers[0]);

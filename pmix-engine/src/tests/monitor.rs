@@ -1,6 +1,6 @@
 //! Monitors: what the server watches itself, and what it leaves to its host.
 
-use pmix_types::message::{Monitor, Reply, Request};
+use pmix_types::message::{Finalize, Monitor, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Status, Value, ValueType, keys};
 
 use super::super::ids::ReplyTo;
@@ -190,7 +190,7 @@ fn mon_02_a_monitor_ends_with_its_process() {
     }
     t.lose(&peers[0]);
     // while the host thinks about it there is nobody who could send heartbeats
-    let to = t.ask(&peers[1], Request::Finalize(Directives::new()));
+    let to = t.ask(&peers[1], Request::Finalize(Finalize::new()));
     let (id, ..) = t.upcall();
     assert!(t.engine.next_timeout().is_none());
     t.answer(id, Ok(Answer::Done));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pmix_types::message::{Push, RegisterEvents, Reply, Request};
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, ProcId, Status, keys};
+use pmix_types::message::{DeregisterEvents, Finalize, NotifyEvent, Push, RegisterEvents, Reply, Request};
+use pmix_types::{DataArray, DataRange, Event, Info, ProcId, Status, keys};
 use proptest::prelude::*;
 
 use super::super::upcall::Upcall;
@@ -123,7 +123,7 @@ impl World {
             Action::Notify { who, told } => self.notify(who, told),
             Action::HostAnswers { which, ok } => self.host_answers(which, ok),
             Action::Again { who } => {
-                let to = self.t.ask(&self.peers[who], Request::Finalize(Directives::new()));
+                let to = self.t.ask(&self.peers[who], Request::Finalize(Finalize::new()));
                 self.t.done(to);
                 self.t.lose(&self.peers[who]);
                 self.model.registrations.retain(|_, (owner, _)| *owner != who);
@@ -149,7 +149,7 @@ impl World {
     fn deregister(&mut self, which: usize) {
         let count = self.model.registrations.len().max(1);
         let Some((number, (who, _))) = self.model.registrations.iter().nth(which % count) else { return };
-        let to = self.t.ask(&self.peers[*who], Request::DeregisterEvents(*number));
+        let to = self.t.ask(&self.peers[*who], Request::DeregisterEvents(DeregisterEvents::new(*number)));
         self.t.done(to);
         let number = *number;
         self.model.registrations.remove(&number);
@@ -170,7 +170,9 @@ impl World {
             event = event.with_info(Info::new(&keys::EVENT_DO_NOT_CACHE, true));
         }
         let answer = match who {
-            Some(who) => Some(self.t.ask(&self.peers[who], Request::Notify(event.clone()))),
+            Some(who) => {
+                Some(self.t.ask(&self.peers[who], Request::NotifyEvent(NotifyEvent::new(event.clone()))))
+            }
             None => {
                 host_event(&mut self.t, &event);
                 None

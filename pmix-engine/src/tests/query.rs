@@ -1,7 +1,7 @@
 //! Queries.
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::message::{QueryInfo, QueryReply, Reply, Request};
 use pmix_types::{DataArray, Info, InfoFlags, Query, Rank, Status, Value, keys};
 
 use super::super::upcall::Upcall;
@@ -9,7 +9,7 @@ use super::harness::*;
 
 #[track_caller]
 pub(super) fn answered(t: &mut Harness, peer: &Peer, queries: Vec<Query>) -> QueryReply {
-    let to = t.ask(peer, Request::Query(queries));
+    let to = t.ask(peer, Request::QueryInfo(QueryInfo::new(queries)));
     match t.ok(to) {
         Reply::Query(reply) => reply,
         other => panic!("{other:?}"),
@@ -65,13 +65,13 @@ fn qry_03_qry_04_what_is_not_found_shows_in_the_status() {
         assert_eq!(reply, QueryReply::new(Status::ERR_PARTIAL_SUCCESS, vec![results([names_are("job")])]));
     }
     // the queue list is the host's, and there is none to ask; of the session nothing was said
-    let to = t.ask(&peers[0], Request::Query(vec![unknown()]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![unknown()])));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
     let unsaid = || Query::new(&keys::SESSION_ID);
     for queries in
         [vec![unsaid()], vec![unknown(), unsaid()], vec![unknown().qualifier(&keys::QUERY_LOCAL_ONLY, true)]]
     {
-        let to = t.ask(&peers[0], Request::Query(queries));
+        let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(queries)));
         t.fails(to, Status::ERR_NOT_FOUND);
     }
     t.finish();
@@ -90,7 +90,7 @@ fn qry_05_queries_that_contradict_themselves_are_bad_param() {
         vec![names(), by_id().qualifier(&keys::RANK, proc("job", 0).rank)],
         vec![names().qualifier(&keys::RANK, proc("job", 0).rank)],
     ] {
-        let to = t.ask(&peer, Request::Query(queries));
+        let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(queries)));
         t.fails(to, Status::ERR_BAD_PARAM);
     }
     t.finish();
@@ -163,7 +163,7 @@ fn gen_05_qry_07_a_required_qualifier_that_nobody_knows_is_refused_and_one_for_o
         t.job("job", "0");
         let peer = t.connect(&proc("job", 0));
         let mut ask = |queries| {
-            let to = t.ask(&peer, Request::Query(queries));
+            let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(queries)));
             if has_host {
                 let (id, ..) = t.upcall();
                 t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
@@ -200,7 +200,7 @@ fn qry_03_a_namespace_that_is_not_there_does_not_fail_the_other_keys() {
     let reply = answered(&mut t, &peers[0], vec![sizes]);
     assert_eq!((reply.status, the_only(&reply)), (Status::SUCCESS, Value::Uint32(1)));
     // with several reasons there is none
-    let to = t.ask(&peers[0], Request::Query(vec![table_of(&["other"]), table_of(&[])]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![table_of(&["other"]), table_of(&[])])));
     t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
 }
@@ -253,7 +253,7 @@ fn qry_06_what_a_query_names_is_bounded() {
         }
         query
     };
-    let to = t.ask(&peers[0], Request::Query(vec![many(Query::new(&keys::JOB_SIZE))]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![many(Query::new(&keys::JOB_SIZE))])));
     t.fails(to, Status::ERR_BAD_PARAM);
     // whatever the key; nothing is looked at before
     let nspaces = |count: u32| {
@@ -276,7 +276,7 @@ fn qry_06_what_a_query_names_is_bounded() {
         (procs(nspaces(0), 1025), true),
     ] {
         let asked = query.qualifiers.len();
-        let to = t.ask(&peers[0], Request::Query(vec![query]));
+        let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![query])));
         let outcome = t.outcome(to);
         let failed = outcome.is_err_and(|failure| failure.message.contains("combinations"));
         assert_eq!(failed, is_refused, "{asked}");
@@ -304,14 +304,16 @@ fn qry_10_values_of_jobs_apps_nodes_and_processes_are_known_here() {
     }
     let to = t.ask(
         &peer,
-        Request::Query(vec![Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "other")]),
+        Request::QueryInfo(QueryInfo::new(vec![
+            Query::new(&keys::JOB_SIZE).qualifier(&keys::NSPACE.text(), "other"),
+        ])),
     );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     let to = t.ask(
         &peer,
-        Request::Query(vec![
+        Request::QueryInfo(QueryInfo::new(vec![
             Query::new(&keys::JOB_SIZE).qualifier(&keys::PROC_INFO, true).qualifier(&keys::JOB_INFO, true),
-        ]),
+        ])),
     );
     t.fails(to, Status::ERR_BAD_PARAM);
     t.finish();
@@ -328,7 +330,7 @@ fn qry_12_keys_without_the_qualifier_they_need_are_bad_param() {
         Query::new(&keys::QUERY_PSET_MEMBERSHIP),
         Query::new(&keys::QUERY_ALLOC_STATUS),
     ] {
-        let to = t.ask(&peers[0], Request::Query(vec![query]));
+        let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![query])));
         t.fails(to, Status::ERR_BAD_PARAM);
     }
     t.finish();
@@ -382,7 +384,10 @@ fn qry_06_qry_12_namespace_info_names_each_job_with_its_command() {
     // of several names those that are known are told
     let named = ask().qualifier(&keys::NSPACE.text(), "none").qualifier(&keys::NSPACE.text(), "job");
     assert_eq!(the_only(&answered(&mut t, &peers[0], vec![named])), DataArray::Info(vec![of(job())]).into());
-    let to = t.ask(&peers[0], Request::Query(vec![ask().qualifier(&keys::NSPACE.text(), "none")]));
+    let to = t.ask(
+        &peers[0],
+        Request::QueryInfo(QueryInfo::new(vec![ask().qualifier(&keys::NSPACE.text(), "none")])),
+    );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }
@@ -415,13 +420,15 @@ fn what_one_request_asks_for_is_limited() {
     let named = |query: Query| {
         (0..1100).fold(query, |query, name| query.qualifier(&keys::NSPACE, nspace(&format!("j{name}"))))
     };
-    let to = t.ask(&peers[0], Request::Query(vec![named(once()); 60]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![named(once()); 60])));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    let to = t.ask(&peers[0], Request::Query(vec![named(Query::new(&keys::QUERY_PROC_TABLE))]));
+    let to = t
+        .ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![named(Query::new(&keys::QUERY_PROC_TABLE))])));
     t.fails(to, Status::ERR_BAD_PARAM);
-    let to = t.ask(&peers[0], Request::Query(vec![once(); 1025]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![once(); 1025])));
     t.fails(to, Status::ERR_OUT_OF_RESOURCE);
-    let to = t.ask(&peers[0], Request::Query(vec![once().key(&keys::QUERY_NAMESPACES); 512]));
+    let to =
+        t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![once().key(&keys::QUERY_NAMESPACES); 512])));
     let Reply::Query(reply) = t.ok(to) else { panic!("not the answer to a query") };
     assert_eq!(reply.results.len(), 512);
     t.finish();

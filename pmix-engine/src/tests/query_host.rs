@@ -1,6 +1,6 @@
 //! Queries that the host answers, or the driver.
 
-use pmix_types::message::{QueryReply, Reply, Request};
+use pmix_types::message::{QueryInfo, QueryReply, Reply, Request};
 use pmix_types::why::ProcLook;
 use pmix_types::{DataArray, Directives, Info, Pid, Query, Status, keys};
 
@@ -14,7 +14,7 @@ fn qry_10_gen_13_the_host_is_asked_with_the_askers_identity() {
     let mut t = Harness::new([Upcall::Query]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
-    let to = t.ask(&peer, Request::Query(vec![unknown()]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![unknown()])));
     let (id, caller, request) = t.upcall();
     assert_same(
         &caller,
@@ -35,7 +35,7 @@ fn qry_03_qry_10_what_the_host_cannot_say_the_server_may_know() {
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
     for status in [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND] {
-        let to = t.ask(&peer, Request::Query(vec![names()]));
+        let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![names()])));
         let (id, ..) = t.upcall();
         t.answer(id, Err(failure(status)));
         assert_same(
@@ -43,11 +43,11 @@ fn qry_03_qry_10_what_the_host_cannot_say_the_server_may_know() {
             &Reply::Query(QueryReply::new(Status::SUCCESS, vec![results([names_are("job")])])),
         );
     }
-    let to = t.ask(&peer, Request::Query(vec![names()]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![names()])));
     let (id, ..) = t.upcall();
     t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
     t.fails(to, Status::ERR_NO_PERMISSIONS);
-    let to = t.ask(&peer, Request::Query(vec![names()]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![names()])));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Done));
     t.fails(to, Status::ERROR);
@@ -59,7 +59,7 @@ fn gen_08_a_query_whose_asker_is_gone_is_cancelled() {
     let mut t = Harness::new([Upcall::Query]);
     t.job("job", "0");
     let peer = t.connect(&proc("job", 0));
-    t.ask(&peer, Request::Query(vec![names()]));
+    t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![names()])));
     let (id, ..) = t.upcall();
     t.lose(&peer);
     t.cancelled(id);
@@ -84,7 +84,7 @@ fn qry_09b_qry_09c_local_only_stops_here_and_a_refresh_goes_to_the_host() {
     let [fresh, not_local] = [(&keys::QUERY_REFRESH_CACHE, true), (&keys::QUERY_LOCAL_ONLY, false)]
         .map(|(key, value)| names().qualifier(key, value));
     for query in [names(), names(), fresh, not_local] {
-        let to = t.ask(&peer, Request::Query(vec![local(), query.clone()]));
+        let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![local(), query.clone()])));
         let (id, _, request) = t.upcall();
         assert!(matches!(request, UpcallRequest::Query(request) if request.queries == [query]));
         let found = results([names_are("fresh")]);
@@ -104,7 +104,7 @@ fn qry_03_qry_10_what_the_host_leaves_out_the_server_adds() {
     let queue = || Info::new(&keys::QUERY_QUEUE_LIST, "q");
     let qualifiers = Info::new(&keys::QUERY_QUALIFIERS, DataArray::Info(both().qualifiers.into_vec()));
     for found in [vec![results([qualifiers, queue()])], vec![results([queue()])], vec![queue()]] {
-        let to = t.ask(&peer, Request::Query(vec![both()]));
+        let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![both()])));
         let (id, ..) = t.upcall();
         t.answer(id, Ok(Answer::Query(QueryResults::partial(found))));
         let Reply::Query(reply) = t.ok(to) else { panic!() };
@@ -121,7 +121,7 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     let of = |queue: &str| unknown().qualifier(&keys::ALLOC_QUEUE, queue);
     let result = |query: &Query, value: &str| query.results(vec![Info::new(&keys::QUERY_QUEUE_LIST, value)]);
     let queries = vec![of("a"), of("b"), of("c")];
-    let to = t.ask(&peer, Request::Query(queries.clone()));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(queries.clone())));
     let (id, ..) = t.upcall();
     // none for the second
     let found = vec![result(&queries[0], "1"), result(&queries[2], "3")];
@@ -131,7 +131,7 @@ fn qry_08_results_of_the_host_go_to_the_queries_they_belong_to() {
     // a host that leaves out the qualifiers keeps the order, though one answers the first key and one the second
     let of = |queue: &str| of(queue).key(&keys::QUERY_JOB_STATUS).qualifier(&keys::NSPACE.text(), "job");
     let queries = [of("a"), of("b")];
-    let to = t.ask(&peer, Request::Query(queries.to_vec()));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(queries.to_vec())));
     let (id, ..) = t.upcall();
     let [first, second] =
         [Info::new(&keys::QUERY_QUEUE_LIST, "1"), Info::dynamic(keys::QUERY_JOB_STATUS.key_name(), "2")];
@@ -154,7 +154,7 @@ fn qry_08_a_key_that_is_asked_for_twice_is_answered_once_also_without_a_frame() 
         (vec![unknown(), unknown()], queue(), vec![queue(), queue()]),
         (vec![unknown()], infos(), vec![infos()]),
     ] {
-        let to = t.ask(&peer, Request::Query(queries));
+        let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(queries)));
         let (id, ..) = t.upcall();
         t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![found]))));
         let Reply::Query(reply) = t.ok(to) else { panic!() };
@@ -169,13 +169,13 @@ fn qry_08_results_with_qualifiers_that_nobody_gave_are_nobodys() {
     let (mut t, peer) = under_a_host();
     let of = |queue: &str| unknown().qualifier(&keys::ALLOC_QUEUE, queue);
     let strange = of("c").results(vec![Info::new(&keys::QUERY_QUEUE_LIST, "3")]);
-    let to = t.ask(&peer, Request::Query(vec![of("a"), unknown()]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![of("a"), unknown()])));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![strange.clone()]))));
     t.fails(to, Status::ERR_NOT_FOUND);
     // nor do they keep others from theirs
     let own = of("a").results(vec![Info::new(&keys::QUERY_QUEUE_LIST, "1")]);
-    let to = t.ask(&peer, Request::Query(vec![of("a")]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![of("a")])));
     let (id, ..) = t.upcall();
     t.answer(id, Ok(Answer::Query(QueryResults::complete(vec![strange, own.clone()]))));
     assert_same(&t.ok(to), &Reply::Query(QueryReply::new(Status::SUCCESS, vec![own])));
@@ -185,7 +185,10 @@ fn qry_08_results_with_qualifiers_that_nobody_gave_are_nobodys() {
 #[test]
 fn qry_10_a_host_that_refuses_is_not_gone_around() {
     let (mut t, peer) = under_a_host();
-    let to = t.ask(&peer, Request::Query(vec![names(), Query::new(&keys::QUERY_SUPPORTED_KEYS)]));
+    let to = t.ask(
+        &peer,
+        Request::QueryInfo(QueryInfo::new(vec![names(), Query::new(&keys::QUERY_SUPPORTED_KEYS)])),
+    );
     let (id, ..) = t.upcall();
     t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
     let Reply::Query(reply) = t.ok(to) else { panic!() };
@@ -193,7 +196,7 @@ fn qry_10_a_host_that_refuses_is_not_gone_around() {
     assert_eq!(values(&reply)[0].0, keys::QUERY_SUPPORTED_KEYS.name());
     // what it was not asked it has not refused
     let local = names().qualifier(&keys::QUERY_LOCAL_ONLY, true);
-    let to = t.ask(&peer, Request::Query(vec![names(), local]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![names(), local])));
     let (id, ..) = t.upcall();
     t.answer(id, Err(failure(Status::ERR_NO_PERMISSIONS)));
     let Reply::Query(reply) = t.ok(to) else { panic!() };
@@ -229,7 +232,7 @@ fn memory_is_measured_outside_and_told_by_process() {
             vec![Info::new(&keys::CLIENT_AVG_MEMORY, 4.0), told(&peers[1], 4.0)],
         ),
     ] {
-        let to = t.ask(&peers[0], Request::Query(vec![query]));
+        let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![query])));
         let (id, mut procs) = measure(&mut t);
         assert_eq!(procs.len(), 3, "{procs:?}");
         assert_eq!(procs[0].pid, Pid(0));
@@ -239,11 +242,11 @@ fn memory_is_measured_outside_and_told_by_process() {
         assert_eq!(the_only(&reply), DataArray::Info(expected).into());
     }
     // one that is gone by then is left out, and an asker that is gone is forgotten
-    let to = t.ask(&peers[0], Request::Query(vec![ask()]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![ask()])));
     let (id, _) = measure(&mut t);
     t.answer(id, Ok(Answer::Looks(Vec::new())));
     t.fails(to, Status::ERR_NOT_FOUND);
-    t.ask(&peers[0], Request::Query(vec![ask()]));
+    t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![ask()])));
     let (id, _) = measure(&mut t);
     t.lose(&peers[0]);
     t.cancelled(id);

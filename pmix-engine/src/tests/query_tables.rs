@@ -1,7 +1,7 @@
 //! Process tables.
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{Hello, Identity, QueryReply, Reply, Request};
+use pmix_types::message::{Finalize, Hello, Identity, QueryInfo, QueryReply, Reply, Request};
 use pmix_types::{DataArray, Directives, Info, Key, Pid, ProcId, ProcInfo, ProcState, Query, Status, keys};
 
 use super::super::{Command, ConnId, HostCall, Input, PeerCred};
@@ -13,7 +13,7 @@ fn qry_11_process_tables_are_in_rank_order_with_states() {
     let mut t = Harness::new([]);
     t.job("job", "0,3,4,5;1,2");
     let [running, finalized, lost] = [0, 3, 4].map(|rank| t.connect(&proc("job", rank)));
-    let to = t.ask(&finalized, Request::Finalize(Directives::new()));
+    let to = t.ask(&finalized, Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&lost);
     let ended = HostCall::ClientEnded { proc: proc("job", 5), reason: "signal 9".into() };
@@ -57,9 +57,12 @@ fn qry_11_process_tables_are_in_rank_order_with_states() {
 fn qry_11_a_table_needs_a_namespace() {
     let (mut t, peers) = Harness::local(1);
     let table = || Query::new(&keys::QUERY_PROC_TABLE);
-    let to = t.ask(&peers[0], Request::Query(vec![table()]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![table()])));
     t.fails(to, Status::ERR_BAD_PARAM);
-    let to = t.ask(&peers[0], Request::Query(vec![table().qualifier(&keys::NSPACE.text(), "other")]));
+    let to = t.ask(
+        &peers[0],
+        Request::QueryInfo(QueryInfo::new(vec![table().qualifier(&keys::NSPACE.text(), "other")])),
+    );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.finish();
 }
@@ -107,7 +110,7 @@ fn qry_11_the_local_table_may_be_that_of_another_node() {
         let reply = answered(&mut t, &peer, vec![local(host)]);
         assert_eq!(ranks_of(&the_only(&reply)), expected);
     }
-    let to = t.ask(&peer, Request::Query(vec![local("n9")]));
+    let to = t.ask(&peer, Request::QueryInfo(QueryInfo::new(vec![local("n9")])));
     t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
 }
@@ -153,7 +156,7 @@ fn qry_11_rows_have_the_executable_if_the_host_said_it() {
 /// The answer to a key about a process.
 fn model_of(t: &mut Harness, peer: &Peer, key: &Key<String>, of: Option<ProcId>) -> Option<String> {
     let query = of.into_iter().fold(Query::new(key), |query, proc| query.qualifier(&keys::PROCID, proc));
-    let to = t.ask(peer, Request::Query(vec![query]));
+    let to = t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![query])));
     match t.outcome(to) {
         Ok(Reply::Query(reply)) => Some(the_only(&reply).as_str().unwrap().to_owned()),
         Ok(other) => panic!("{other:?}"),

@@ -1,7 +1,7 @@
 //! Tools that attach again: the wire of the C library opens one more connection then.
 
-use pmix_types::message::{Identity, RegisterEvents, Reply, Request, Spawn};
-use pmix_types::{App, DataArray, DataRange, Directives, Event, Info, ProcId, Query, Status, Uid, keys};
+use pmix_types::message::{Finalize, Identity, QueryInfo, RegisterEvents, Reply, Request, Spawn};
+use pmix_types::{App, DataArray, DataRange, Event, Info, ProcId, Query, Status, Uid, keys};
 
 use super::super::upcall::{QueryResults, Upcall};
 use super::super::{Answer, Command, ConnId, HostCall, PeerCred};
@@ -84,7 +84,7 @@ fn tol_17_the_host_hears_of_a_tool_that_is_lost_with_its_last_connection_and_of_
     assert!(matches!(request, UpcallRequest::ToolLost(lost) if lost.proc == tool() && lost.reason == RESET));
     t.answer(id, Ok(Answer::Done));
     let third = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
-    let to = t.ask(&third, Request::Finalize(Directives::new()));
+    let to = t.ask(&third, Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&third);
     // and one that the host has not let in yet was none
@@ -101,9 +101,9 @@ fn tol_17_the_host_hears_of_a_tool_that_finalizes_on_its_last_connection_and_let
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::ToolFinalized, Upcall::ToolLost]);
     let attach = |t: &mut Harness| attach(t, process(USER.0, Some(40)), true).unwrap();
     let (first, second) = (attach(&mut t), attach(&mut t));
-    let to = t.ask(&first, Request::Finalize(Directives::new()));
+    let to = t.ask(&first, Request::Finalize(Finalize::new()));
     t.done(to);
-    let to = t.ask(&second, Request::Finalize(Directives::new()));
+    let to = t.ask(&second, Request::Finalize(Finalize::new()));
     let (id, caller, request) = t.upcall();
     assert_eq!((caller.proc, caller.uid), (tool(), USER.0));
     assert!(matches!(request, UpcallRequest::ToolFinalized(ended) if ended.proc == tool()));
@@ -114,7 +114,7 @@ fn tol_17_the_host_hears_of_a_tool_that_finalizes_on_its_last_connection_and_let
     t.quiet();
     // one that goes without finalize while another connection of it only has to be closed
     let (first, second) = (attach(&mut t), attach(&mut t));
-    let to = t.ask(&first, Request::Finalize(Directives::new()));
+    let to = t.ask(&first, Request::Finalize(Finalize::new()));
     t.done(to);
     t.lose(&second);
     let (id, _, request) = t.upcall();
@@ -181,7 +181,7 @@ fn tol_12_tol_17_each_connection_has_its_own_registrations_and_requests() {
     let [first, second] = [(); 2].map(|()| attach(&mut t, process(USER.0, Some(40)), true).unwrap());
     let to = t.ask(&first, Request::RegisterEvents(RegisterEvents::new(vec![CODE])));
     assert!(matches!(t.ok(to), Reply::Registered(_)));
-    let waits = t.ask(&first, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    let waits = t.ask(&first, Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)])));
     let (asked, ..) = t.upcall();
 
     // what the first has asked for goes on, and an event comes once
@@ -195,7 +195,7 @@ fn tol_12_tol_17_each_connection_has_its_own_registrations_and_requests() {
 
     // the same the other way around: what was asked for on the first ends with it, and the second goes on
     let second = attach(&mut t, process(USER.0, Some(40)), true).unwrap();
-    t.ask(&first, Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]));
+    t.ask(&first, Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)])));
     let (asked, ..) = t.upcall();
     t.lose(&first);
     t.cancelled(asked);

@@ -1,7 +1,8 @@
 //! The flight recorder: what it tells, what it must not tell, to whom, and how much it keeps.
 
 use pmix_types::message::{
-    Abort, Identity, Log, Lookup, Publish, QueryReply, Reply, Request, Spawn, ValidateCredential,
+    Abort, Commit, Identity, Log, Lookup, NotifyEvent, Publish, QueryInfo, QueryReply, Reply, Request, Spawn,
+    ValidateCredential,
 };
 use pmix_types::why::RECORD;
 use pmix_types::{App, Event, Gid, Info, Query, Scope, Status, Uid, keys};
@@ -98,16 +99,18 @@ fn requests_tell_names_and_sizes_and_never_values() {
     let mut event = Event::new(Status::ERR_NODE_DOWN, proc("job", 0));
     event.info.push(info());
     let requests = [
-        Request::Commit(vec![put]),
+        Request::Commit(Commit::new(vec![put])),
         get(proc("job", 0), "put.key"),
         Request::Publish(Publish::new(vec![info(), Info::dynamic(key("other.key"), 1u32)])),
         Request::Lookup(Lookup::new(vec![key("secret.key")])),
         Request::Spawn(Spawn::new(vec![app])),
-        Request::Notify(event.clone()),
+        Request::NotifyEvent(NotifyEvent::new(event.clone())),
         Request::Log(Log::new(vec![info()])),
-        Request::Abort(Abort::new(7, SECRET)),
+        Request::Abort(Abort::new(7, SECRET.into())),
         Request::ValidateCredential(ValidateCredential::new(SECRET.into())),
-        Request::Query(vec![Query::dynamic([key("a.key")]).qualifier(&keys::NSPACE.text(), SECRET)]),
+        Request::QueryInfo(QueryInfo::new(vec![
+            Query::dynamic([key("a.key")]).qualifier(&keys::NSPACE.text(), SECRET),
+        ])),
     ];
     let asked: Vec<_> = requests.into_iter().map(|request| t.ask(&a, request)).collect();
     let upcalls = t.drain().into_iter().filter_map(|command| match command {
@@ -260,7 +263,7 @@ fn fence_all_of(names: &[&str]) -> Request {
 #[test]
 fn the_record_is_for_the_servers_user_and_for_root() {
     let mut t = Harness::new([Upcall::ToolConnected, Upcall::Query]);
-    let query = || Request::Query(vec![Query::new(&RECORD)]);
+    let query = || Request::QueryInfo(QueryInfo::new(vec![Query::new(&RECORD)]));
     for (uid, may) in [(USER.0, true), (Uid::ROOT, true), (OTHER_USER.0, false)] {
         let before = t.engine.cx.stats.connections;
         let conn = t.hello_as(Identity::Tool(None), (uid, Gid::new(1)));

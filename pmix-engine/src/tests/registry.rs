@@ -133,7 +133,7 @@ fn reg_11_cli_08b_a_deregistered_namespace_leaves_nothing() {
     let peer = t.connect(&proc("job", 0));
     t.commits(&peer, [entry(Scope::GLOBAL, "k", 1u32)]);
     let finalizing = t.connect(&proc("job", 1));
-    t.ask(&finalizing, pmix_types::message::Request::Finalize(Default::default()));
+    t.ask(&finalizing, pmix_types::message::Request::Finalize(pmix_types::message::Finalize::new()));
     let (goodbye, ..) = t.upcall();
     let asked = t.hello(&proc("job", 2));
     let (welcome, ..) = t.upcall();

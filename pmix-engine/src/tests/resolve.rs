@@ -1,7 +1,7 @@
 //! Peers and nodes.
 
 use pmix_types::job::JobSpec;
-use pmix_types::message::{Reply, Request, ResolvePeers};
+use pmix_types::message::{Reply, Request, ResolveNodes, ResolvePeers};
 use pmix_types::{DataArray, Directives, Info, Query, Status, Value, keys};
 
 use super::super::ids::ReplyTo;
@@ -14,7 +14,7 @@ fn peers_on(node: Option<&str>, name: Option<&str>) -> Request {
 }
 
 fn nodes_of(name: Option<&str>) -> Request {
-    Request::ResolveNodes(name.map(nspace))
+    Request::ResolveNodes(ResolveNodes::new(name.map(nspace)))
 }
 
 #[track_caller]

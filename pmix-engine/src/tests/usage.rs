@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pmix_types::message::{Reply, Request};
+use pmix_types::message::{QueryInfo, Reply, Request};
 use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{Activity, LOOKS};
 use pmix_types::{Query, Status, keys};
@@ -16,7 +16,10 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What a query is told when the kernel says that each process has used a second and a megabyte.
 #[track_caller]
 fn usage(t: &mut Harness, by: &Peer) -> Vec<ProcUsage> {
-    let to = t.ask(by, Request::Query(vec![Query::new(&USAGE).qualifier(&keys::NSPACE.text(), "job")]));
+    let to = t.ask(
+        by,
+        Request::QueryInfo(QueryInfo::new(vec![Query::new(&USAGE).qualifier(&keys::NSPACE.text(), "job")])),
+    );
     measured(t);
     let Reply::Query(reply) = t.ok(to) else { panic!() };
     ProcUsage::read_all(&the_only(&reply))
@@ -83,11 +86,11 @@ fn collectives_are_counted_and_so_is_the_time_until_the_last_has_entered() {
 #[test]
 fn processes_must_be_named_and_looks_want_all_that_the_kernel_knows() {
     let (mut t, peers) = Harness::local(1);
-    let to = t.ask(&peers[0], Request::Query(vec![Query::new(&USAGE)]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![Query::new(&USAGE)])));
     measured(&mut t);
     t.fails(to, Status::ERR_BAD_PARAM);
     let both = Query::new(&USAGE).key(&LOOKS).qualifier(&keys::NSPACE.text(), "job");
-    let to = t.ask(&peers[0], Request::Query(vec![both]));
+    let to = t.ask(&peers[0], Request::QueryInfo(QueryInfo::new(vec![both])));
     let Command::Measure { id, procs, is_brief: false } = t.next() else { panic!() };
     t.answer(id, Ok(Answer::Looks(procs)));
     let Reply::Query(reply) = t.ok(to) else { panic!() };

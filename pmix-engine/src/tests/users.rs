@@ -2,8 +2,8 @@
 
 use pmix_types::job::JobSpec;
 use pmix_types::message::{
-    Connect, Failure, GroupConstruct, GroupInvite, Identity, Monitor, Push, Reply, Request, ResolvePeers,
-    Spawn,
+    Connect, Failure, GroupConstruct, GroupInvite, Identity, Monitor, NotifyEvent, Push, QueryInfo, Reply,
+    Request, ResolveNodes, ResolvePeers, Spawn,
 };
 use pmix_types::usage::{ProcUsage, USAGE};
 use pmix_types::why::{LOOKS, ProcLook};
@@ -63,7 +63,7 @@ pub(super) fn joins(t: &mut Harness, name: &str, uid: Uid) -> Peer {
 
 #[track_caller]
 fn text(t: &mut Harness, peer: &Peer, query: Query) -> Option<Value> {
-    let to = t.ask(peer, Request::Query(vec![query]));
+    let to = t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![query])));
     let Reply::Query(reply) = t.outcome(to).ok()? else { panic!("not the answer to a query") };
     let infos = reply.results[0].value.as_infos().unwrap();
     infos.iter().find(|info| !info.is(&keys::QUERY_QUALIFIERS)).map(|info| info.value.clone())
@@ -180,7 +180,7 @@ fn qry_10_res_11_pst_03_a_user_is_told_of_its_own_jobs_only() {
     assert_same(&s.t.ok(all), &Reply::Procs(vec![proc("again", 0), proc("alices", 0)]));
     for request in [
         Request::ResolvePeers(ResolvePeers::new(None, Some(nspace("bobs")))),
-        Request::ResolveNodes(Some(nspace("bobs"))),
+        Request::ResolveNodes(ResolveNodes::new(Some(nspace("bobs")))),
     ] {
         let to = s.t.ask(&s.alice, request);
         s.t.fails(to, Status::ERR_INVALID_NAMESPACE);
@@ -191,7 +191,7 @@ fn qry_10_res_11_pst_03_a_user_is_told_of_its_own_jobs_only() {
 #[test]
 fn qry_10_memory_of_the_server_and_of_others_is_not_told() {
     let mut s = Scene::new([]);
-    let query = || Request::Query(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]);
+    let query = || Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_MEMORY_USAGE)]));
     for (peer, procs, has_server) in [(&s.alice, 2, false), (&s.bob, 1, false), (&s.root, 4, true)] {
         let to = s.t.ask(peer, query());
         let Command::Measure { id, procs: mut looks, .. } = s.t.next() else { panic!() };
@@ -211,7 +211,7 @@ fn qry_10_what_processes_of_others_use_is_not_told() {
     let mut s = Scene::new([]);
     let bobs = || Query::new(&USAGE).qualifier(&keys::PROCID, proc("bobs", 0));
     for (peer, sees) in [(&s.alice, false), (&s.bob, true), (&s.root, true)] {
-        let to = s.t.ask(peer, Request::Query(vec![bobs()]));
+        let to = s.t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![bobs()])));
         let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
         s.t.answer(id, Ok(Answer::Looks(procs)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
@@ -228,7 +228,7 @@ fn qry_10_what_processes_of_others_do_is_not_told() {
     let mut s = Scene::new([]);
     let bobs = || Query::new(&LOOKS).qualifier(&keys::PROCID, proc("bobs", 0));
     for (peer, sees) in [(&s.alice, false), (&s.bob, true), (&s.root, true)] {
-        let to = s.t.ask(peer, Request::Query(vec![bobs()]));
+        let to = s.t.ask(peer, Request::QueryInfo(QueryInfo::new(vec![bobs()])));
         let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
         s.t.answer(id, Ok(Answer::Looks(procs)));
         let Reply::Query(reply) = s.t.ok(to) else { panic!() };
@@ -237,8 +237,10 @@ fn qry_10_what_processes_of_others_do_is_not_told() {
         assert_eq!(looks.iter().any(|look| look.proc == proc("bobs", 0)), sees, "{}", peer.proc);
         assert!(sees || looks.is_empty());
     }
-    let to =
-        s.t.ask(&s.alice, Request::Query(vec![Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "bobs")]));
+    let to = s.t.ask(
+        &s.alice,
+        Request::QueryInfo(QueryInfo::new(vec![Query::new(&LOOKS).qualifier(&keys::NSPACE.text(), "bobs")])),
+    );
     let Command::Measure { id, procs, .. } = s.t.next() else { panic!() };
     assert_eq!(procs, [], "the kernel is not even asked");
     s.t.answer(id, Ok(Answer::Looks(procs)));
@@ -264,11 +266,11 @@ fn evt_11_a_process_is_heard_by_its_own_user_and_by_tools_that_see_everything() 
     for range in [DataRange::LOCAL, DataRange::SESSION, DataRange::GLOBAL, DataRange::CUSTOM] {
         let named = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(wildcards.clone()));
         let event = |peer: &Peer| say(range, &peer.proc).with_info(named.clone());
-        s.t.ask(&s.alice, Request::Notify(event(&s.alice)));
+        s.t.ask(&s.alice, Request::NotifyEvent(NotifyEvent::new(event(&s.alice))));
         assert_eq!(hearers(&mut s.t), own, "{range}");
-        s.t.ask(&s.bob, Request::Notify(event(&s.bob)));
+        s.t.ask(&s.bob, Request::NotifyEvent(NotifyEvent::new(event(&s.bob))));
         assert_eq!(hearers(&mut s.t), [s.bob.conn, tool.conn], "{range}");
-        s.t.ask(&s.root, Request::Notify(event(&s.root)));
+        s.t.ask(&s.root, Request::NotifyEvent(NotifyEvent::new(event(&s.root))));
         assert_eq!(hearers(&mut s.t), everybody, "{range}: root is heard by all");
         // the same from other nodes
         s.t.call(HostCall::NotifyEventOf { event: event(&s.alice), uid: ALICE });
@@ -321,9 +323,12 @@ fn evt_20_qry_10_tools_hear_what_the_host_tells_of_jobs_that_they_may_see() {
 #[test]
 fn evt_13_what_is_kept_of_a_user_is_kept_for_that_user() {
     let mut s = Scene::new([]);
-    let to = s
-        .t
-        .ask(&s.alice, Request::Notify(Event::new(CODE, s.alice.proc.clone()).with_range(DataRange::LOCAL)));
+    let to = s.t.ask(
+        &s.alice,
+        Request::NotifyEvent(NotifyEvent::new(
+            Event::new(CODE, s.alice.proc.clone()).with_range(DataRange::LOCAL),
+        )),
+    );
     s.t.done(to);
     register(&mut s.t, &s.bob, vec![]);
     register(&mut s.t, &s.root, vec![]);
@@ -462,7 +467,7 @@ fn qry_12_grp_12_groups_are_shown_with_their_members_to_those_who_may_see_one_of
         }
     }
     let unknown = Query::new(&keys::QUERY_GROUP_MEMBERSHIP).qualifier(&keys::GROUP_ID, "three");
-    let to = t.ask(&root, Request::Query(vec![unknown]));
+    let to = t.ask(&root, Request::QueryInfo(QueryInfo::new(vec![unknown])));
     t.fails(to, Status::ERR_NOT_FOUND);
     t.finish();
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, Identity, Lookup, Publish, QueryReply, Reply, Request, Spawn};
+use pmix_types::message::{
+    DeregisterEvents, Failure, Identity, Lookup, NotifyEvent, Publish, QueryInfo, QueryReply, Reply, Request,
+    Spawn,
+};
 use pmix_types::why::{Activity, LOOKS, ProcLook, ProcSet, WAITS, Wait};
 use pmix_types::{App, DataArray, DataRange, Event, Info, Pid, ProcId, Query, Scope, Status, keys};
 
@@ -156,12 +159,15 @@ fn a_query_for_waits_names_what_its_user_may_see() {
     let (upcall, ..) = t.upcall();
     t.answer(upcall, Ok(Answer::Identity(proc("tool", 0))));
     t.drain();
-    let to = t.ask_on(conn, Request::Query(vec![Query::new(&WAITS)]));
+    let to = t.ask_on(conn, Request::QueryInfo(QueryInfo::new(vec![Query::new(&WAITS)])));
     match t.ok(to) {
         Reply::Query(reply) => assert_eq!(read(&reply), [Vec::<Wait>::new()]),
         other => panic!("{other:?}"),
     }
-    let to = t.ask_on(conn, Request::Query(vec![Query::new(&WAITS).qualifier(&keys::NSPACE.text(), "job")]));
+    let to = t.ask_on(
+        conn,
+        Request::QueryInfo(QueryInfo::new(vec![Query::new(&WAITS).qualifier(&keys::NSPACE.text(), "job")])),
+    );
     t.fails(to, Status::ERR_INVALID_NAMESPACE);
     t.lose_conn(conn);
     let last = t.ask(&peers[1], fence_all());
@@ -392,7 +398,7 @@ fn a_wait_reads_as_it_was_written() {
 
 fn ready(t: &mut Harness, peer: &Peer) {
     let event = Event::new(Status::READY_FOR_DEBUG, peer.proc.clone()).with_range(DataRange::RM);
-    let to = t.ask(peer, Request::Notify(event));
+    let to = t.ask(peer, Request::NotifyEvent(NotifyEvent::new(event)));
     t.done(to);
 }
 
@@ -426,7 +432,7 @@ fn ini_09_who_is_ready_for_a_debugger_waits_until_it_is_released() {
     ready(&mut t, &peers[0]);
     assert_eq!(the_wait(&mut t).arrived, set(&[("job", "0")]));
     // who would not hear of a release waits for none
-    let to = t.ask(&peers[0], Request::DeregisterEvents(number));
+    let to = t.ask(&peers[0], Request::DeregisterEvents(DeregisterEvents::new(number)));
     t.done(to);
     assert_eq!(waits_of(&mut t, &[]), []);
     t.lose(&peers[0]);

@@ -16,9 +16,6 @@ macro_rules! directives {
         let _ = $request;
         None
     }};
-    ($request:ident all) => {
-        Some($request)
-    };
     ($request:ident $field:ident) => {
         Some(&mut $request.$field)
     };

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::message::Request;
 pub use pmix_types::message::{
-    Abort, Allocate, Credential, Fabric, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
-    RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+    Abort, Allocate, Credential, Fabric, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
+    Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
@@ -33,7 +33,7 @@ use declare::{answers, attributes, declare, directives, passed_up};
 ///     c: its names in the Standard's module,
 ///     attributes: what the server itself takes for these functions if the host serves them, by the name in
 ///         `attributes.rs`; `own` if that has rows of its own for them,
-///     directives: the field of the request that holds them, `all` of it, or `none`,
+///     directives: the field of the request that holds them, or `none`,
 ///     passed_up: the form of the answer, if the request of a process of the same name goes up as it comes; else `no`,
 ///     serves: functions of the Standard,
 /// }
@@ -158,9 +158,9 @@ macro_rules! for_each_upcall {
                 attributes: PASSED_UP, directives: directives, passed_up: no,
                 serves: ["PMIx_Process_monitor", "PMIx_Process_monitor_nb", "PMIx_Heartbeat"],
             }
-            GetCredential get_credential(Directives) -> Credential {
+            GetCredential get_credential(GetCredential) -> Credential {
                 "get credential", c: ["get_credential"],
-                attributes: PASSED_UP, directives: all, passed_up: Credential,
+                attributes: PASSED_UP, directives: directives, passed_up: Credential,
                 serves: ["PMIx_Get_credential", "PMIx_Get_credential_nb"],
             }
             ValidateCredential validate_credential(ValidateCredential) -> Infos {

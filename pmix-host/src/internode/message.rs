@@ -104,7 +104,7 @@ impl PeerRequest {
         match self {
             Self::Request { request, .. } => matches!(
                 request,
-                Request::Query(_) | Request::Abort(_) | Request::IofPull(_) | Request::Notify(_)
+                Request::QueryInfo(_) | Request::Abort(_) | Request::IofPull(_) | Request::NotifyEvent(_)
             ),
             // its output would be passed on twice
             Self::News(News::Reports { .. }) | Self::Order(_) => false,

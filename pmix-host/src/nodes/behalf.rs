@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use pmix_server::UpcallContext;
 use pmix_server::host::{IofPullRequest, QueryRequest, Upcall};
-use pmix_types::message::{Failure, QueryReply, Reply, Request, SpawnReply};
+use pmix_types::message::{Failure, QueryInfo, QueryReply, Reply, Request, SpawnReply};
 use pmix_types::{ProcId, Status};
 
 use crate::internode::News;
@@ -36,7 +36,7 @@ pub(crate) async fn carry_out_for(
                 Err(failure) => Err(failure),
             }
         }
-        Request::Query(queries) => {
+        Request::QueryInfo(QueryInfo { queries, .. }) => {
             let answered = services.queries.answer((caller, from), QueryRequest::new(queries)).await;
             let reply = |results: pmix_server::host::QueryResults| {
                 Reply::Query(QueryReply::new(results.status, results.results))

@@ -9,7 +9,7 @@ use pmix_server::host::{
     Abort, Allocate, HostError, HostResult, Infos, IofPullRequest, IofPush, JobControl, QueryRequest,
     QueryResults, Spawn, UpcallContext,
 };
-use pmix_types::message::{Failure, QueryReply, Reply, Request, SpawnReply};
+use pmix_types::message::{Failure, QueryInfo, QueryReply, Reply, Request, SpawnReply};
 use pmix_types::{Directives, Nspace, ProcId, Status, keys};
 
 use super::Holdings;
@@ -113,7 +113,7 @@ impl Relay {
     }
 
     pub(crate) async fn query(&self, cx: &UpcallContext, req: QueryRequest) -> HostResult<QueryResults> {
-        match self.ask(cx, Request::Query(req.queries)).await? {
+        match self.ask(cx, Request::QueryInfo(QueryInfo::new(req.queries))).await? {
             Reply::Query(QueryReply { status: Status::SUCCESS, results, .. }) => {
                 Ok(QueryResults::complete(results))
             }

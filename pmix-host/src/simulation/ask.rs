@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pmix_types::message::{
-    Abort, IofPull, IofPush, JobControl, Log, Lookup as LookupRequest, Publish, RegisterEvents, Reply,
-    Request, ResolvePeers, Spawn, Unpublish,
+    Abort, DeregisterEvents, Finalize, IofDeregister, IofPull, IofPush, JobControl, Log,
+    Lookup as LookupRequest, NotifyEvent, Publish, QueryInfo, RegisterEvents, Reply, Request, ResolveNodes,
+    ResolvePeers, Spawn, Unpublish,
 };
 use pmix_types::{
     App, DataArray, DataRange, Directives, Event, Info, IofChannels, Persistence, ProcId, Query, Scope,
@@ -188,7 +189,12 @@ impl World {
                     self.model.registrations.iter().filter(|(_, held)| held.who == who).collect();
                 let Some(((_, number), _)) = own.get(usize::from(which) % own.len().max(1)) else { return };
                 let number = *number;
-                self.send(who, Request::DeregisterEvents(number), Expect::Deregister(number), 0);
+                self.send(
+                    who,
+                    Request::DeregisterEvents(DeregisterEvents::new(number)),
+                    Expect::Deregister(number),
+                    0,
+                );
             }
             What::Notify { code: told, range, to } => {
                 let said = range_of(range, to);
@@ -202,7 +208,7 @@ impl World {
                     ));
                 }
                 self.model.tell(number, who, code(told), said);
-                self.send(who, Request::Notify(event), Expect::Notify(number), 0);
+                self.send(who, Request::NotifyEvent(NotifyEvent::new(event)), Expect::Notify(number), 0);
             }
             What::Query { timeless } => {
                 let query = if timeless {
@@ -210,13 +216,13 @@ impl World {
                 } else {
                     Query::new(&keys::QUERY_JOB_STATUS)
                 };
-                self.send(who, Request::Query(vec![query]), Expect::Anything, 0);
+                self.send(who, Request::QueryInfo(QueryInfo::new(vec![query])), Expect::Anything, 0);
             }
             What::Resolve { peers } => {
                 let nspace = Some(own.nspace);
                 let request = match peers {
                     true => Request::ResolvePeers(ResolvePeers::new(Some("n0".into()), nspace)),
-                    false => Request::ResolveNodes(nspace),
+                    false => Request::ResolveNodes(ResolveNodes::new(nspace)),
                 };
                 self.send(who, request, Expect::Anything, 0);
             }
@@ -244,18 +250,23 @@ impl World {
                 let own: Vec<_> = self.model.pulls.iter().filter(|(_, held)| held.0 == who).collect();
                 let Some(((_, number), _)) = own.get(usize::from(which) % own.len().max(1)) else { return };
                 let number = *number;
-                self.send(who, Request::IofDeregister(number), Expect::EndPull(number), 0);
+                self.send(
+                    who,
+                    Request::IofDeregister(IofDeregister::new(number)),
+                    Expect::EndPull(number),
+                    0,
+                );
             }
             What::Push { target } => {
                 let request = Request::IofPush(IofPush::new(vec![proc_of(target)], "in".into()));
                 self.send(who, request, Expect::Done, 0);
             }
             What::Abort => {
-                self.send(who, Request::Abort(Abort::new(1, "enough")), Expect::Done, 0);
+                self.send(who, Request::Abort(Abort::new(1, "enough".into())), Expect::Done, 0);
             }
             What::Finalize => {
                 self.departs(who, Stage::Leaving);
-                self.send(who, Request::Finalize(Directives::new()), Expect::Finalize, 0);
+                self.send(who, Request::Finalize(Finalize::new()), Expect::Finalize, 0);
             }
         }
     }

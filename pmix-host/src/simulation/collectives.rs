@@ -295,7 +295,7 @@ impl World {
         self.program.0[step].entered.insert(who, puts);
         self.procs[who].is_in = true;
         // no event says how long its sender waits
-        let timeout = if matches!(request, Request::Notify(_)) { 0 } else { timeout };
+        let timeout = if matches!(request, Request::NotifyEvent(_)) { 0 } else { timeout };
         let invites = matches!(request, Request::GroupInvite(_));
         self.send(who, request, Expect::Collective(step), timeout);
         if invites {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pmix_engine::{Capabilities, Config, Upcall};
 use pmix_server::host::CODEC;
 use pmix_types::job::JobSpec;
-use pmix_types::message::{Failure, Fence, Get, Modex, PutEntry, Request};
+use pmix_types::message::{Commit, Failure, Fence, Get, Modex, PutEntry, Request};
 use pmix_types::{Directives, Gid, KeyName, Nspace, ProcId, Rank, Scope, Status, Uid, Value};
 
 /// User and group of the servers.
@@ -34,7 +34,7 @@ pub(super) fn entry(scope: Scope, name: &str, value: impl Into<Value>) -> PutEnt
 }
 
 pub(super) fn commit(entries: impl IntoIterator<Item = PutEntry>) -> Request {
-    Request::Commit(entries.into_iter().collect())
+    Request::Commit(Commit::new(entries.into_iter().collect()))
 }
 
 pub(super) fn get(target: ProcId, name: &str, directives: Directives) -> Request {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_types::message::{GroupConstruct, GroupInvite, GroupJoin, Reply, Request};
+use pmix_types::message::{GroupConstruct, GroupInvite, GroupJoin, NotifyEvent, Reply, Request};
 use pmix_types::{DataArray, DataRange, Directives, Event, GroupOpt, Info, ProcId, Status, keys};
 
 use super::Fate;
@@ -130,7 +130,9 @@ impl World {
             let range = Info::new(&keys::EVENT_CUSTOM_RANGE, DataArray::Proc(vec![leader]));
             let event = Event::new(code, ProcId::none()).with_range(DataRange::CUSTOM).with_info(range);
             // libraries do not say which group they mean; here it must be that of this step
-            return Request::Notify(event.with_info(Info::new(&keys::GROUP_ID, id.as_str())));
+            return Request::NotifyEvent(NotifyEvent::new(
+                event.with_info(Info::new(&keys::GROUP_ID, id.as_str())),
+            ));
         }
         let answer = if declines { GroupOpt::DECLINE } else { GroupOpt::ACCEPT };
         let mut join = GroupJoin::new(id, leader, answer);

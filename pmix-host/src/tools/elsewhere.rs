@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use pmix_types::message::{Failure, QueryReply, Reply, Request};
+use pmix_types::message::{Failure, QueryInfo, QueryReply, Reply, Request};
 use pmix_types::{
     DataArray, Directives, Info, Key, Nspace, ProcId, Query, Rank, Status, Value, ValueType, keys,
 };
@@ -56,7 +56,7 @@ pub(super) async fn ask_nodes(
     caller: &User,
     query: &Query,
 ) -> Answers {
-    let request = Request::Query(vec![query.clone()]);
+    let request = Request::QueryInfo(QueryInfo::new(vec![query.clone()]));
     let request = &PeerRequest::Request { caller: caller.clone(), request };
     let ask = async |node: String| {
         let reply = site.ask_within(PATIENCE, &node, request).await;

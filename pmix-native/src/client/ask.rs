@@ -1,6 +1,6 @@
 //! Requests in the form of the native wire.
 
-use pmix_types::message::{Failure, PutEntry, Request};
+use pmix_types::message::{Failure, GetCredential, NotifyEvent, PutEntry, QueryInfo, Request};
 use pmix_types::{Directives, FabricOperation, Nspace, ProcId, Query, Scope, Status, Uid, keys};
 
 use super::groups::Groups;
@@ -99,11 +99,13 @@ pub(super) fn translate(
         Request::Lookup(look) => Ask::Lookup(lookup(look.keys, look.directives)),
         Request::Unpublish(unpublish) => Ask::Unpublish(lookup(unpublish.keys, unpublish.directives)),
         // such a query of these servers takes them down
-        Request::Query(queries) if server < ATTRIBUTES && queries.iter().any(asks_for_attributes) => {
+        Request::QueryInfo(QueryInfo { queries, .. })
+            if server < ATTRIBUTES && queries.iter().any(asks_for_attributes) =>
+        {
             return Err(unknown(server, "query of supported attributes"));
         }
-        Request::Query(queries) => Ask::Query(queries),
-        Request::Notify(event) => {
+        Request::QueryInfo(QueryInfo { queries, .. }) => Ask::Query(queries),
+        Request::NotifyEvent(NotifyEvent { event, .. }) => {
             let mut native = Notify::new(event.code, event.range);
             native.info = event.info;
             Ask::Notify(native)
@@ -134,7 +136,7 @@ pub(super) fn translate(
             native.info = monitor.directives;
             Ask::Monitor(native)
         }
-        Request::GetCredential(directives) => Ask::GetCredential(directives),
+        Request::GetCredential(GetCredential { directives, .. }) => Ask::GetCredential(directives),
         Request::ValidateCredential(validate) => {
             let mut native = ValidateCredential::new(validate.credential);
             native.info = validate.directives;

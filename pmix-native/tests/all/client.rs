@@ -8,8 +8,9 @@ use pmix_native::msg::{
 };
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::message::{
-    Connect, Fabric, Fence, Get, GroupConstruct, GroupInvite, GroupJoin, IofPull, Lookup, Monitor, PutEntry,
-    RegisterEvents, Reply, Request, ResolvePeers,
+    Commit, Connect, DeregisterEvents, Fabric, Fence, Get, GetCredential, GroupConstruct, GroupInvite,
+    GroupJoin, IofDeregister, IofPull, Lookup, Monitor, NotifyEvent, PutEntry, QueryInfo, RegisterEvents,
+    Reply, Request, ResolveNodes, ResolvePeers,
 };
 use pmix_types::{
     DataRange, Directives, Event, FabricOperation, Gid, GroupOpt, Info, IofChannels, KeyVal, Pdata, ProcId,
@@ -22,8 +23,11 @@ fn put_04_a_commit_sends_all_that_was_committed_before() {
     let mut talk = Talk::started(V4);
     let entry = |scope, key: &str, value: i32| PutEntry::new(scope, key.parse().unwrap(), value);
     let first = vec![entry(Scope::GLOBAL, "a", 1), entry(Scope::LOCAL, "b", 1)];
-    talk.round(Request::Commit(first), Status::SUCCESS).unwrap();
-    talk.client.request(2, Request::Commit(vec![entry(Scope::REMOTE, "c", 2), entry(Scope::GLOBAL, "a", 2)]));
+    talk.round(Request::Commit(Commit::new(first)), Status::SUCCESS).unwrap();
+    talk.client.request(
+        2,
+        Request::Commit(Commit::new(vec![entry(Scope::REMOTE, "c", 2), entry(Scope::GLOBAL, "a", 2)])),
+    );
     let (_, Ask::Commit(parts)) = talk.asked() else { panic!("no commit") };
     let said: Vec<_> = parts
         .iter()
@@ -49,13 +53,15 @@ fn a_value_that_the_dialect_lacks_fails_its_commit_and_no_later_one() {
         Conversation::new(Caller::new(proc(0), User { uid: Uid::new(7), gid: Gid::new(8) }, "n0", context));
     talk.context = context;
     let nspace = Value::Nspace("job".parse().unwrap());
-    talk.client
-        .request(1, Request::Commit(vec![PutEntry::new(Scope::GLOBAL, "new".parse().unwrap(), nspace)]));
+    talk.client.request(
+        1,
+        Request::Commit(Commit::new(vec![PutEntry::new(Scope::GLOBAL, "new".parse().unwrap(), nspace)])),
+    );
     let failure = talk.reply(1).unwrap_err();
     assert_eq!(failure.status, Status::ERR_NOT_SUPPORTED, "{failure}");
     assert!(failure.to_string().contains("dialect v21 cannot encode it"), "{failure}");
     talk.round(
-        Request::Commit(vec![PutEntry::new(Scope::GLOBAL, "old".parse().unwrap(), 1)]),
+        Request::Commit(Commit::new(vec![PutEntry::new(Scope::GLOBAL, "old".parse().unwrap(), 1)])),
         Status::SUCCESS,
     )
     .unwrap();
@@ -146,13 +152,13 @@ fn evt_09_a_code_stays_at_the_server_while_it_is_asked_for_it_again() {
         } else {
             (talk.register(held), pending(&mut talk))
         };
-        talk.client.request(3, Request::DeregisterEvents(first));
+        talk.client.request(3, Request::DeregisterEvents(DeregisterEvents::new(first)));
         assert!(talk.reply(3).is_ok() && talk.frame().is_none(), "the other needs the code");
         talk.answer(tag, Status::SUCCESS);
         let Ok(Reply::Registered(second)) = talk.reply(2) else { panic!("it is not registered") };
         talk.push(&Push::Event(Event::new(Status::from_raw(-5), proc(1))));
         assert_eq!(talk.event().unwrap().0, [second]);
-        talk.client.request(4, Request::DeregisterEvents(second));
+        talk.client.request(4, Request::DeregisterEvents(DeregisterEvents::new(second)));
         assert!(talk.reply(4).is_ok());
         let (_, Ask::DeregisterEvents(ended)) = talk.asked() else { panic!("the server goes on") };
         let expected = if asked.is_empty() { vec![Ask::DEFAULT_HANDLERS] } else { status(asked) };
@@ -165,7 +171,11 @@ fn evt_09_a_code_stays_at_the_server_while_it_is_asked_for_it_again() {
 fn evt_14_own_events_are_delivered_here_and_those_of_others_to_whom_they_concern() {
     let mut talk = Talk::started(V4);
     let (five, all, again) = (talk.register(&[-5]), talk.register(&[]), talk.register(&[-5]));
-    let notify = |range| Request::Notify(Event::new(Status::from_raw(-5), ProcId::none()).with_range(range));
+    let notify = |range| {
+        Request::NotifyEvent(NotifyEvent::new(
+            Event::new(Status::from_raw(-5), ProcId::none()).with_range(range),
+        ))
+    };
     talk.client.request(2, notify(DataRange::NAMESPACE));
     let (tag, Ask::Notify(_)) = talk.asked() else { panic!("no event") };
     assert!(talk.event().is_none(), "the server may refuse it");
@@ -179,9 +189,9 @@ fn evt_14_own_events_are_delivered_here_and_those_of_others_to_whom_they_concern
     talk.client.request(3, notify(DataRange::PROC_LOCAL));
     assert!(talk.frame().is_none() && talk.event().is_some() && talk.reply(3).is_ok());
 
-    talk.client.request(4, Request::DeregisterEvents(five));
+    talk.client.request(4, Request::DeregisterEvents(DeregisterEvents::new(five)));
     assert!(talk.reply(4).is_ok() && talk.frame().is_none(), "the code has another listener");
-    talk.client.request(5, Request::DeregisterEvents(again));
+    talk.client.request(5, Request::DeregisterEvents(DeregisterEvents::new(again)));
     assert!(talk.reply(5).is_ok(), "there is no answer to wait for");
     assert!(matches!(talk.asked(), (_, Ask::DeregisterEvents(codes)) if codes == [Status::from_raw(-5)]));
     let mut event = Event::new(Status::from_raw(-6), proc(1));
@@ -189,7 +199,7 @@ fn evt_14_own_events_are_delivered_here_and_those_of_others_to_whom_they_concern
     talk.push(&Push::Event(event));
     let (to, event) = talk.event().unwrap();
     assert_eq!((to, event.info.len()), (vec![all], 0));
-    talk.client.request(6, Request::DeregisterEvents(five));
+    talk.client.request(6, Request::DeregisterEvents(DeregisterEvents::new(five)));
     assert_eq!(talk.reply(6).unwrap_err().status, Status::ERR_BAD_PARAM);
 }
 
@@ -199,9 +209,9 @@ fn what_servers_of_a_release_do_not_know_is_not_asked() {
     let construct =
         || Request::GroupConstruct(GroupConstruct::new("g".parse().unwrap(), vec![proc(0), proc(1)]));
     let control = || Request::SessionControl(pmix_types::message::SessionControl::new(Some(1)));
-    let credential = || Request::GetCredential(Directives::new());
+    let credential = || Request::GetCredential(GetCredential::new());
     // it takes servers before 5.0 down
-    let attributes = || Request::Query(vec![Query::attributes(["PMIx_Fence"])]);
+    let attributes = || Request::QueryInfo(QueryInfo::new(vec![Query::attributes(["PMIx_Fence"])]));
     let cases: [(Version, Request, bool); 9] = [
         (V4, attributes(), false),
         (V5, attributes(), true),
@@ -295,7 +305,7 @@ fn qry_02_results_of_older_libraries_are_sorted_by_query() {
         Info::new(&keys::JOB_SIZE, 2u32),
         Info::new(&keys::QUERY_NAMESPACES, "b"),
     ];
-    let reply = talk.round(Request::Query(queries), Body::Info(flat));
+    let reply = talk.round(Request::QueryInfo(QueryInfo::new(queries)), Body::Info(flat));
     let Ok(Reply::Query(reply)) = reply else { panic!("{reply:?}") };
     let sorted: Vec<_> = reply.results.iter().map(|result| result.value.as_infos().unwrap().len()).collect();
     assert_eq!(sorted, [1, 2]);
@@ -368,7 +378,7 @@ fn iof_04_output_goes_to_its_subscription_until_the_end_is_answered() {
     // that of the server itself
     talk.push(&piece(0));
     assert!(talk.client.next_delivery().is_none());
-    talk.client.request(2, Request::IofDeregister(own));
+    talk.client.request(2, Request::IofDeregister(IofDeregister::new(own)));
     let (tag, Ask::IofDeregister(end)) = talk.asked() else { panic!("it does not end") };
     assert_eq!(end.id, 88, "the server's own number");
     talk.push(&piece(own));
@@ -430,16 +440,16 @@ fn requests() -> Vec<Request> {
         Request::Get(Get::new(proc(1), None)),
         Request::Fence(Fence::new(None)),
         Request::Lookup(Lookup::new(vec![key()])),
-        Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]),
+        Request::QueryInfo(QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)])),
         Request::RegisterEvents(RegisterEvents::new(vec![])),
         Request::Connect(Connect::new(vec![proc(0)])),
         Request::GroupConstruct(GroupConstruct::new("g".parse().unwrap(), vec![proc(0)])),
         Request::GroupInvite(GroupInvite::new("h".parse().unwrap(), vec![proc(1)])),
         Request::GroupJoin(GroupJoin::new("i".parse().unwrap(), proc(1), GroupOpt::ACCEPT)),
         Request::IofPull(IofPull::new(vec![proc(1)], IofChannels::STDOUT)),
-        Request::GetCredential(Directives::new()),
-        Request::ResolveNodes(Some("other".parse().unwrap())),
-        Request::Notify(Event::new(Status::from_raw(-5), ProcId::none())),
+        Request::GetCredential(GetCredential::new()),
+        Request::ResolveNodes(ResolveNodes::new(Some("other".parse().unwrap()))),
+        Request::NotifyEvent(NotifyEvent::new(Event::new(Status::from_raw(-5), ProcId::none()))),
     ]
 }
 
@@ -473,8 +483,8 @@ fn iof_02_qry_05_what_servers_take_for_something_else_is_refused_here() {
     let query = query.qualifier(&keys::PROCID, proc(1));
     for (request, status) in [
         (Request::IofPull(pull), Status::ERR_NOT_SUPPORTED),
-        (Request::Query(vec![query]), Status::ERR_BAD_PARAM),
-        (Request::Query(vec![]), Status::ERR_BAD_PARAM),
+        (Request::QueryInfo(QueryInfo::new(vec![query])), Status::ERR_BAD_PARAM),
+        (Request::QueryInfo(QueryInfo::new(vec![])), Status::ERR_BAD_PARAM),
     ] {
         talk.client.request(1, request);
         assert_eq!(talk.reply(1).unwrap_err().status, status);
@@ -485,7 +495,7 @@ fn iof_02_qry_05_what_servers_take_for_something_else_is_refused_here() {
 #[test]
 fn att_05_a_server_that_does_not_know_attributes_is_named_with_its_release() {
     let mut talk = Talk::started(V5);
-    let ask = |function| Request::Query(vec![Query::attributes([function])]);
+    let ask = |function| Request::QueryInfo(QueryInfo::new(vec![Query::attributes([function])]));
     let refused = talk.round(ask("PMIx_Get"), Status::ERR_NOT_SUPPORTED).unwrap_err();
     assert_eq!(refused.status, Status::ERR_NOT_SUPPORTED);
     assert_eq!(

@@ -12,7 +12,7 @@ use thiserror::Error;
 ///
 /// let good = v1::Proc { nspace: "job-1".into(), rank: 0 };
 /// let bad = v1::Proc { nspace: "".into(), rank: 1 };
-/// let fence = v1::Fence { has_procs: true, procs: vec![good, bad], ..v1::Fence::default() };
+/// let fence = v1::Fence { procs: Some(v1::Procs { procs: vec![good, bad] }), ..v1::Fence::default() };
 /// let error = Fence::try_from(fence).unwrap_err();
 /// assert_eq!(error.to_string(), "procs[1].nspace: a namespace needs at least one character");
 /// ```

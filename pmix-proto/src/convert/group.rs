@@ -3,80 +3,12 @@
 use std::sync::Arc;
 
 use pmix_types::ProcId;
-use pmix_types::message::{GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply};
+use pmix_types::message::GroupReply;
 
 use super::array::Element;
-use super::records::{all_named, named};
 use super::reply::job;
-use super::scalar::named_nspace;
 use super::{At, ConvertError, Scope, Wire, encode_job, present};
 use crate::{modex, v1};
-
-/// Requests with the id of a group, processes and directives.
-macro_rules! of_procs {
-    ($($request:ident)+) => {$(
-        impl Wire for $request {
-            type Form = v1::$request;
-
-            fn to_form(&self) -> v1::$request {
-                v1::$request {
-                    group: self.group.to_form(),
-                    procs: self.procs.to_form(),
-                    directives: self.directives.to_form(),
-                }
-            }
-
-            fn from_form(form: v1::$request, scope: &mut Scope) -> Result<Self, ConvertError> {
-                let group = named_nspace(&form.group).at("group")?;
-                let mut request = Self::new(group, all_named(form.procs).at("procs")?);
-                request.directives = Wire::from_form(form.directives, scope).at("directives")?;
-                Ok(request)
-            }
-        }
-    )+};
-}
-of_procs!(GroupConstruct GroupInvite);
-
-impl Wire for GroupJoin {
-    type Form = v1::GroupJoin;
-
-    fn to_form(&self) -> v1::GroupJoin {
-        v1::GroupJoin {
-            group: self.group.to_form(),
-            leader: Some(self.leader.to_form()),
-            answer: self.answer.to_form(),
-            directives: self.directives.to_form(),
-        }
-    }
-
-    fn from_form(form: v1::GroupJoin, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let group = named_nspace(&form.group).at("group")?;
-        let answer = Wire::from_form(form.answer, scope).at("answer")?;
-        let mut join = Self::new(group, named(form.leader).at("leader")?, answer);
-        join.directives = Wire::from_form(form.directives, scope).at("directives")?;
-        Ok(join)
-    }
-}
-
-/// Requests with the id of a group and directives.
-macro_rules! of_group {
-    ($($request:ident)+) => {$(
-        impl Wire for $request {
-            type Form = v1::$request;
-
-            fn to_form(&self) -> v1::$request {
-                v1::$request { group: self.group.to_form(), directives: self.directives.to_form() }
-            }
-
-            fn from_form(form: v1::$request, scope: &mut Scope) -> Result<Self, ConvertError> {
-                let mut request = Self::new(named_nspace(&form.group).at("group")?);
-                request.directives = Wire::from_form(form.directives, scope).at("directives")?;
-                Ok(request)
-            }
-        }
-    )+};
-}
-of_group!(GroupDestruct GroupLeave);
 
 impl Wire for GroupReply {
     type Form = v1::GroupReply;

@@ -9,7 +9,7 @@ mod error;
 mod group;
 mod iof;
 mod job;
-mod manage;
+mod operation;
 mod records;
 mod reply;
 mod request;
@@ -22,6 +22,7 @@ pub use job::{decode_job, encode_job};
 pub(crate) use reply::{fence_file, get_reply, welcome};
 
 pub(crate) use error::At;
+pub(crate) use operation::memory_limit;
 
 /// Deepest nesting of values and arrays.
 ///

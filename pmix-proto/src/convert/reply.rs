@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::message::{
-    Collected, ConnectReply, Failure, Fenced, GetReply, LookupReply, Modex, ProcData, Push, PutEntry,
-    QueryReply, Reply, SpawnReply, Welcome,
+    Collected, ConnectReply, Credential, Failure, Fenced, GetReply, LookupReply, Modex, ProcData, Push,
+    PutEntry, QueryReply, Reply, SpawnReply, Welcome,
 };
 use pmix_types::{ProcId, Value};
 use prost::Message as _;
@@ -29,6 +29,8 @@ impl From<&Reply> for v1::ServerBody {
             Reply::Fence(Fenced { collected: Collected::Encoded(modex), since, generation, .. }) => {
                 fenced(modex.clone(), 0, *since, *generation)
             }
+            // it goes beside the message, which the wire that can do that makes with `fence_file`; the process takes this for a failure
+            Reply::Fence(Fenced { collected: Collected::File(_), .. }) => return Self { body: None },
             Reply::Query(reply) => Body::Query(reply.to_form()),
             Reply::Registered(registration) => {
                 Body::Registered(v1::Registered { registration: *registration })
@@ -48,8 +50,6 @@ impl From<&Reply> for v1::ServerBody {
             Reply::Credential(credential) => Body::Credential(credential.to_form()),
             Reply::Procs(procs) => Body::Procs(ProcId::to_column(procs)),
             Reply::Nodes(nodes) => Body::Nodes(v1::NodesReply { nodes: nodes.clone() }),
-            // a reply without a form in this version; the process treats it as a failure
-            _ => return Self { body: None },
         };
         Self { body: Some(body) }
     }
@@ -233,6 +233,18 @@ impl Wire for LookupReply {
     fn from_form(form: v1::LookupReply, scope: &mut Scope) -> Result<Self, ConvertError> {
         let status = Wire::from_form(form.status, scope)?;
         Ok(Self::new(status, Wire::from_form(form.found, scope).at("found")?))
+    }
+}
+
+impl Wire for Credential {
+    type Form = v1::CredentialReply;
+
+    fn to_form(&self) -> v1::CredentialReply {
+        v1::CredentialReply { credential: self.credential.clone(), info: self.info.to_form() }
+    }
+
+    fn from_form(form: v1::CredentialReply, scope: &mut Scope) -> Result<Self, ConvertError> {
+        Ok(Self::new(form.credential, Wire::from_form(form.info, scope).at("info")?))
     }
 }
 

@@ -742,7 +742,7 @@ pub struct Event {
     pub info: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct QueryRequest {
+pub struct QueryInfo {
     #[prost(message, repeated, tag = "1")]
     pub queries: ::prost::alloc::vec::Vec<Query>,
 }
@@ -841,7 +841,7 @@ pub mod queries_client {
         /// Answers all queries, or as many as it can: see QueryReply.status.
         pub async fn query(
             &mut self,
-            request: impl tonic::IntoRequest<super::QueryRequest>,
+            request: impl tonic::IntoRequest<super::QueryInfo>,
         ) -> std::result::Result<tonic::Response<super::QueryReply>, tonic::Status> {
             self.inner
                 .ready()
@@ -876,7 +876,7 @@ pub mod queries_server {
         /// Answers all queries, or as many as it can: see QueryReply.status.
         async fn query(
             &self,
-            request: tonic::Request<super::QueryRequest>,
+            request: tonic::Request<super::QueryInfo>,
         ) -> std::result::Result<tonic::Response<super::QueryReply>, tonic::Status>;
     }
     #[derive(Debug)]
@@ -958,7 +958,7 @@ pub mod queries_server {
                 "/pmix.v1.Queries/Query" => {
                     #[allow(non_camel_case_types)]
                     struct QuerySvc<T: Queries>(pub Arc<T>);
-                    impl<T: Queries> tonic::server::UnaryService<super::QueryRequest>
+                    impl<T: Queries> tonic::server::UnaryService<super::QueryInfo>
                     for QuerySvc<T> {
                         type Response = super::QueryReply;
                         type Future = BoxFuture<
@@ -967,7 +967,7 @@ pub mod queries_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::QueryRequest>,
+                            request: tonic::Request<super::QueryInfo>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
@@ -1151,7 +1151,7 @@ pub struct Part {
 pub struct ClientBody {
     #[prost(
         oneof = "client_body::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 43, 44, 50, 25, 26, 30, 31, 32, 55, 56, 57, 58, 59"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 40, 41, 42, 45, 43, 44, 50, 25, 26, 30, 31, 32, 55, 56, 57, 58, 59"
     )]
     pub body: ::core::option::Option<client_body::Body>,
 }
@@ -1170,13 +1170,13 @@ pub mod client_body {
         #[prost(message, tag = "5")]
         Abort(super::Abort),
         #[prost(message, tag = "6")]
-        Query(super::QueryRequest),
+        QueryInfo(super::QueryInfo),
         #[prost(message, tag = "7")]
         RegisterEvents(super::RegisterEvents),
         #[prost(message, tag = "8")]
         DeregisterEvents(super::DeregisterEvents),
         #[prost(message, tag = "9")]
-        Notify(super::Event),
+        NotifyEvent(super::NotifyEvent),
         #[prost(message, tag = "10")]
         Finalize(super::Finalize),
         #[prost(message, tag = "11")]
@@ -1200,7 +1200,9 @@ pub mod client_body {
         #[prost(message, tag = "41")]
         Monitor(super::Monitor),
         #[prost(message, tag = "42")]
-        Credential(super::CredentialRequest),
+        GetCredential(super::GetCredential),
+        #[prost(message, tag = "45")]
+        ValidateCredential(super::ValidateCredential),
         #[prost(message, tag = "43")]
         SessionControl(super::SessionControl),
         #[prost(message, tag = "44")]
@@ -1392,11 +1394,9 @@ pub struct GetReply {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Fence {
-    /// False: all processes of the caller's namespace.
-    #[prost(bool, tag = "1")]
-    pub has_procs: bool,
-    #[prost(message, repeated, tag = "2")]
-    pub procs: ::prost::alloc::vec::Vec<Proc>,
+    /// Absent: all processes of the caller's namespace.
+    #[prost(message, optional, tag = "2")]
+    pub procs: ::core::option::Option<Procs>,
     #[prost(message, repeated, tag = "3")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
     /// The generation of the last reply to a fence of these participants, if the caller still has all that such replies
@@ -1407,7 +1407,12 @@ pub struct Fence {
     /// The span of the caller, as in the header of that name (W3C Trace Context); empty if it is not traced. What cannot be read
     /// counts as empty.
     #[prost(string, tag = "5")]
-    pub traceparent: ::prost::alloc::string::String,
+    pub trace: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Procs {
+    #[prost(message, repeated, tag = "1")]
+    pub procs: ::prost::alloc::vec::Vec<Proc>,
 }
 /// The fence is complete.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1505,6 +1510,11 @@ pub struct Registered {
 pub struct DeregisterEvents {
     #[prost(uint64, tag = "1")]
     pub registration: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NotifyEvent {
+    #[prost(message, optional, tag = "1")]
+    pub event: ::core::option::Option<Event>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EventPush {
@@ -1698,10 +1708,14 @@ pub struct Monitor {
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CredentialRequest {
-    /// The credential to validate; absent: a credential is requested.
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub credential: ::core::option::Option<::prost::bytes::Bytes>,
+pub struct GetCredential {
+    #[prost(message, repeated, tag = "1")]
+    pub directives: ::prost::alloc::vec::Vec<Info>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ValidateCredential {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub credential: ::prost::bytes::Bytes,
     #[prost(message, repeated, tag = "2")]
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
@@ -2372,11 +2386,6 @@ pub struct Signal {
     pub procs: ::prost::alloc::vec::Vec<Proc>,
     #[prost(sint32, tag = "2")]
     pub signal: i32,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Procs {
-    #[prost(message, repeated, tag = "1")]
-    pub procs: ::prost::alloc::vec::Vec<Proc>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PushStdin {

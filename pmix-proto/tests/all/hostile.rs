@@ -5,7 +5,7 @@ use pmix_proto::{
     Assembler, ClientBody, ConvertError, EncodedBody, Limits, MAX_DEPTH, Reason, decode_client, decode_job,
     encode_job, encode_request, modex, v1,
 };
-use pmix_types::message::{Changes, Modex, ProcData, Request};
+use pmix_types::message::{Changes, Commit, Finalize, Modex, ProcData, Request};
 use pmix_types::{App, DataArray, Directives, Info, ProcId, Query, Rank, RankSet, RegAttr, Status, Value};
 use proptest::prelude::*;
 use prost::Message;
@@ -31,7 +31,7 @@ fn a_body_that_would_become_far_larger_is_refused_before_it_is_decoded() {
         let array = DataArray::Value(vec![Value::Undef; elements]);
         let entry =
             pmix_types::message::PutEntry::new(pmix_types::Scope::GLOBAL, "key".try_into().unwrap(), array);
-        v1::ClientBody::from(&Request::Commit(vec![entry]))
+        v1::ClientBody::from(&Request::Commit(Commit::new(vec![entry])))
     };
     let mut limits = Limits::default();
     limits.decoded_bytes = 16 << 20;
@@ -197,7 +197,7 @@ fn info(key: &str, kind: Kind) -> v1::Info {
 fn a_trace_that_cannot_be_read_counts_as_none() {
     let valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let trace = |traceparent: &str| {
-        let fence = v1::Fence { traceparent: traceparent.into(), ..Default::default() };
+        let fence = v1::Fence { trace: traceparent.into(), ..Default::default() };
         match decode_client(v1::ClientBody { body: Some(Body::Fence(fence)) }) {
             Ok(ClientBody::Request(Request::Fence(fence))) => fence.trace.map(|trace| trace.to_string()),
             other => panic!("{other:?}"),
@@ -212,8 +212,7 @@ fn a_trace_that_cannot_be_read_counts_as_none() {
 #[test]
 fn refusals_say_where_and_why() {
     let procs = vec![proc("a"), proc("a"), proc("a"), proc("")];
-    let fence =
-        v1::Fence { has_procs: true, procs, directives: vec![], since: 0, traceparent: String::new() };
+    let fence = v1::Fence { procs: Some(v1::Procs { procs }), ..Default::default() };
     assert_eq!(
         refused(Body::Fence(fence)),
         "fence.procs[3].nspace: a namespace needs at least one character"
@@ -372,7 +371,9 @@ fn nestings() -> Vec<(&'static str, Nest)> {
 }
 
 fn send(value: Value) -> Result<(), ConvertError> {
-    let request = Request::Finalize(Directives::from(vec![Info::dynamic("k".parse().unwrap(), value)]));
+    let request = Request::Finalize(
+        Finalize::new().with_directives(Directives::from(vec![Info::dynamic("k".parse().unwrap(), value)])),
+    );
     let message = encode_request(1, &request).next().unwrap();
     let message = v1::ClientMessage::decode(&*message.encode_to_vec())?;
     Assembler::new(Limits::default()).accept_client(message).map(|_| ())

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use pmix_proto::{
     Assembler, ClientBody, EncodedBody, Limits, PART_BYTES, Reason, ServerBody, encode_request, v1,
 };
-use pmix_types::message::{Collected, Fenced, Modex, ProcData, PutEntry, Reply, Request};
+use pmix_types::message::{
+    Collected, Commit, DeregisterEvents, Fenced, Modex, ProcData, PutEntry, Reply, Request,
+};
 use pmix_types::{KeyName, ProcId, Rank, Scope, Status, Value};
 use prost::Message;
 use v1::client_message::Content;
@@ -15,7 +17,7 @@ fn entry(bytes: usize) -> PutEntry {
 }
 
 fn commit(bytes: usize) -> Request {
-    Request::Commit(vec![entry(bytes)])
+    Request::Commit(Commit::new(vec![entry(bytes)]))
 }
 
 fn part(id: u64, bytes: usize, last: bool) -> v1::ClientMessage {
@@ -91,7 +93,7 @@ fn a_body_above_the_limit_is_refused_once_and_others_go_on() {
     let error = assembler.accept_client(part(1, 601, true)).unwrap_err();
     assert_eq!(error.to_string(), "the body exceeds the limit of 1000 bytes");
     for id in [1, 2] {
-        let small = encode_request(id, &Request::DeregisterEvents(5)).next().unwrap();
+        let small = encode_request(id, &Request::DeregisterEvents(DeregisterEvents::new(5))).next().unwrap();
         assert!(assembler.accept_client(small).unwrap().is_some());
     }
     assert_eq!(assembler.accept_client(part(3, 1000, false)), Ok(None));
@@ -121,7 +123,7 @@ fn empty_parts_take_no_memory_and_complete_a_body() {
 fn a_whole_body_within_parts_of_its_id_is_refused() {
     let mut assembler = Assembler::new(Limits::default());
     assert_eq!(assembler.accept_client(part(1, 10, false)), Ok(None));
-    let whole = encode_request(1, &Request::DeregisterEvents(5)).next().unwrap();
+    let whole = encode_request(1, &Request::DeregisterEvents(DeregisterEvents::new(5))).next().unwrap();
     assert_eq!(assembler.accept_client(whole).unwrap_err().reason(), &Reason::Interrupted);
 }
 

@@ -9,7 +9,7 @@ use pmix_proto::{
     Assembler, ClientBody, EncodedBody, IMPLEMENTATION, Limits, OLDEST_VERSION, ServerBody, VERSION,
     decode_job, encode_hello, encode_job, encode_request, modex, v1,
 };
-use pmix_types::message::{GetReply, Modex, ProcData, PutEntry, Reply};
+use pmix_types::message::{GetReply, Modex, ProcData, PutEntry, QueryInfo, Reply};
 use pmix_types::{
     DataArray, DataType, Event, Info, InfoFlags, ProcId, ProcInfo, ProcState, Query, Rank, Scope, Status,
     Value,
@@ -104,9 +104,8 @@ proptest! {
 
     #[test]
     fn queries_of_a_call_survive(queries in proptest::collection::vec(Query::sample(1), 0..3)) {
-        let bytes = v1::QueryRequest::from(&queries[..]).encode_to_vec();
-        let received = Vec::<Query>::try_from(v1::QueryRequest::decode(&*bytes).unwrap());
-        prop_assert_eq!(received.unwrap(), queries);
+        let queries = QueryInfo::new(queries);
+        prop_assert_eq!(through_bytes::<_, v1::QueryInfo>(&queries), queries);
     }
 
     #[test]

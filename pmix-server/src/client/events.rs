@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::Stream;
-use pmix_types::message::{Failure, RegisterEvents, Reply, Request};
+use pmix_types::message::{Failure, NotifyEvent, RegisterEvents};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Procs, TypedKey, ValueType, keys};
 use tokio::sync::mpsc;
 
 use super::link::{Open, Sink, Unread};
-use super::unexpected;
 
 /// Unread events that a stream holds.
 const CAPACITY: usize = 512;
@@ -46,10 +45,8 @@ impl EventsBuilder {
         let (sender, events) = mpsc::channel(CAPACITY);
         let unread = Arc::<Unread>::default();
         let sink = Sink { events: sender, unread: unread.clone() };
-        match client.link.open(Request::RegisterEvents(request), Some(sink)).await? {
-            (Reply::Registered(_), open) => Ok(EventStream { events, unread, _open: open }),
-            (other, _) => Err(unexpected(&other)),
-        }
+        let (_, open) = client.link.open(request, Some(sink)).await?;
+        Ok(EventStream { events, unread, _open: open })
     }
 }
 
@@ -157,6 +154,6 @@ impl NotifyBuilder {
 
     async fn ask(self) -> Result<(), Failure> {
         let (client, event) = self.draft.ready()?;
-        client.link.request(Request::Notify(event)).await.map(drop)
+        client.link.call(NotifyEvent::new(event)).await
     }
 }

@@ -3,11 +3,11 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use pmix_types::message::{Failure, Get, Reply, Request};
+use pmix_types::message::{Failure, Get};
 use pmix_types::{Directives, Info, KeyOf, ProcId, Scope, Status, TypedKey, ValueType, keys};
 
+use super::ServerClient;
 use super::builder::Draft;
-use super::{ServerClient, unexpected};
 
 /// A pending get; await it for the value. See [`ServerClient::get`].
 ///
@@ -76,10 +76,7 @@ impl<T: ValueType> GetBuilder<T> {
             let message = format!("{key} of {}: servers put nothing", get.proc);
             return Err(Failure::new(Status::ERR_NOT_FOUND, message));
         }
-        match client.link.request(Request::Get(get)).await? {
-            Reply::Get(reply) => reply.get(&key),
-            other => Err(unexpected(&other)),
-        }
+        client.link.call(get).await?.get(&key)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pmix_engine::{ConnId, Input, RequestId};
-use pmix_types::message::{Failure, Push, Reply, Request, Welcome};
-use pmix_types::{Event, Memory};
+use pmix_types::message::{Failure, Operation, Push, Reply, Welcome};
+use pmix_types::{Event, Memory, Status};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::inbox::{DriverEvent, Inbox, Peer, stopped};
@@ -74,21 +74,28 @@ impl Link {
         Self(inbox)
     }
 
-    /// Makes a request, and waits for its answer.
-    pub(super) async fn request(&self, request: Request) -> Result<Reply, Failure> {
+    /// Makes a request, and waits for its reply.
+    pub(super) async fn call<O: Operation>(&self, request: O) -> Result<O::Reply, Failure> {
         self.open(request, None).await.map(|(reply, _)| reply)
     }
 
-    /// The same; the connection stays open as long as the caller keeps it, and its events go to the sink.
-    pub(super) async fn open(&self, request: Request, sink: Option<Sink>) -> Result<(Reply, Open), Failure> {
+    /// As [`call`](Self::call); the connection stays open as long as the caller keeps it, and its events go to the sink.
+    pub(super) async fn open<O: Operation>(
+        &self,
+        request: O,
+        sink: Option<Sink>,
+    ) -> Result<(O::Reply, Open), Failure> {
         let conn = self.0.next_conn();
         let (answer, answered) = oneshot::channel();
         let peer = Box::new(OwnPeer { answer: Some(answer), sink });
         let open = Open { inbox: self.0.clone(), conn };
-        if !self.0.send(DriverEvent::Own { conn, peer, request }).await {
+        if !self.0.send(DriverEvent::Own { conn, peer, request: request.into() }).await {
             return Err(stopped());
         }
         let reply = answered.await.unwrap_or_else(|_| Err(stopped()))?;
+        let reply = reply
+            .try_into()
+            .map_err(|_| Failure::new(Status::ERROR, format!("unexpected reply to {}", O::NAME)))?;
         Ok((reply, open))
     }
 }

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use pmix_types::message::{Failure, Log, Logged, Request};
+use pmix_types::message::{Failure, Log, Logged};
 use pmix_types::{Info, Status, TypedKey, ValueType, keys};
 
 builder! {
@@ -53,7 +53,7 @@ impl LogBuilder {
 
     async fn ask(self) -> Result<Logged, Failure> {
         let (client, request) = self.draft.ready()?;
-        match client.link.request(Request::Log(request)).await {
+        match client.link.call(request).await {
             Err(failure) if failure.status == Status::ERR_PARTIAL_SUCCESS => Ok(Logged::Partially),
             result => result.map(|_| Logged::Fully),
         }

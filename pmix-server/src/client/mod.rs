@@ -69,7 +69,7 @@
 //! assert_eq!(port.unwrap_err().status, Status::ERR_NOT_FOUND);
 //! let port = client.get::<u16>(&proc, "port").into_future();
 //! let process = handle.connect_in_process(proc).await?;
-//! process.request(Request::Commit(vec![PutEntry::new(Scope::LOCAL, "port".parse()?, 7000u16)])).await?;
+//! process.request(Request::Commit(Commit::new(vec![PutEntry::new(Scope::LOCAL, "port".parse()?, 7000u16)]))).await?;
 //! assert_eq!(port.await?, 7000);
 //!
 //! client.publish().data("service", "10.0.0.1:7000").range(DataRange::SESSION).await?;
@@ -108,7 +108,8 @@ mod spawn;
 use std::fmt;
 
 use pmix_types::message::{
-    Failure, Log, Lookup, Publish, QueryReply, RegisterEvents, Reply, Request, ResolvePeers, Spawn, Unpublish,
+    Failure, Log, Lookup, Publish, QueryInfo, QueryReply, RegisterEvents, ResolveNodes, ResolvePeers, Spawn,
+    Unpublish,
 };
 use pmix_types::{AnyKey, App, Event, KeyOf, Namespaces, ProcId, Query, Status};
 
@@ -172,10 +173,7 @@ impl ServerClient {
         if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "every query needs at least one key"));
         }
-        match self.link.request(Request::Query(queries)).await? {
-            Reply::Query(reply) => Ok(reply),
-            other => Err(unexpected(&other)),
-        }
+        self.link.call(QueryInfo::new(queries)).await
     }
 
     /// The processes on a node: of a namespace, or of all that are known. `None` means this node.
@@ -192,11 +190,7 @@ impl ServerClient {
         node: Option<&str>,
         nspaces: impl Into<Namespaces>,
     ) -> Result<Vec<ProcId>, Failure> {
-        let request = ResolvePeers::new(node.map(Into::into), nspaces.into().one());
-        match self.link.request(Request::ResolvePeers(request)).await? {
-            Reply::Procs(procs) => Ok(procs),
-            other => Err(unexpected(&other)),
-        }
+        self.link.call(ResolvePeers::new(node.map(Into::into), nspaces.into().one())).await
     }
 
     /// The nodes of a namespace, or of all that are known.
@@ -208,10 +202,7 @@ impl ServerClient {
     /// Safe.
     #[doc(alias = "PMIx_Resolve_nodes")]
     pub async fn resolve_nodes(&self, nspaces: impl Into<Namespaces>) -> Result<Vec<String>, Failure> {
-        match self.link.request(Request::ResolveNodes(nspaces.into().one())).await? {
-            Reply::Nodes(nodes) => Ok(nodes),
-            other => Err(unexpected(&other)),
-        }
+        self.link.call(ResolveNodes::new(nspaces.into().one())).await
     }
 
     /// Publishes data for whoever looks it up.
@@ -280,9 +271,4 @@ impl fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerClient").field("proc", &self.proc).finish_non_exhaustive()
     }
-}
-
-/// A reply of the wrong kind. The engine pairs replies with requests, so this is never seen.
-fn unexpected(reply: &Reply) -> Failure {
-    Failure::new(Status::ERROR, format!("the server answered with {reply:?}"))
 }

@@ -1,7 +1,5 @@
-use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
+use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Unpublish};
 use pmix_types::{AnyKey, DataArray, DataRange, Gid, Info, Persistence, Procs, Status, Uid, Value, keys};
-
-use super::unexpected;
 
 builder! {
     /// Data to publish. Await it to publish it. See [`ServerClient::publish`](super::ServerClient::publish).
@@ -59,7 +57,7 @@ impl PublishBuilder {
 
     async fn ask(self) -> Result<(), Failure> {
         let (client, request) = self.draft.ready()?;
-        client.link.request(Request::Publish(request)).await.map(drop)
+        client.link.call(request).await
     }
 }
 
@@ -109,10 +107,7 @@ impl LookupBuilder {
         if request.keys.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "a lookup needs at least one key"));
         }
-        match client.link.request(Request::Lookup(request)).await? {
-            Reply::Lookup(reply) => Ok(reply),
-            other => Err(unexpected(&other)),
-        }
+        client.link.call(request).await
     }
 }
 
@@ -145,6 +140,6 @@ impl UnpublishBuilder {
 
     async fn ask(self) -> Result<(), Failure> {
         let (client, request) = self.draft.ready()?;
-        client.link.request(Request::Unpublish(request)).await.map(drop)
+        client.link.call(request).await
     }
 }

@@ -1,7 +1,5 @@
-use pmix_types::message::{Failure, Reply, Request, Spawn};
+use pmix_types::message::{Failure, Spawn};
 use pmix_types::{Nspace, Status, keys};
-
-use super::unexpected;
 
 builder! {
     /// A request to start a job; await it for the namespace of the job. See
@@ -48,9 +46,6 @@ impl SpawnBuilder {
         if request.apps.is_empty() {
             return Err(Failure::new(Status::ERR_BAD_PARAM, "there is no application to start"));
         }
-        match client.link.request(Request::Spawn(request)).await? {
-            Reply::Spawn(reply) => Ok(reply.nspace),
-            other => Err(unexpected(&other)),
-        }
+        client.link.call(request).await.map(|reply| reply.nspace)
     }
 }

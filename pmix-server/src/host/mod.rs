@@ -296,7 +296,7 @@ pub trait HostModule: Send + Sync + 'static {
     /// # Errors
     /// `ERR_NOT_SUPPORTED` if a required `CRED_TYPE` names no known type.
     #[doc(alias = "pmix_server_get_cred_fn_t")]
-    async fn get_credential(&self, cx: &UpcallContext, directives: Directives) -> HostResult<Credential> {
+    async fn get_credential(&self, cx: &UpcallContext, req: GetCredential) -> HostResult<Credential> {
         not_served(Upcall::GetCredential)
     }
 

@@ -9,7 +9,7 @@ use pmix_native::Version;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, ToolAnswer, ToolIdentity, tag};
 use pmix_native::msg::{Context, Reply as Answer, Request as Ask, Unread};
 use pmix_proto::proof::QUESTION;
-use pmix_types::message::{Failure, Hello, Identity, Monitor, Request};
+use pmix_types::message::{DeregisterEvents, Failure, Hello, Identity, Monitor, Request};
 use pmix_types::{Directives, Info, Memory, Pid, ProcId, Status, Uid, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -389,7 +389,7 @@ impl Connection {
     async fn end_registrations(&mut self, codes: &[Status], mut turn: Turn) -> Result<Turn, String> {
         for number in self.ledger.retire(codes) {
             self.errands += 1;
-            self.ask(self.errands, Request::DeregisterEvents(number), turn).await?;
+            self.ask(self.errands, Request::DeregisterEvents(DeregisterEvents::new(number)), turn).await?;
             turn = self.ledger.line.turn().await;
         }
         Ok(turn)

@@ -8,13 +8,12 @@ use pmix_native::msg::{
     ProcData, Reply as Answer, Request as Ask, Spawned,
 };
 use pmix_types::message::{
-    Abort, Allocate, Connect, Disconnect, Fence, Get, GetReply, GroupConstruct, GroupDestruct, GroupLeave,
-    GroupReply, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, PutEntry, RegisterEvents, Reply,
-    Request, ResolvePeers, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential,
+    Abort, Allocate, Commit, Connect, Disconnect, Fence, Finalize, Get, GetCredential, GetReply,
+    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, IofDeregister, IofPull, IofPush, JobControl, Log,
+    Lookup, Monitor, NotifyEvent, Publish, PutEntry, QueryInfo, RegisterEvents, Reply, Request, ResolveNodes,
+    ResolvePeers, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential,
 };
-use pmix_types::{
-    DataArray, Directives, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys,
-};
+use pmix_types::{DataArray, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys};
 
 use super::job::spell_out;
 
@@ -75,7 +74,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             request.procs = abort.procs;
             Task::Ask(Request::Abort(request), AnswerAs::Aborted)
         }
-        Ask::Commit(parts) => Task::Ask(Request::Commit(entries(caller, parts)), AnswerAs::Committed),
+        Ask::Commit(parts) => {
+            Task::Ask(Request::Commit(Commit::new(entries(caller, parts))), AnswerAs::Committed)
+        }
         Ask::Fence(fence) => {
             let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
             enter.directives = fence.info;
@@ -88,11 +89,11 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             wanted.directives = get.info.into_iter().filter(|info| !nameless(info)).collect();
             Task::Ask(Request::Get(wanted), AnswerAs::Get { proc: get.proc, key: get.key })
         }
-        Ask::Finalize => Task::Ask(Request::Finalize(Directives::new()), AnswerAs::Status),
+        Ask::Finalize => Task::Ask(Request::Finalize(Finalize::new()), AnswerAs::Status),
         Ask::Notify(notify) => {
             let mut event = Event::new(notify.code, caller.clone()).with_range(notify.range);
             event.info = notify.info;
-            Task::Ask(Request::Notify(event), AnswerAs::Status)
+            Task::Ask(Request::NotifyEvent(NotifyEvent::new(event)), AnswerAs::Status)
         }
         Ask::RegisterEvents(asked) => {
             let mut register = RegisterEvents::new(asked.codes.clone());
@@ -100,12 +101,14 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(asked.codes))
         }
         Ask::DeregisterEvents(codes) => Task::Deregister(codes),
-        Ask::Query(queries) => Task::Ask(Request::Query(queries), AnswerAs::Info),
+        Ask::Query(queries) => Task::Ask(Request::QueryInfo(QueryInfo::new(queries)), AnswerAs::Info),
         Ask::ResolvePeers(ask) => {
             let wanted = ResolvePeers::new(ask.node, named(ask.nspace));
             Task::Ask(Request::ResolvePeers(wanted), AnswerAs::Peers)
         }
-        Ask::ResolveNodes(nspace) => Task::Ask(Request::ResolveNodes(named(nspace)), AnswerAs::Nodes),
+        Ask::ResolveNodes(nspace) => {
+            Task::Ask(Request::ResolveNodes(ResolveNodes::new(named(nspace))), AnswerAs::Nodes)
+        }
         Ask::Publish(publish) => {
             let plain = |mut info: Info| {
                 info.value = plain(info.value);
@@ -169,7 +172,9 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
         Ask::IofDeregister(end) if end.info.deny_unprocessed().is_err() => {
             Task::Refuse(Status::ERR_NOT_SUPPORTED)
         }
-        Ask::IofDeregister(end) => Task::Ask(Request::IofDeregister(end.id), AnswerAs::PullEnd(end.id)),
+        Ask::IofDeregister(end) => {
+            Task::Ask(Request::IofDeregister(IofDeregister::new(end.id)), AnswerAs::PullEnd(end.id))
+        }
         Ask::IofPush(input) => {
             let mut push = IofPush::new(input.targets, input.data);
             push.directives = input.info;
@@ -186,7 +191,10 @@ pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
             monitor.directives = asked.info;
             Task::Ask(Request::Monitor(monitor), AnswerAs::Info)
         }
-        Ask::GetCredential(info) => Task::Ask(Request::GetCredential(info), AnswerAs::Credential),
+        Ask::GetCredential(info) => Task::Ask(
+            Request::GetCredential(GetCredential::new().with_directives(info)),
+            AnswerAs::Credential,
+        ),
         Ask::ValidateCredential(asked) => {
             let mut validate = ValidateCredential::new(asked.credential);
             validate.directives = asked.info;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pmix_engine::PeerCred;
 use pmix_pmi1::{Entry, Error, Request as Ask, Response, SUBVERSION, Token, VERSION};
-use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{Directives, ProcId, Rank};
+use pmix_types::message::{Failure, Finalize, Reply, Request};
+use pmix_types::{ProcId, Rank};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
@@ -205,7 +205,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
                 return Ok(None);
             }
             Ask::Finalize => {
-                let _ = self.ask(Request::Finalize(Directives::new())).await?;
+                let _ = self.ask(Request::Finalize(Finalize::new())).await?;
                 self.say(&Response::FinalizeAck).await?;
                 // the process may begin anew
                 if let Some(session) = self.session.take() {

@@ -6,7 +6,8 @@ use std::path::Path;
 use pmix_pmi1::{KEYLEN_MAX, SpawnApp, SpawnRequest, Token, VALLEN_MAX};
 use pmix_types::job::{JobData, Target};
 use pmix_types::message::{
-    Abort, Failure, Fence, Get, GetReply, Lookup, LookupReply, Publish, PutEntry, Request, Spawn, Unpublish,
+    Abort, Commit, Failure, Fence, Get, GetReply, Lookup, LookupReply, Publish, PutEntry, Request, Spawn,
+    Unpublish,
 };
 use pmix_types::{
     App, Directives, Info, KeyName, KeyNameError, Persistence, ProcId, Rank, Scope, Value, keys,
@@ -44,7 +45,7 @@ pub(super) fn put(key: KeyName, value: &Token) -> Result<Request, Token> {
     if value.as_str().len() >= VALLEN_MAX {
         return Err(Token::of_text(&format!("value too long: at most {} bytes", VALLEN_MAX - 1)));
     }
-    Ok(Request::Commit(vec![PutEntry::new(Scope::GLOBAL, key, value.as_str())]))
+    Ok(Request::Commit(Commit::new(vec![PutEntry::new(Scope::GLOBAL, key, value.as_str())])))
 }
 
 /// Reads a value of whichever process has put it, without waiting for one (GET-21).
@@ -126,7 +127,7 @@ pub(super) fn port(found: &LookupReply) -> Result<Token, Token> {
 }
 
 pub(super) fn abort(code: i32, message: Option<&Token>) -> Request {
-    Request::Abort(Abort::new(code, message.map_or("", Token::as_str)))
+    Request::Abort(Abort::new(code, message.map_or("", Token::as_str).to_owned()))
 }
 
 /// A job of these applications, which finds the values of its parent in its key-value space.

@@ -1,16 +1,40 @@
 use std::sync::Arc;
 
 use crate::job::JobData;
-use crate::{Directives, Nspace, ProcId, Rank};
+use crate::{Nspace, Rank};
 
-directed_requests! {
-    /// Entry into a connect.
-    Connect {
-        /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The participants, including the caller; never empty (CON-03).
-        procs: Vec<ProcId>,
-    }
+use super::Disconnect;
+
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! connect_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::group_operations! { $then $($before)*
+            /// Entry into a connect.
+            Connect connect -> ConnectReply {
+                "connect", memory: NAMING,
+                fields: {
+                    /// The participants, including the caller; never empty (CON-03).
+                    procs: Vec<ProcId>,
+                },
+                directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+            }
+            /// Entry into a disconnect, or the request of the caller alone to leave a connected set (CON-14).
+            Disconnect disconnect -> () {
+                "disconnect", memory: NAMING,
+                fields: {
+                    /// The participants, as named in the connect; empty if the set is named by its namespace.
+                    procs: Vec<ProcId>,
+                },
+                more: {
+                    /// Namespace of the connected set that the caller alone leaves.
+                    nspace: Option<Nspace> = None,
+                },
+                directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+            }
+        }
+    };
 }
 
 /// The answer to a connect.
@@ -25,33 +49,11 @@ pub struct ConnectReply {
     pub rank: Option<Rank>,
 }
 
-/// Entry into a disconnect, or the request of the caller alone to leave a connected set (CON-14).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Disconnect {
-    /// The participants, as named in the connect; empty if the set is named by its namespace.
-    pub procs: Vec<ProcId>,
-    /// Namespace of the connected set that the caller alone leaves.
-    pub nspace: Option<Nspace>,
-    /// `CONNECT_ID`, `TIMEOUT` and the like; may be empty.
-    pub directives: Directives,
-}
-
 impl Disconnect {
-    /// Entry into the disconnect of all processes of the set.
-    pub const fn new(procs: Vec<ProcId>) -> Self {
-        Self { procs, nspace: None, directives: Directives::new() }
-    }
-
     /// The caller alone leaves a connected set.
-    pub const fn leave(nspace: Nspace) -> Self {
-        Self { procs: Vec::new(), nspace: Some(nspace), directives: Directives::new() }
-    }
-
-    /// Sets the directives.
-    #[must_use]
-    pub fn with_directives(mut self, directives: Directives) -> Self {
-        self.directives = directives;
-        self
+    pub fn leave(nspace: Nspace) -> Self {
+        let mut leave = Self::new(Vec::new());
+        leave.nspace = Some(nspace);
+        leave
     }
 }

@@ -7,6 +7,35 @@ use crate::{
     KeyName, KeyVal, Nspace, ProcId, QualifiedValue, RankSet, Scope, Status, Value, ValueType, keys,
 };
 
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! data_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::fence_operations! { $then $($before)*
+            /// Commits the data that the process has put (PUT-06).
+            Commit commit -> () {
+                "commit", memory: DATA,
+                fields: {
+                    /// The keys and values; may be empty.
+                    entries: Vec<PutEntry>,
+                },
+            }
+            /// A get that the process cannot answer locally.
+            Get get -> GetReply {
+                "get", memory: PLAIN,
+                fields: {
+                    /// The process whose data is requested; rank `WILDCARD` for the job, `UNDEF` if the rank is not known.
+                    proc: ProcId,
+                    /// The key; `None` for everything that the process has put.
+                    key: Option<KeyName>,
+                },
+                directives: "`IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.",
+            }
+        }
+    };
+}
+
 /// One key that a process has put.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -94,18 +123,6 @@ impl PutEntry {
     #[must_use]
     pub fn plain(&self) -> &Value {
         QualifiedValue::plain(&self.key, &self.value)
-    }
-}
-
-directed_requests! {
-    /// A get that the process cannot answer locally.
-    Get {
-        /// `IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.
-        directives,
-        /// The process whose data is requested; rank `WILDCARD` for the job, `UNDEF` if the rank is not known.
-        proc: ProcId,
-        /// The key; `None` for everything that the process has put.
-        key: Option<KeyName>,
     }
 }
 

@@ -6,36 +6,31 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Modex;
-use crate::trace::TraceContext;
-use crate::{Directives, ProcId};
 
-/// Entry into a fence.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Fence {
-    /// The participants; `None` for all processes of the caller's namespace (FEN-01).
-    pub procs: Option<Vec<ProcId>>,
-    /// What the caller has already: the [`generation`](Fenced::generation) of the last reply to a fence of these
-    /// participants; 0 if it is to receive everything.
-    pub since: u64,
-    /// The span of the caller, if it is traced. A peer may leave it out; an invalid one is ignored.
-    pub trace: Option<TraceContext>,
-    /// `COLLECT_DATA`, `TIMEOUT` and the like; may be empty.
-    pub directives: Directives,
-}
-
-impl Fence {
-    /// The request without directives, from a caller that has nothing yet.
-    pub const fn new(procs: Option<Vec<ProcId>>) -> Self {
-        Self { procs, since: 0, trace: None, directives: Directives::new() }
-    }
-
-    /// Sets the directives.
-    #[must_use]
-    pub fn with_directives(mut self, directives: Directives) -> Self {
-        self.directives = directives;
-        self
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! fence_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::event_operations! { $then $($before)*
+            /// Entry into a fence; the reply is empty if the server keeps what was collected.
+            Fence fence -> Option<Fenced> {
+                "fence", memory: NAMING,
+                fields: {
+                    /// The participants; `None` for all processes of the caller's namespace (FEN-01).
+                    procs: Option<Vec<ProcId>>,
+                },
+                more: {
+                    /// What the caller has already: the [`generation`](Fenced::generation) of the last reply to a fence of these
+                    /// participants; 0 if it is to receive everything.
+                    since: u64 = 0,
+                    /// The span of the caller, if it is traced. A peer may leave it out; an invalid one is ignored.
+                    trace: Option<TraceContext> = None,
+                },
+                directives: "`COLLECT_DATA`, `TIMEOUT` and the like; may be empty.",
+            }
+        }
+    };
 }
 
 /// The reply to a fence.

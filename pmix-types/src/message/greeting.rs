@@ -3,6 +3,22 @@ use std::sync::Arc;
 use crate::job::JobData;
 use crate::{Directives, Pid, ProcId};
 
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! greeting_operations {
+    ($then:ident $($before:tt)*) => {
+        $then! { $($before)*
+            /// Finalizes the connection, which may close after the answer (INI-07).
+            Finalize finalize -> () {
+                "finalize", memory: PLAIN,
+                fields: {},
+                directives: "`TIMEOUT` and the like; may be empty.",
+            }
+        }
+    };
+}
+
 /// The first message of a process: its identity.
 ///
 /// The server checks it against the credentials that the kernel reports and against the registration (CLI-02, CLI-03).

@@ -1,53 +1,70 @@
 use std::sync::Arc;
 
 use super::Modex;
+use crate::ProcId;
 use crate::job::JobData;
-use crate::{GroupOpt, Nspace, ProcId};
 
-directed_requests! {
-    /// Entry into the construction of a group (GRP-01).
-    GroupConstruct {
-        /// `GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The group's id; never empty.
-        group: Nspace,
-        /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
-        procs: Vec<ProcId>,
-    }
-    /// An invitation to a group, which the caller leads (GRP-03).
-    GroupInvite {
-        /// `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The group's id; never empty.
-        group: Nspace,
-        /// The invited processes. The caller is a member too: the first, unless it is among them.
-        procs: Vec<ProcId>,
-    }
-    /// The answer to an invitation (GRP-03).
-    GroupJoin {
-        /// May be empty.
-        directives,
-        /// The group's id; never empty.
-        group: Nspace,
-        /// The process that sent the invitation.
-        leader: ProcId,
-        /// Whether the caller accepts.
-        answer: GroupOpt,
-    }
-    /// Entry into the destruction of a group (GRP-09).
-    GroupDestruct {
-        /// `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The group's id; never empty.
-        group: Nspace,
-    }
-    /// The caller alone leaves a group (GRP-10).
-    GroupLeave {
-        /// May be empty.
-        directives,
-        /// The group's id; never empty.
-        group: Nspace,
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! group_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::control_operations! { $then $($before)*
+            /// Entry into the construction of a group (GRP-01).
+            GroupConstruct group_construct -> Arc<GroupReply> {
+                "group construct", memory: NAMING,
+                fields: {
+                    /// The group's id; never empty.
+                    group: Nspace,
+                    /// The members, the caller included, in the order of their ranks in the group (GRP-04); never empty.
+                    procs: Vec<ProcId>,
+                },
+                directives: "`GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.",
+            }
+            /// An invitation to a group, which the caller leads (GRP-03); answered once all have answered and the group is complete.
+            GroupInvite group_invite -> Arc<GroupReply> {
+                "group invite", memory: PLAIN,
+                fields: {
+                    /// The group's id; never empty.
+                    group: Nspace,
+                    /// The invited processes. The caller is a member too: the first, unless it is among them.
+                    procs: Vec<ProcId>,
+                },
+                directives: "`TIMEOUT` and the like; may be empty.",
+            }
+            /// The answer to an invitation (GRP-03); answered when the group is complete, or at once with nothing if it is declined.
+            GroupJoin group_join -> Option<Arc<GroupReply>> {
+                "group join", memory: PLAIN,
+                fields: {
+                    /// The group's id; never empty.
+                    group: Nspace,
+                    /// The process that sent the invitation.
+                    leader: ProcId,
+                    /// Whether the caller accepts.
+                    answer: GroupOpt,
+                },
+                directives: "May be empty.",
+            }
+            /// Entry into the destruction of a group (GRP-09).
+            GroupDestruct group_destruct -> () {
+                "group destruct", memory: NAMING,
+                fields: {
+                    /// The group's id; never empty.
+                    group: Nspace,
+                },
+                directives: "`TIMEOUT` and the like; may be empty.",
+            }
+            /// The caller alone leaves a group (GRP-10); answered once the notification of the others is on its way.
+            GroupLeave group_leave -> () {
+                "group leave", memory: PLAIN,
+                fields: {
+                    /// The group's id; never empty.
+                    group: Nspace,
+                },
+                directives: "May be empty.",
+            }
+        }
+    };
 }
 
 /// The answer to a group construction, the same for each member (GRP-05).

@@ -2,25 +2,44 @@ use bytes::Bytes;
 
 use crate::{Directives, IofChannels, ProcId};
 
-directed_requests! {
-    /// A subscription to the output of processes.
-    IofPull {
-        /// `IOF_COPY`, `IOF_BUFFERING_SIZE` and the like; may be empty.
-        directives,
-        /// The processes; rank `WILDCARD` for all of a namespace. Never empty.
-        procs: Vec<ProcId>,
-        /// The channels; standard input cannot be among them (IOF-02).
-        channels: IofChannels,
-    }
-    /// Input for processes.
-    IofPush {
-        /// `IOF_COMPLETE` and the like; may be empty.
-        directives,
-        /// The receivers; rank `WILDCARD` for all of a namespace. Never empty.
-        targets: Vec<ProcId>,
-        /// The input; may be empty, with `IOF_COMPLETE` at its end.
-        data: Bytes,
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! iof_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::greeting_operations! { $then $($before)*
+            /// A subscription to the output of processes; the reply is its number.
+            IofPull iof_pull -> u64 {
+                "pull output", memory: PLAIN,
+                fields: {
+                    /// The processes; rank `WILDCARD` for all of a namespace. Never empty.
+                    procs: Vec<ProcId>,
+                    /// The channels; standard input cannot be among them (IOF-02).
+                    channels: IofChannels,
+                },
+                directives: "`IOF_COPY`, `IOF_BUFFERING_SIZE` and the like; may be empty.",
+            }
+            /// Ends an output subscription, after its buffered output was sent.
+            IofDeregister iof_deregister -> () {
+                "deregister output", memory: PLAIN,
+                fields: {
+                    /// Number of the subscription.
+                    registration: u64,
+                },
+            }
+            /// Input for processes; answered once it is accepted (IOF-10).
+            IofPush iof_push -> () {
+                "push input", memory: DATA,
+                fields: {
+                    /// The receivers; rank `WILDCARD` for all of a namespace. Never empty.
+                    targets: Vec<ProcId>,
+                    /// The input; may be empty, with `IOF_COMPLETE` at its end.
+                    data: Bytes,
+                },
+                directives: "`IOF_COMPLETE` and the like; may be empty.",
+            }
+        }
+    };
 }
 
 /// Output of a process.

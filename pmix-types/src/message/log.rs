@@ -1,13 +1,20 @@
-use crate::Info;
-
-directed_requests! {
-    /// Data to be logged.
-    Log {
-        /// Directives for writing it, such as `LOG_ONCE`; may be empty.
-        directives,
-        /// Channels and messages, in order (LOG-01).
-        data: Vec<Info>,
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! log_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::manage_operations! { $then $($before)*
+            /// Data to be logged; answered once it is handed over.
+            Log log -> () {
+                "log", memory: PLAIN,
+                fields: {
+                    /// Channels and messages, in order (LOG-01).
+                    data: Vec<Info>,
+                },
+                directives: "Directives for writing it, such as `LOG_ONCE`; may be empty.",
+            }
+        }
+    };
 }
 
 /// Whether all channels have accepted the messages to be logged.

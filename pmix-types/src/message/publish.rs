@@ -1,28 +1,41 @@
 use super::Failure;
-use crate::{AnyKey, Info, KeyName, KeyOf, Pdata, ProcId, Status, Value, ValueType};
+use crate::{AnyKey, KeyOf, Pdata, ProcId, Status, Value, ValueType};
 
-directed_requests! {
-    /// Data to be published.
-    Publish {
-        /// `RANGE`, `PERSISTENCE` and the like; may be empty.
-        directives,
-        /// Keys and values. They may include directives, which are distinguished from data by their keys (PUB-02).
-        data: Vec<Info>,
-    }
-    /// A lookup of published data.
-    Lookup {
-        /// `RANGE`, `WAIT`, `TIMEOUT` and the like; may be empty.
-        directives,
-        /// The keys; never empty.
-        keys: Vec<KeyName>,
-    }
-    /// A request to unpublish data.
-    Unpublish {
-        /// `RANGE` and the like; may be empty.
-        directives,
-        /// The keys; empty for all data of the caller (PUB-15).
-        keys: Vec<KeyName>,
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! publish_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::spawn_operations! { $then $($before)*
+            /// Data to be published; answered once others can find it (PUB-03).
+            Publish publish -> () {
+                "publish", memory: DATA,
+                fields: {
+                    /// Keys and values. They may include directives, which are distinguished from data by their keys (PUB-02).
+                    data: Vec<Info>,
+                },
+                directives: "`RANGE`, `PERSISTENCE` and the like; may be empty.",
+            }
+            /// A lookup of published data.
+            Lookup lookup -> LookupReply {
+                "lookup", memory: PLAIN,
+                fields: {
+                    /// The keys; never empty.
+                    keys: Vec<KeyName>,
+                },
+                directives: "`RANGE`, `WAIT`, `TIMEOUT` and the like; may be empty.",
+            }
+            /// A request to unpublish data.
+            Unpublish unpublish -> () {
+                "unpublish", memory: PLAIN,
+                fields: {
+                    /// The keys; empty for all data of the caller (PUB-15).
+                    keys: Vec<KeyName>,
+                },
+                directives: "`RANGE` and the like; may be empty.",
+            }
+        }
+    };
 }
 
 /// The answer to a lookup.

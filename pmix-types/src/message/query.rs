@@ -1,5 +1,41 @@
 use super::Failure;
-use crate::{Info, KeyOf, Nspace, Query, Status, Value, ValueType, keys};
+use crate::{Info, KeyOf, Query, Status, Value, ValueType, keys};
+
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! query_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::iof_operations! { $then $($before)*
+            /// Queries of server and host.
+            QueryInfo query_info -> QueryReply {
+                "query", memory: PLAIN,
+                fields: {
+                    /// The queries, each with its qualifiers; never empty.
+                    queries: Vec<Query>,
+                },
+            }
+            /// A request for the processes on a node; the reply may be empty.
+            ResolvePeers resolve_peers -> Vec<ProcId> {
+                "resolve peers", memory: PLAIN,
+                fields: {
+                    /// Name of the node; `None` for the caller's own.
+                    node: Option<String>,
+                    /// The namespace; `None` for all that are known.
+                    nspace: Option<Nspace>,
+                },
+            }
+            /// A request for the names of nodes; the reply has them in order and without duplicates, and may be empty.
+            ResolveNodes resolve_nodes -> Vec<String> {
+                "resolve nodes", memory: PLAIN,
+                fields: {
+                    /// The namespace whose nodes are requested; `None` for all that are known.
+                    nspace: Option<Nspace>,
+                },
+            }
+        }
+    };
+}
 
 /// The answer to queries.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,23 +62,6 @@ impl QueryReply {
         let read = |value: &Value| value.get().map_err(|error| Failure::mistyped(&key, error));
         let mut infos = self.results.iter().filter_map(|result| result.value.as_infos()).flatten();
         infos.find(|info| info.key == key).map(|info| read(&info.value)).transpose()
-    }
-}
-
-/// A request for the processes on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ResolvePeers {
-    /// Name of the node; `None` for the caller's own.
-    pub node: Option<String>,
-    /// The namespace; `None` for all that are known.
-    pub nspace: Option<Nspace>,
-}
-
-impl ResolvePeers {
-    /// A request with these fields.
-    pub const fn new(node: Option<String>, nspace: Option<Nspace>) -> Self {
-        Self { node, nspace }
     }
 }
 

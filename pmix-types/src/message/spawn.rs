@@ -1,16 +1,25 @@
 use std::sync::Arc;
 
+use crate::Nspace;
 use crate::job::JobData;
-use crate::{App, Nspace};
 
-directed_requests! {
-    /// A request to start a job.
-    Spawn {
-        /// Directives for the whole job; may be empty.
-        directives,
-        /// Its applications; never empty.
-        apps: Vec<App>,
-    }
+/// Rows of the [table of operations](crate::for_each_operation), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! spawn_operations {
+    ($then:ident $($before:tt)*) => {
+        $crate::connect_operations! { $then $($before)*
+            /// A request to start a job; answered once all its processes have started.
+            Spawn spawn -> SpawnReply {
+                "spawn", memory: SPAWN,
+                fields: {
+                    /// Its applications; never empty.
+                    apps: Vec<App>,
+                },
+                directives: "Directives for the whole job; may be empty.",
+            }
+        }
+    };
 }
 
 /// The answer to a spawn.

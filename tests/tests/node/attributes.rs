@@ -1,7 +1,7 @@
 //! Attribute support: what the levels register, and what processes and tools hear of it.
 
 use pmix_client::types::message::{
-    Allocate, GroupConstruct, IofPull, JobControl, Log, Lookup, Publish, Request, Spawn, Unpublish,
+    Allocate, GroupConstruct, IofPull, JobControl, Log, Lookup, Publish, QueryInfo, Request, Spawn, Unpublish,
 };
 use pmix_client::types::{
     AllocDirective, App, AttributeLevel, DataType, Directives, Info, InfoFlags, IofChannels, Query, RegAttr,
@@ -177,7 +177,7 @@ fn request(function: &str, attribute: Info) -> Request {
         "PMIx_Query_info" => {
             let mut query = Query::new(&keys::QUERY_NAMESPACES);
             query.qualifiers.push(attribute);
-            Request::Query(vec![query])
+            Request::QueryInfo(QueryInfo::new(vec![query]))
         }
         "PMIx_Spawn" => {
             let mut spawn = Spawn::new(vec![App::new("program", 1)]);

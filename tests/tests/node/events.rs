@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use pmix_client::types::message::{Hello, Identity, Request};
+use pmix_client::types::message::{DeregisterEvents, Hello, Identity, Request};
 use pmix_client::types::{DataArray, DataRange, Event, Info, Pid, Status, Value};
 use pmix_client::{
     Client, EventError, EventStream, HandlerBuilder, HandlerCall, HandlerOutcome, HandlerRegistration,
@@ -155,7 +155,9 @@ async fn evt_16_only_the_own_registrations_can_be_ended() {
     let mut session = RawSession::open(&node.socket(), pmix_proto::encode_hello(&hello)).await.unwrap();
     assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
     for number in 0..20 {
-        for message in pmix_proto::encode_request(number + 1, &Request::DeregisterEvents(number)) {
+        for message in
+            pmix_proto::encode_request(number + 1, &Request::DeregisterEvents(DeregisterEvents::new(number)))
+        {
             session.outgoing.send(message).unwrap();
         }
         let Ok(Some((_, ServerBody::Failure(failure)))) = session.next().await else {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pmix_client::types::job::JobSpec;
-use pmix_client::types::message::{Hello, Identity, PutEntry, Request};
+use pmix_client::types::message::{Commit, Hello, Identity, PutEntry, Request};
 use pmix_client::types::{Info, KeyName, Pid, Status, Value};
 use pmix_client::{Client, Error, Nspace, ProcId, Rank, Scope, keys};
 use pmix_proto::ServerBody;
@@ -97,7 +97,7 @@ async fn put_02_put_03_the_server_refuses_what_no_client_would_commit() {
     for (id, (key, scope, status)) in (1..).zip(wrong) {
         let good = PutEntry::new(Scope::GLOBAL, KeyName::new("good").unwrap(), 1);
         let bad = PutEntry::new(scope, KeyName::new(key).unwrap(), 1);
-        for message in pmix_proto::encode_request(id, &Request::Commit(vec![good, bad])) {
+        for message in pmix_proto::encode_request(id, &Request::Commit(Commit::new(vec![good, bad]))) {
             session.outgoing.send(message).unwrap();
         }
         let Ok(Some((answered, ServerBody::Failure(failure)))) = session.next().await else {

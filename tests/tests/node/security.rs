@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use pmix_client::types::message::{Hello, Identity, PutEntry, Request};
+use pmix_client::types::message::{Commit, Hello, Identity, PutEntry, Request};
 use pmix_client::types::{Info, Pid, Status, Value};
 use pmix_client::{Client, Nspace, ProcId, Rank, Scope};
 use pmix_proto::ServerBody;
@@ -108,7 +108,7 @@ async fn a_name_that_would_act_on_a_terminal_is_refused_and_the_log_has_one_clea
 
     // neither in a key, of a process that has been let in
     let put = PutEntry::new(Scope::GLOBAL, "placeholder0".parse().unwrap(), Value::from(1));
-    let commit = pmix_proto::encode_request(1, &Request::Commit(vec![put])).next().unwrap();
+    let commit = pmix_proto::encode_request(1, &Request::Commit(Commit::new(vec![put]))).next().unwrap();
     let commit = forged(&commit.encode_to_vec(), "placeholder0", "x\u{1b}[2J\nforged");
     node.register(&other()).await;
     let hello = Hello::new(Identity::Client(other()), Pid(1));

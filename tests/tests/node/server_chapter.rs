@@ -8,7 +8,9 @@ use pmix_client::types::{
     ResourceUnit, Status,
 };
 use pmix_client::{Client, Credential, Nspace, keys};
-use pmix_server::host::{Allocate, Infos, Monitor, ResourceBlock, SessionControl, ValidateCredential};
+use pmix_server::host::{
+    Allocate, GetCredential, Infos, Monitor, ResourceBlock, SessionControl, ValidateCredential,
+};
 use pmix_server::{
     Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait, inventory,
 };
@@ -58,8 +60,8 @@ impl HostModule for Echo {
         Ok(results)
     }
 
-    async fn get_credential(&self, cx: &UpcallContext, directives: Directives) -> HostResult<Credential> {
-        Ok(Credential::new(format!("credential of {}", cx.caller).into(), echo(cx, directives)))
+    async fn get_credential(&self, cx: &UpcallContext, req: GetCredential) -> HostResult<Credential> {
+        Ok(Credential::new(format!("credential of {}", cx.caller).into(), echo(cx, req.directives)))
     }
 
     async fn validate_credential(&self, cx: &UpcallContext, req: ValidateCredential) -> HostResult<Infos> {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use pmix_client::types::message::{Fence, Get, Hello, Identity, JobControl, PutEntry, Reply, Request};
+use pmix_client::types::message::{
+    Commit, Fence, Get, Hello, Identity, JobControl, NotifyEvent, PutEntry, Reply, Request,
+};
 use pmix_client::types::{DataArray, Directives, Event, Info, KeyName, Pid, Status, Value, keys};
 use pmix_client::{Nspace, ProcId, Rank, Scope};
 use pmix_native::conn::{Peer as Who, tag};
@@ -94,7 +96,8 @@ async fn nested_arrays_take_no_more_than_a_process_may_put() {
     let server = TestServer::start_limited(1, PUT, PATIENCE).await;
     let (mut asker, before) = (Asker::connect(&server, 0).await, server.peak());
     let nested = DataArray::DataArray(vec![DataArray::Uint8(vec![0; 1000]); 4000]);
-    let commit = |number: usize| Request::Commit(vec![entry(&format!("k{number}"), nested.clone())]);
+    let commit =
+        |number: usize| Request::Commit(Commit::new(vec![entry(&format!("k{number}"), nested.clone())]));
     let taken = asker.exhaust(commit, 100).await;
     assert!((10..17).contains(&taken), "{taken} of 4 MB");
     is_bounded(&server, before, PUT + 32 * MIB, "nested arrays");
@@ -106,7 +109,7 @@ async fn long_keys_take_no_more_than_a_process_may_put() {
     let (mut asker, before) = (Asker::connect(&server, 0).await, server.peak());
     let commit = |number: usize| {
         let long = |place: usize| entry(&format!("{number}.{place:0490}"), true);
-        Request::Commit((0..4000).map(long).collect())
+        Request::Commit(Commit::new((0..4000).map(long).collect()))
     };
     let taken = asker.exhaust(commit, 100).await;
     assert!((15..33).contains(&taken), "{taken} of 4000 keys");
@@ -120,10 +123,10 @@ async fn a_commit_that_is_refused_costs_no_copy_of_what_is_there() {
     // texts, as copies of bytes would share them
     let text = |number: usize| entry(&format!("k{number}"), "x".repeat(MIB));
     for number in 0..60 {
-        asker.ask(&Request::Commit(vec![text(number)])).await.unwrap();
+        asker.ask(&Request::Commit(Commit::new(vec![text(number)]))).await.unwrap();
     }
     for _ in 0..3 {
-        let too_much = Request::Commit((60..66).map(text).collect());
+        let too_much = Request::Commit(Commit::new((60..66).map(text).collect()));
         assert_eq!(asker.ask(&too_much).await.unwrap_err(), Status::ERR_OUT_OF_RESOURCE);
     }
     is_bounded(&server, before, PUT + 40 * MIB, "refused commits");
@@ -138,7 +141,7 @@ async fn events_that_are_kept_take_no_more_than_their_limit() {
         // the other process may come later and ask for them
         let event = Event::new(Status::from_raw(-5000), ProcId::none());
         let event = event.with_info(Info::dynamic(key("nested"), nested.clone()));
-        asker.ask(&Request::Notify(event)).await.unwrap();
+        asker.ask(&Request::NotifyEvent(NotifyEvent::new(event))).await.unwrap();
     }
     is_bounded(&server, before, 48 * MIB, "events of 150 MB");
 }

@@ -9,7 +9,7 @@ use pmix_native::Version;
 use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing};
 use pmix_native::msg::{Body, Context, NspaceData, Reply as Answer, Request as Ask};
 use pmix_test_wait::{StillClock, within};
-use pmix_types::message::{Reply, Request};
+use pmix_types::message::{DeregisterEvents, Reply, Request};
 use pmix_types::{KeyVal, ProcId, Status, keys};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -176,7 +176,7 @@ async fn gen_12_what_comes_too_late_is_dropped() {
     assert!(!late.is_finished());
     clock.pass(MOMENT).await;
     assert!(within(late).await.unwrap().unwrap_err().is_timeout());
-    let next = client.request(Request::DeregisterEvents(7));
+    let next = client.request(Request::DeregisterEvents(DeregisterEvents::new(7)));
     server.answer(first, Status::SUCCESS).await;
     assert_eq!(within(next).await.unwrap_err().status(), Status::ERR_BAD_PARAM);
     let fence = async { client.fence_all().await.map(|()| Reply::Done) };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pmix_types::message::{Hello, Identity, ProcData, Reply, Request};
+use pmix_types::message::{Finalize, Hello, Identity, ProcData, Reply, Request};
 use pmix_types::{Directives, Pid, ProcId, Rank, Scope, Status, keys};
 
 use super::super::super::upcall::{Capabilities, Upcall};
@@ -130,7 +130,7 @@ impl World {
             }
             Action::Fence { who, set, collect, timeout } => self.fence(who, set, collect, timeout),
             Action::Finalize { who } => {
-                self.ask(who, Request::Finalize(Directives::new()), |_, conn| {
+                self.ask(who, Request::Finalize(Finalize::new()), |_, conn| {
                     conn.stage = Stage::Finalizing;
                     Asked::Finalize
                 });

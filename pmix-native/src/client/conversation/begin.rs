@@ -1,7 +1,10 @@
 //! Requests on their way out.
 
 use bytes::Bytes;
-use pmix_types::message::{Failure, GetReply, PutEntry, RegisterEvents, Reply, Request, ResolvePeers};
+use pmix_types::message::{
+    Commit, DeregisterEvents, Failure, GetReply, IofDeregister, NotifyEvent, PutEntry, QueryInfo,
+    RegisterEvents, Reply, Request, ResolveNodes, ResolvePeers,
+};
 use pmix_types::{DataRange, EventFilter, Info, IofChannels, Nspace, ProcId, Query, Status, Supported, keys};
 
 use super::Conversation;
@@ -13,22 +16,24 @@ use crate::client::invite::{CODES, is_invitation};
 use crate::client::limit::check_limit;
 use crate::conn::tag;
 use crate::msg::{
-    Command, Get, IofDeregister, IofPull, Lookup, RegisterEvents as NativeRegister, Request as Ask,
-    ResolvePeers as NativePeers,
+    Command, Get, IofDeregister as NativeIofDeregister, IofPull, Lookup, RegisterEvents as NativeRegister,
+    Request as Ask, ResolvePeers as NativePeers,
 };
 
 impl Conversation {
     /// Sends a request, or answers it here. `has_learnt` says that the server was asked for what was missing before.
     pub(super) fn begin(&mut self, id: u64, request: Request, has_learnt: bool) -> Result<(), Failure> {
         match request {
-            Request::Commit(entries) => self.commit(id, entries),
+            Request::Commit(Commit { entries, .. }) => self.commit(id, entries),
             Request::Get(get) => {
                 let proc = self.groups.name_one(get.proc);
                 self.get(id, Wanted { proc, key: get.key, directives: get.directives })
             }
             Request::RegisterEvents(registration) => self.register(id, registration),
-            Request::DeregisterEvents(number) => self.deregister(id, number),
-            Request::Notify(event) if event.range == DataRange::PROC_LOCAL => {
+            Request::DeregisterEvents(DeregisterEvents { registration: number, .. }) => {
+                self.deregister(id, number)
+            }
+            Request::NotifyEvent(NotifyEvent { event, .. }) if event.range == DataRange::PROC_LOCAL => {
                 self.deliver(event);
                 self.reply(id, Ok(Reply::Done));
                 Ok(())
@@ -51,7 +56,7 @@ impl Conversation {
                 ask.info = pull.directives;
                 self.ask(id, &Ask::IofPull(ask), Form::Pull(self.last_output))
             }
-            Request::IofDeregister(number) => {
+            Request::IofDeregister(IofDeregister { registration: number, .. }) => {
                 let Some(server) = self.outputs.get(&number).copied() else {
                     let message = format!("there is no output subscription with number {number}");
                     return Err(Failure::new(Status::ERR_BAD_PARAM, message));
@@ -62,11 +67,11 @@ impl Conversation {
                     self.reply(id, Ok(Reply::Done));
                     return Ok(());
                 }
-                self.ask(id, &Ask::IofDeregister(IofDeregister::new(server)), Form::PullEnd(number))
+                self.ask(id, &Ask::IofDeregister(NativeIofDeregister::new(server)), Form::PullEnd(number))
             }
             request if is_invitation(&request) => self.invite(id, request),
             Request::ResolvePeers(resolve) => self.resolve_peers(id, resolve, has_learnt),
-            Request::ResolveNodes(nspace) => self.resolve_nodes(id, nspace, has_learnt),
+            Request::ResolveNodes(ResolveNodes { nspace, .. }) => self.resolve_nodes(id, nspace, has_learnt),
             request => {
                 self.check(&request)?;
                 if let Some(nspace) = self.unknown_member(&request).filter(|_| !has_learnt) {
@@ -84,10 +89,10 @@ impl Conversation {
     /// Refuses what makes no sense, where servers of the C library do not look.
     fn check(&self, request: &Request) -> Result<(), Failure> {
         match request {
-            Request::Query(queries) if queries.is_empty() => {
+            Request::QueryInfo(QueryInfo { queries, .. }) if queries.is_empty() => {
                 Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"))
             }
-            Request::Query(queries) => queries.iter().try_for_each(Query::check),
+            Request::QueryInfo(QueryInfo { queries, .. }) => queries.iter().try_for_each(Query::check),
             Request::GroupConstruct(construct) => self.check_new_group(&construct.group, &construct.procs),
             request => self.check_participants(request),
         }
@@ -136,14 +141,14 @@ impl Conversation {
     /// How the answer to a request is to be read.
     fn form_of(&self, request: &Request) -> Result<Form, Failure> {
         Ok(match request {
-            Request::Query(queries) => Form::Query(queries.clone()),
+            Request::QueryInfo(QueryInfo { queries, .. }) => Form::Query(queries.clone()),
             Request::Lookup(lookup) => {
                 Form::Lookup(Found::new(lookup.keys.clone(), lookup.directives.clone()))
             }
             Request::Spawn(_) => Form::Spawn,
             Request::Connect(_) => Form::Connect,
             Request::Disconnect(_) => Form::Disconnect,
-            Request::Notify(event) => {
+            Request::NotifyEvent(NotifyEvent { event, .. }) => {
                 let mut event = event.clone();
                 event.source = self.caller.proc.clone();
                 Form::Notified(event)
@@ -282,7 +287,7 @@ impl Conversation {
             return self.ask(id, &ask, Form::Nodes);
         }
         if let Some(unknown) = self.unknown_job(nspace.as_ref(), has_learnt)? {
-            return self.learn(id, unknown, Request::ResolveNodes(nspace));
+            return self.learn(id, unknown, Request::ResolveNodes(ResolveNodes::new(nspace)));
         }
         let nodes = self.jobs.nodes(nspace.as_ref());
         self.reply(id, Ok(Reply::Nodes(nodes)));

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
 use pmix_types::message::{
-    Abort, Allocate, Changes, Collected, Connect, ConnectReply, Credential, Disconnect, Fabric, Failure,
-    Fence, Fenced, Get, GetReply, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave,
-    GroupReply, Hello, Identity, IofPull, IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor,
-    Output, ProcData, Publish, Push, PutEntry, QueryReply, RegisterEvents, Reply, Request, ResolvePeers,
+    Abort, Allocate, Changes, Collected, Commit, Connect, ConnectReply, Credential, DeregisterEvents,
+    Disconnect, Fabric, Failure, Fence, Fenced, Finalize, Get, GetCredential, GetReply, GroupConstruct,
+    GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofDeregister, IofPull,
+    IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, NotifyEvent, Output, ProcData, Publish,
+    Push, PutEntry, QueryInfo, QueryReply, RegisterEvents, Reply, Request, ResolveNodes, ResolvePeers,
     ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
 };
 use pmix_types::trace::TraceContext;
@@ -84,7 +85,7 @@ fn fence() -> impl Strategy<Value = Fence> {
 
 fn abort() -> impl Strategy<Value = Abort> {
     (any::<i32>(), text(), vec(named_proc(), 0..3)).prop_map(|(status, message, procs)| {
-        let mut abort = Abort::new(status, message);
+        let mut abort = Abort::new(status, message.into());
         abort.procs = procs;
         abort
     })
@@ -186,7 +187,7 @@ fn manage_requests() -> impl Strategy<Value = Request> {
         any::<u8>().prop_map(|number| Request::Allocate(Allocate::new(number.into()))),
         (Info::sample(1), Status::sample(0))
             .prop_map(|(info, code)| Request::Monitor(Monitor::new(info, code))),
-        Just(Request::GetCredential(Directives::new())),
+        Just(Request::GetCredential(GetCredential::new())),
         bytes().prop_map(|bytes| Request::ValidateCredential(ValidateCredential::new(bytes))),
         any::<u8>().prop_map(|number| Request::Fabric(Fabric::new(number.into()))),
         any::<Option<u32>>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
@@ -198,7 +199,7 @@ fn manage_requests() -> impl Strategy<Value = Request> {
         match &mut request {
             Request::Allocate(Allocate { directives, .. })
             | Request::Monitor(Monitor { directives, .. })
-            | Request::GetCredential(directives)
+            | Request::GetCredential(GetCredential { directives, .. })
             | Request::ValidateCredential(ValidateCredential { directives, .. })
             | Request::SessionControl(SessionControl { directives, .. })
             | Request::Fabric(Fabric { directives, .. })
@@ -213,7 +214,7 @@ fn resolve() -> impl Strategy<Value = Request> {
     (any::<bool>(), option::of(text()), option::of(named_nspace())).prop_map(|(peers, node, nspace)| {
         match peers {
             true => Request::ResolvePeers(ResolvePeers::new(node, nspace)),
-            false => Request::ResolveNodes(nspace),
+            false => Request::ResolveNodes(ResolveNodes::new(nspace)),
         }
     })
 }
@@ -223,22 +224,22 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
         8 => list_requests(),
         6 => manage_requests(),
         2 => resolve(),
-        1 => vec(put_entry(), 0..3).prop_map(Request::Commit),
+        1 => vec(put_entry(), 0..3).prop_map(|entries| Commit::new(entries).into()),
         1 => get().prop_map(Request::Get),
         1 => fence().prop_map(Request::Fence),
         1 => abort().prop_map(Request::Abort),
-        1 => vec(Query::sample(1), 0..3).prop_map(Request::Query),
+        1 => vec(Query::sample(1), 0..3).prop_map(|queries| QueryInfo::new(queries).into()),
         2 => prop_oneof![
             register_events().prop_map(Request::RegisterEvents),
-            any::<u64>().prop_map(Request::DeregisterEvents),
+            any::<u64>().prop_map(|number| DeregisterEvents::new(number).into()),
         ],
-        1 => Event::sample(1).prop_map(Request::Notify),
+        1 => Event::sample(1).prop_map(|event| NotifyEvent::new(event).into()),
         2 => prop_oneof![
             iof_pull().prop_map(Request::IofPull),
-            any::<u64>().prop_map(Request::IofDeregister),
+            any::<u64>().prop_map(|number| IofDeregister::new(number).into()),
             iof_push().prop_map(Request::IofPush),
         ],
-        1 => Directives::sample(1).prop_map(Request::Finalize),
+        1 => Directives::sample(1).prop_map(|directives| Finalize::new().with_directives(directives).into()),
     ]
 }
 

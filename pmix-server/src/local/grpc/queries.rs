@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pmix_proto::v1::queries_server::Queries;
 use pmix_proto::{ClientBody, decode_client, grpc_status, v1};
-use pmix_types::message::{Failure, Hello, Identity, Push, Reply, Request as Ask, Welcome};
-use pmix_types::{Pid, Query, Status};
+use pmix_types::message::{Failure, Hello, Identity, Push, QueryInfo, Reply, Request as Ask, Welcome};
+use pmix_types::{Pid, Status};
 use tokio::sync::oneshot;
 use tonic::{Request, Response};
 
@@ -22,13 +22,13 @@ pub(super) struct QueryService(pub(super) Arc<Shared>);
 impl Queries for QueryService {
     async fn query(
         &self,
-        request: Request<v1::QueryRequest>,
+        request: Request<v1::QueryInfo>,
     ) -> Result<Response<v1::QueryReply>, tonic::Status> {
         let connection = connection_of(&request)?;
         let (cred, visit) = (connection.peer, connection.visit());
-        let body = v1::ClientBody { body: Some(v1::client_body::Body::Query(request.into_inner())) };
+        let body = v1::ClientBody { body: Some(v1::client_body::Body::QueryInfo(request.into_inner())) };
         let queries = match decode_client(body) {
-            Ok(ClientBody::Request(Ask::Query(queries))) => queries,
+            Ok(ClientBody::Request(Ask::QueryInfo(queries))) => queries,
             Ok(_) => return Err(grpc_status::to_grpc(&Status::ERROR.into())),
             Err(error) => {
                 return Err(grpc_status::to_grpc(&Failure::new(Status::ERR_BAD_PARAM, error.to_string())));
@@ -59,7 +59,7 @@ impl QueryService {
         &self,
         conn: ConnId,
         cred: PeerCred,
-        queries: Vec<Query>,
+        queries: QueryInfo,
         visit: &Visit,
     ) -> Result<Reply, Failure> {
         let inbox = &self.0.inbox;
@@ -72,7 +72,7 @@ impl QueryService {
         let gone = || Failure::new(Status::ERR_INIT, "the server has stopped");
         admitted.await.unwrap_or_else(|_| Err(gone()))?;
         visit.let_in();
-        let request = Ask::Query(queries);
+        let request = Ask::QueryInfo(queries);
         inbox.send(DriverEvent::Input(Input::Request { conn, id: RequestId(1), request })).await;
         answered.await.unwrap_or_else(|_| Err(gone()))
     }

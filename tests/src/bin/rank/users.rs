@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use pmix_client::types::message::{
     Abort, Connect, Fence, Get, GroupConstruct, GroupDestruct, GroupInvite, IofPull, IofPush, JobControl,
-    Request, ResolvePeers,
+    NotifyEvent, QueryInfo, Request, ResolvePeers,
 };
 use pmix_client::types::why::{LOOKS, WAITS, Wait};
 use pmix_client::types::{App, DataArray, DataRange, Directives, Event, Info, IofChannels, Query, Status};
@@ -18,12 +18,16 @@ pub(crate) async fn attack(client: &Client, victim: Nspace) -> Result<(), Error>
     let Ok(group) = Nspace::new(format!("group of {me}")) else { return Ok(()) };
     let both = || vec![me.clone(), all.clone()];
     let one = ProcId::new(victim.clone(), Rank::from_raw(0));
-    let table = |key| Request::Query(vec![Query::new(key).qualifier(&keys::NSPACE.text(), victim.as_str())]);
+    let table = |key| {
+        Request::QueryInfo(QueryInfo::new(vec![
+            Query::new(key).qualifier(&keys::NSPACE.text(), victim.as_str()),
+        ]))
+    };
     let mut kill = JobControl::new(vec![all.clone()]);
     kill.directives = Directives::new().with(&keys::JOB_CTRL_KILL, true);
-    let mut abort = Abort::new(9, "an attack");
+    let mut abort = Abort::new(9, "an attack".into());
     abort.procs = vec![all.clone()];
-    let mut abort_one = Abort::new(9, "an attack");
+    let mut abort_one = Abort::new(9, "an attack".into());
     abort_one.procs = vec![one.clone()];
     let key = |key: &str| key.try_into().ok();
     for (name, request) in [
@@ -106,7 +110,7 @@ pub(crate) async fn slander(client: &Client, victim: Nspace) {
     for range in [DataRange::LOCAL, DataRange::GLOBAL, DataRange::CUSTOM] {
         let event = Event::new(Status::ERR_PROC_TERM_WO_SYNC, client.proc_id().clone()).with_range(range);
         let event = event.with_info(lost.clone()).with_info(named.clone());
-        tell("notify", client.request(Request::Notify(event)).await);
+        tell("notify", client.request(Request::NotifyEvent(NotifyEvent::new(event))).await);
     }
 }
 

@@ -182,7 +182,7 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
     let mut of_session = SessionControl::new(Some(7));
     of_session.info = wish();
 
-    let aborted = host::Abort::new(3, "over").with_procs(whole());
+    let aborted = host::Abort::new(3, "over".into()).with_procs(whole());
     let pulled = host::IofPull::new(whole(), IofChannels::STDERR).with_directives(identity(copied));
     let pulled = IofPullRequest::new(pulled, true);
     for (request, expected) in [

@@ -1,0 +1,207 @@
+//! The table of operations: what a process can ask its server to do.
+//!
+//! Each row is in the file of its noun; here they are put together, and everything that can be derived from them is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    ConnectReply, Credential, Fenced, GetReply, GroupReply, LookupReply, PutEntry, QueryReply, Reply,
+    SpawnReply,
+};
+use crate::trace::TraceContext;
+use crate::{
+    AllocDirective, App, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Memory,
+    Nspace, ProcId, Query, ResourceBlockDirective, ResourceUnit, Status,
+};
+
+/// Calls a macro with the rows of the table: one for each operation.
+///
+/// ```text
+/// /// What the request is.
+/// Name name -> Reply {
+///     its name in the Standard, for log lines and errors,
+///     memory: DATA if the request brings data, which is bounded where it is kept; else the most that it takes: NAMING if it may
+///         name each process of a job, SPAWN, or PLAIN,
+///     fields: { with documentation and type; the arguments of `new` },
+///     more: { fields that `new` sets to a default; left out if there are none },
+///     directives: the documentation of the field that holds them; left out if the request has none,
+/// }
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_operation {
+    ($then:ident) => {
+        $crate::data_operations! { $then }
+    };
+}
+
+/// The most bytes of memory of a request without data.
+pub const MAX_PLAIN: usize = 4 << 20;
+/// The most bytes of memory of a spawn.
+pub const MAX_SPAWN: usize = 16 << 20;
+/// The most bytes of memory of a request that may name each process of a job.
+pub const MAX_NAMING: usize = 128 << 20;
+
+const DATA: Option<usize> = None;
+const PLAIN: Option<usize> = Some(MAX_PLAIN);
+const SPAWN: Option<usize> = Some(MAX_SPAWN);
+const NAMING: Option<usize> = Some(MAX_NAMING);
+
+/// A request of a process to its server, and with it the type of the reply.
+///
+/// # Examples
+/// ```
+/// use pmix_types::message::{Fence, Operation, Reply, Request};
+///
+/// fn fence_reply(reply: Reply) -> Option<<Fence as Operation>::Reply> {
+///     reply.try_into().ok()
+/// }
+/// assert_eq!(Fence::NAME, "fence");
+/// assert_eq!(Request::from(Fence::new(None)).operation(), Fence::NAME);
+/// assert!(fence_reply(Reply::Done).is_none());
+/// ```
+pub trait Operation: Clone + fmt::Debug + Into<Request> + Memory + Send + Sync + 'static {
+    /// What the server returns. A reply of another form breaks the protocol.
+    type Reply: TryFrom<Reply, Error = Reply> + Send + 'static;
+
+    /// The name in the Standard, for log lines and errors.
+    const NAME: &'static str;
+
+    /// The most bytes of memory that a server takes such a request with, so that none occupies it for long; `None` for requests that
+    /// bring data, which is bounded where it is kept.
+    const MEMORY_LIMIT: Option<usize>;
+}
+
+/// A request with directives.
+pub trait Directed {
+    /// The directives, to be changed.
+    fn directives_mut(&mut self) -> &mut Directives;
+}
+
+macro_rules! declare {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $snake:ident -> $reply:ty {
+            $words:literal, memory: $memory:ident,
+            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
+            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
+            $(directives: $directives:literal,)?
+        }
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq)]
+            #[non_exhaustive]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+                $($($(#[$more_doc])* pub $more: $more_type,)*)?
+                $(#[doc = $directives] pub directives: Directives,)?
+            }
+
+            impl $name {
+                /// The request with these fields; the others are empty.
+                #[allow(clippy::new_without_default, reason = "an empty request is not a usual one")]
+                pub const fn new($($field: $type),*) -> Self {
+                    Self {
+                        $($field,)*
+                        $($($more: $default,)*)?
+                        $(directives: { let _ = $directives; Directives::new() },)?
+                    }
+                }
+            }
+
+            impl Operation for $name {
+                type Reply = $reply;
+                const NAME: &'static str = $words;
+                const MEMORY_LIMIT: Option<usize> = $memory;
+            }
+
+            impl From<$name> for Request {
+                fn from(request: $name) -> Self {
+                    Self::$name(request)
+                }
+            }
+
+            impl Memory for $name {
+                fn heap(&self) -> usize {
+                    0 $(+ self.$field.heap())* $($(+ self.$more.heap())*)? $(+ { let _ = $directives; self.directives.heap() })?
+                }
+                fn detach(&mut self) {
+                    $(self.$field.detach();)*
+                    $($(self.$more.detach();)*)?
+                    $(let _ = $directives; self.directives.detach();)?
+                }
+            }
+
+            $(
+                #[doc = concat!("Its directives: ", $directives)]
+                impl Directed for $name {
+                    fn directives_mut(&mut self) -> &mut Directives {
+                        &mut self.directives
+                    }
+                }
+
+                impl $name {
+                    #[doc = concat!("Sets the directives: ", $directives)]
+                    #[must_use]
+                    pub fn with_directives(mut self, directives: Directives) -> Self {
+                        self.directives = directives;
+                        self
+                    }
+                }
+            )?
+        )+
+
+        /// A request of a process to its server. Each is answered exactly once.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::exhaustive_enums, reason = "a server or a wire that leaves a request out must not compile")]
+        pub enum Request {
+            $($(#[$doc])* $name($name),)+
+        }
+
+        impl Request {
+            /// The [name](Operation::NAME) of the operation.
+            pub const fn operation(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => <$name as Operation>::NAME,)+
+                }
+            }
+
+            /// The [limit](Operation::MEMORY_LIMIT) of the operation.
+            pub const fn memory_limit(&self) -> Option<usize> {
+                match self {
+                    $(Self::$name(_) => <$name as Operation>::MEMORY_LIMIT,)+
+                }
+            }
+
+            /// Directives of the whole request; `None` for requests that cannot have any. Each query has qualifiers of its own.
+            pub const fn directives(&self) -> Option<&Directives> {
+                match self {
+                    $(Self::$name(request) => {
+                        $(let _ = $directives; return Some(&request.directives);)?
+                        #[allow(unreachable_code, reason = "for requests without directives")]
+                        { let _ = request; None }
+                    })+
+                }
+            }
+        }
+
+        impl Memory for Request {
+            fn heap(&self) -> usize {
+                match self {
+                    $(Self::$name(request) => request.heap(),)+
+                }
+            }
+            fn detach(&mut self) {
+                match self {
+                    $(Self::$name(request) => request.detach(),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_operation!(declare);
