@@ -9,9 +9,9 @@ use pmix_types::{
     AllocDirective, DataArray, Info, InfoFlags, Nspace, Pdata, ProcId, ProcInfo, Rank, Status, Value, keys,
 };
 
-use pmix_engine::for_each_upcall;
 use pmix_server::ServerHandle;
 use pmix_server::host::*;
+use pmix_types::for_each_upcall;
 
 /// The fault of a [`Faulty`] host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl<H: HostModule> Faulty<H> {
 
 /// Passes all entries to `answer`.
 macro_rules! answered_in_one_place {
-    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
         #[async_trait]
         impl<H: HostModule> HostModule for Faulty<H> {
             fn capabilities(&self) -> Capabilities {
@@ -276,7 +276,7 @@ impl<H: HostModule> Faulty<H> {
                 }
                 self.host.spawn(cx, req).await.map(Answer::Spawned)
             }
-            (Fault::IdleJobControl, UpcallRequest::JobControl(_)) => Ok(Answer::Info(Vec::new())),
+            (Fault::IdleJobControl, UpcallRequest::JobControl(_)) => Ok(Answer::from(Infos::new())),
             (Fault::TwinTools, UpcallRequest::ToolConnected(_)) => {
                 let twin = Nspace::new("twin").map_err(|_| Status::ERROR)?;
                 Ok(Answer::Identity(ProcId::new(twin, Rank::from_raw(0))))
@@ -286,15 +286,15 @@ impl<H: HostModule> Faulty<H> {
             | (Fault::LostInput, UpcallRequest::PushStdin(_))
             | (Fault::ContentLog, UpcallRequest::Log(_)) => Ok(Answer::Done),
             (Fault::CredulousValidation, UpcallRequest::ValidateCredential(_)) => {
-                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid)]))
+                Ok(Answer::from(vec![Info::new(&keys::USERID, cx.uid)]))
             }
             (Fault::WrongHolder, UpcallRequest::ValidateCredential(_)) => {
-                Ok(Answer::Info(vec![Info::new(&keys::USERID, cx.uid.as_raw() + 1)]))
+                Ok(Answer::from(vec![Info::new(&keys::USERID, cx.uid.as_raw() + 1)]))
             }
             (Fault::EndlessRelease, UpcallRequest::Allocate(req))
                 if req.directive == AllocDirective::RELEASE =>
             {
-                Ok(Answer::Info(Vec::new()))
+                Ok(Answer::from(Infos::new()))
             }
             (Fault::HastyGroup, UpcallRequest::Group(req)) => {
                 let mut grouped = Grouped::default();

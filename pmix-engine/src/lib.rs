@@ -399,7 +399,7 @@ impl Engine {
             Request::IofPush(input) => self.on_push(asked, input),
             Request::Monitor(request) => {
                 if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
-                    self.forwards.pass_up(asked, request, Form::Info, &mut self.cx);
+                    self.forwards.pass_up(asked, request, Form::Reply, &mut self.cx);
                 }
             }
             Request::Finalize(Finalize { directives, .. }) => self.on_finalize(asked, directives),

@@ -184,7 +184,7 @@ impl Forwards {
     /// Requests that only a host can carry out, and that need nothing from the server on their way to it.
     pub(crate) fn on_request(&mut self, asked: Asked, request: Request, cx: &mut Context) {
         match UpcallRequest::passed_up(request) {
-            Ok((request, form)) => self.pass_up(asked, Ok(request), form, cx),
+            Ok(request) => self.pass_up(asked, Ok(request), Form::Reply, cx),
             Err(other) => cx.reply(asked.to, Err(not_supported(other.operation()))),
         }
     }
@@ -238,10 +238,9 @@ impl Forwards {
         let Forwarded { to, deadline, form, .. } = self.pending.remove(&upcall)?;
         cx.timers.clear(deadline, Timer::Upcall(upcall));
         let result = result.and_then(|answer| match (form, answer) {
-            (Form::Done, Answer::Done) => Ok(Ok(Reply::Done)),
+            (Form::Done | Form::Reply, Answer::Done) => Ok(Ok(Reply::Done)),
             (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found).map(Ok),
-            (Form::Info, Answer::Info(info)) => Ok(Ok(Reply::Info(info))),
-            (Form::Credential, Answer::Credential(credential)) => Ok(Ok(Reply::Credential(credential))),
+            (Form::Reply, Answer::Reply(reply)) => Ok(Ok(reply)),
             (Form::Spawned, Answer::Spawned(nspace)) => {
                 let mut reply = SpawnReply::new(nspace);
                 reply.job = cx.jobs.get(&reply.nspace).map(|job| job.data.clone());

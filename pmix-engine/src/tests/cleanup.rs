@@ -141,7 +141,7 @@ fn jct_03_gen_05_what_else_the_request_asks_for_goes_up_to_the_host() {
     let UpcallRequest::JobControl(control) = request else { panic!("{request:?}") };
     assert_eq!(control.directives.get(&keys::JOB_CTRL_SIGNAL), Ok(Some(10)));
     assert!(!control.directives.contains(&keys::REGISTER_CLEANUP), "it has been carried out");
-    t.answer(id, Ok(Answer::Info(vec![])));
+    t.answer(id, Ok(Answer::from(Vec::<pmix_types::Info>::new())));
     registered(&mut t, to);
     // what is refused here does not go up, and an id asks for nothing
     let to = t.ask(&peer, register([], files("relative").with(&keys::JOB_CTRL_SIGNAL, 10)));

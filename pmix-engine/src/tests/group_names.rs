@@ -167,7 +167,7 @@ fn idn_06_all_that_goes_to_the_host_names_the_members() {
     let (id, _, request) = t.upcall();
     let UpcallRequest::JobControl(control) = &request else { panic!("{request:?}") };
     assert_eq!(control.targets, members);
-    t.answer(id, Ok(Answer::Info(vec![])));
+    t.answer(id, Ok(Answer::from(Vec::<Info>::new())));
     assert!(matches!(t.ok(to), Reply::Info(_)));
     let to = t.ask(&peers[2], Request::IofPush(IofPush::new(named.clone(), "input".into())));
     let (id, _, request) = t.upcall();

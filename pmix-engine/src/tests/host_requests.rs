@@ -289,7 +289,7 @@ fn log_04_jct_01a_what_the_server_cannot_do_goes_up() {
     let directives = identified(Directives::new().with(&keys::JOB_CTRL_PAUSE, true));
     let id =
         upcall_is(&mut t, UpcallRequest::JobControl(JobControl::new(vec![]).with_directives(directives)));
-    t.answer(id, Ok(Answer::Info(vec![info("k", 1)])));
+    t.answer(id, Ok(Answer::from(vec![info("k", 1)])));
     assert_same(&t.ok(to), &Reply::Info(vec![info("k", 1)]));
     // without data there is no message
     let to = t.ask(&peer, Request::Log(Log::new(vec![])));

@@ -242,7 +242,7 @@ fn goes_up(t: &mut Harness, peer: &Peer, wish: Request, filled: Directives) {
     let directives = directives.with(&keys::USERID, USER.0).with(&keys::GRPID, USER.1);
     let expected = Monitor::new(said.monitor, said.code).with_directives(directives);
     assert_eq!(request, UpcallRequest::Monitor(expected));
-    t.answer(id, Ok(Answer::Info(vec![Info::new(&keys::MONITOR_ID, "of the host")])));
+    t.answer(id, Ok(Answer::from(vec![Info::new(&keys::MONITOR_ID, "of the host")])));
     assert_same(&t.ok(to), &Reply::Info(vec![Info::new(&keys::MONITOR_ID, "of the host")]));
 }
 

@@ -24,19 +24,20 @@ macro_rules! directives {
 /// A request of a process as an upcall, if it goes to the host unchanged.
 macro_rules! passed_up {
     ($request:ident $name:ident no) => {};
-    ($request:ident $name:ident $form:ident) => {
+    ($request:ident $name:ident yes) => {
         if let Request::$name(message) = $request {
-            return Ok((UpcallRequest::$name(message), Form::$form));
+            return Ok(UpcallRequest::$name(message));
         }
     };
 }
 
 macro_rules! declare {
     ($(
+        $(#[$doc:meta])*
         $name:ident $method:ident($request:ty) -> $reply:ty {
-            $what:literal, c: [$($c_name:literal),*],
-            attributes: $attributes:ident, directives: $directives:ident, passed_up: $form:ident,
-            serves: [$($function:literal),* $(,)?],
+            $what:literal, c: [$($c_name:literal $c_type:literal),*],
+            attributes: $attributes:ident, directives: $directives:ident, passed_up: $passed_up:ident,
+            $(absent: $absent:ident,)? serves: [$($function:literal),* $(,)?],
         }
     )+) => {
         /// The entries of the host module, by which a host declares what it serves.
@@ -130,9 +131,9 @@ macro_rules! declare {
                 }
             }
 
-            /// A request that goes to the host unchanged, and the form of its answer; any other is given back.
-            pub(crate) fn passed_up(request: Request) -> Result<(Self, Form), Request> {
-                $(passed_up!(request $name $form);)+
+            /// A request that goes to the host unchanged; any other is given back.
+            pub(crate) fn passed_up(request: Request) -> Result<Self, Request> {
+                $(passed_up!(request $name $passed_up);)+
                 Err(request)
             }
         }
@@ -144,11 +145,13 @@ macro_rules! answers {
     ($($(#[$doc:meta])* $name:ident($reply:ty),)+) => {
         /// The answer of the host, or of the driver to a [`Command::Measure`](crate::Command::Measure) or
         /// [`Command::Look`](crate::Command::Look).
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug)]
         #[allow(clippy::exhaustive_enums, reason = "whoever calls the host handles every answer")]
         pub enum Answer {
             /// The entry returns nothing.
             Done,
+            /// The reply to a request that goes up as it comes.
+            Reply(Reply),
             $($(#[$doc])* #[doc = concat!("A `", stringify!($reply), "`.")] $name($reply),)+
         }
 
@@ -162,7 +165,7 @@ macro_rules! answers {
             type Error = Answer;
 
             fn try_from(answer: Answer) -> Result<Self, Answer> {
-                if answer == Answer::Done { Ok(()) } else { Err(answer) }
+                if matches!(answer, Answer::Done) { Ok(()) } else { Err(answer) }
             }
         }
 
@@ -187,4 +190,26 @@ macro_rules! answers {
     };
 }
 
-pub(super) use {answers, attributes, declare, directives, passed_up};
+/// Replies that hosts give as they come down to the process.
+macro_rules! replies {
+    ($($(#[$doc:meta])* $name:ident $snake:ident($($type:tt)+) $({ $($fields:tt)* })?,)+) => {$(
+        impl From<$($type)+> for Answer {
+            fn from(reply: $($type)+) -> Self {
+                Self::Reply(reply.into())
+            }
+        }
+
+        impl TryFrom<Answer> for $($type)+ {
+            type Error = Answer;
+
+            fn try_from(answer: Answer) -> Result<Self, Answer> {
+                match answer {
+                    Answer::Reply(reply) => reply.try_into().map_err(Answer::Reply),
+                    other => Err(other),
+                }
+            }
+        }
+    )+};
+}
+
+pub(super) use {answers, attributes, declare, directives, passed_up, replies};

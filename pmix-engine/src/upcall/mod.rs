@@ -10,208 +10,20 @@ use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pmix_types::message::Request;
 pub use pmix_types::message::{
     Abort, Allocate, Credential, Fabric, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
     Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
+};
+use pmix_types::message::{
+    ConnectReply, Fenced, GetReply, GroupReply, LookupReply, QueryReply, Reply, Request, SpawnReply,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
 
 pub use capabilities::Capabilities;
-use declare::{answers, attributes, declare, directives, passed_up};
-
-/// The table: one row for each entry of the host module. Macros generate everything else about entries from its rows:
-/// here the enums and the table in the documentation of [`Upcall`], on the host side the calls of the methods, and the
-/// wrong hosts of the conformance checks. A row without a method of `HostModule` does not compile, nor does a method
-/// without a row.
-///
-/// ```text
-/// Name method(request) -> reply {
-///     what is done, for messages,
-///     c: its names in the Standard's module,
-///     attributes: what the server itself takes for these functions if the host serves them, by the name in
-///         `attributes.rs`; `own` if that has rows of its own for them,
-///     directives: the field of the request that holds them, or `none`,
-///     passed_up: the form of the answer, if the request of a process of the same name goes up as it comes; else `no`,
-///     serves: functions of the Standard,
-/// }
-/// ```
-#[macro_export]
-#[doc(hidden)]
-macro_rules! for_each_upcall {
-    ($then:ident) => {
-        $then! {
-            ClientConnected client_connected(ClientConnected) -> () {
-                "client connections", c: ["client_connected", "client_connected2"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Init"],
-            }
-            ClientFinalized client_finalized(ClientFinalized) -> () {
-                "client finalization", c: ["client_finalized"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Finalize"],
-            }
-            ClientLost client_lost(ClientLost) -> () {
-                "lost clients", c: [],
-                attributes: own, directives: directives, passed_up: no,
-                serves: [],
-            }
-            ToolFinalized tool_finalized(ToolFinalized) -> () {
-                "tool finalization", c: [],
-                attributes: own, directives: directives, passed_up: no,
-                serves: [],
-            }
-            ToolLost tool_lost(ToolLost) -> () {
-                "lost tools", c: [],
-                attributes: own, directives: directives, passed_up: no,
-                serves: [],
-            }
-            Abort abort(Abort) -> () {
-                "abort", c: ["abort"],
-                attributes: NOTHING, directives: none, passed_up: no,
-                serves: ["PMIx_Abort"],
-            }
-            Fence fence(FenceRequest) -> Bytes {
-                "fences over several nodes", c: ["fence_nb"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Fence", "PMIx_Fence_nb"],
-            }
-            DirectModex direct_modex(DirectModexRequest) -> Bytes {
-                "direct modex", c: ["direct_modex"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Get", "PMIx_Get_nb"],
-            }
-            Publish publish(Publish) -> () {
-                "publish", c: ["publish"],
-                attributes: PUBLISH, directives: directives, passed_up: no,
-                serves: ["PMIx_Publish", "PMIx_Publish_nb"],
-            }
-            Lookup lookup(Lookup) -> Found {
-                "lookup", c: ["lookup"],
-                attributes: LOOKUP, directives: directives, passed_up: no,
-                serves: ["PMIx_Lookup", "PMIx_Lookup_nb"],
-            }
-            Unpublish unpublish(Unpublish) -> () {
-                "unpublish", c: ["unpublish"],
-                attributes: LOOKUP, directives: directives, passed_up: no,
-                serves: ["PMIx_Unpublish", "PMIx_Unpublish_nb"],
-            }
-            Spawn spawn(Spawn) -> Nspace {
-                "spawn", c: ["spawn"],
-                attributes: SPAWN, directives: directives, passed_up: no,
-                serves: ["PMIx_Spawn", "PMIx_Spawn_nb"],
-            }
-            Connect connect(ConnectRequest) -> Connected {
-                "connect", c: ["connect"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Connect", "PMIx_Connect_nb"],
-            }
-            Disconnect disconnect(DisconnectRequest) -> () {
-                "disconnect", c: ["disconnect"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Disconnect", "PMIx_Disconnect_nb"],
-            }
-            RegisterEvents register_events(RegisterEvents) -> () {
-                "registration of system events", c: ["register_events"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Register_event_handler"],
-            }
-            DeregisterEvents deregister_events(DeregisterEventsRequest) -> () {
-                "registration of system events", c: ["deregister_events"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Deregister_event_handler"],
-            }
-            NotifyEvent notify_event(Event) -> () {
-                "events across servers", c: ["notify_event"],
-                attributes: own, directives: none, passed_up: no,
-                serves: ["PMIx_Notify_event"],
-            }
-            Query query(QueryRequest) -> QueryResults {
-                "queries", c: ["query"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: ["PMIx_Query_info", "PMIx_Query_info_nb"],
-            }
-            ToolConnected tool_connected(ToolConnected) -> ProcId {
-                "tools", c: ["tool_connected", "tool_connected2"],
-                attributes: NOTHING, directives: directives, passed_up: no,
-                serves: ["PMIx_tool_init", "PMIx_tool_attach_to_server"],
-            }
-            Log log(Log) -> () {
-                "log", c: ["log", "log2"],
-                attributes: PASSED_UP, directives: directives, passed_up: no,
-                serves: ["PMIx_Log", "PMIx_Log_nb"],
-            }
-            Allocate allocate(Allocate) -> Infos {
-                "allocation", c: ["allocate"],
-                attributes: PASSED_UP, directives: directives, passed_up: Info,
-                serves: ["PMIx_Allocation_request", "PMIx_Allocation_request_nb"],
-            }
-            JobControl job_control(JobControl) -> Infos {
-                "job control", c: ["job_control"],
-                attributes: PASSED_UP, directives: directives, passed_up: Info,
-                serves: ["PMIx_Job_control", "PMIx_Job_control_nb"],
-            }
-            Monitor monitor(Monitor) -> Infos {
-                "monitoring", c: ["monitor"],
-                attributes: PASSED_UP, directives: directives, passed_up: no,
-                serves: ["PMIx_Process_monitor", "PMIx_Process_monitor_nb", "PMIx_Heartbeat"],
-            }
-            GetCredential get_credential(GetCredential) -> Credential {
-                "get credential", c: ["get_credential"],
-                attributes: PASSED_UP, directives: directives, passed_up: Credential,
-                serves: ["PMIx_Get_credential", "PMIx_Get_credential_nb"],
-            }
-            ValidateCredential validate_credential(ValidateCredential) -> Infos {
-                "validate credential", c: ["validate_credential"],
-                attributes: PASSED_UP, directives: directives, passed_up: Info,
-                serves: ["PMIx_Validate_credential", "PMIx_Validate_credential_nb"],
-            }
-            IofPull iof_pull(IofPullRequest) -> () {
-                "forwarding of output", c: ["iof_pull"],
-                attributes: IOF_PULL, directives: none, passed_up: no,
-                serves: ["PMIx_IOF_pull"],
-            }
-            PushStdin push_stdin(IofPush) -> () {
-                "forwarding of input", c: ["push_stdin"],
-                attributes: IOF_PUSH, directives: directives, passed_up: no,
-                serves: ["PMIx_IOF_push"],
-            }
-            Group group(GroupRequest) -> Grouped {
-                "groups", c: ["group"],
-                attributes: own, directives: directives, passed_up: no,
-                serves: [
-                    "PMIx_Group_construct", "PMIx_Group_construct_nb",
-                    "PMIx_Group_destruct", "PMIx_Group_destruct_nb",
-                ],
-            }
-            Bootstrap bootstrap(BootstrapRequest) -> Bootstrapped {
-                "groups made by bootstrap", c: [],
-                attributes: own, directives: directives, passed_up: no,
-                serves: [],
-            }
-            Fabric fabric(Fabric) -> Infos {
-                "fabric", c: ["fabric"],
-                attributes: PASSED_UP, directives: directives, passed_up: Info,
-                serves: [
-                    "PMIx_Fabric_register", "PMIx_Fabric_register_nb",
-                    "PMIx_Fabric_update", "PMIx_Fabric_update_nb",
-                ],
-            }
-            SessionControl session_control(SessionControl) -> Infos {
-                "session control", c: ["session_control"],
-                attributes: PASSED_UP, directives: directives, passed_up: Info,
-                serves: ["PMIx_Session_control"],
-            }
-            ResourceBlock resource_block(ResourceBlock) -> () {
-                "resource block", c: ["resource_block"],
-                attributes: PASSED_UP, directives: directives, passed_up: Done,
-                serves: ["PMIx_Resource_block", "PMIx_Resource_block_nb"],
-            }
-        }
-    };
-}
+use declare::{answers, attributes, declare, directives, passed_up, replies};
+use pmix_types::{for_each_reply, for_each_upcall};
 
 for_each_upcall!(declare);
 
@@ -511,6 +323,8 @@ impl FileState {
 #[derive(Debug)]
 pub(crate) enum Form {
     Done,
+    /// As the reply of the operation.
+    Reply,
     /// What was found under these keys.
     Found(Vec<KeyName>),
     Spawned,
@@ -519,8 +333,6 @@ pub(crate) enum Form {
         nspace: Nspace,
         notify_each: bool,
     },
-    Info,
-    Credential,
 }
 
 /// Shared by entries that answer with infos.
@@ -540,6 +352,6 @@ answers! {
     Connected(Connected),
     Grouped(Grouped),
     Bootstrapped(Bootstrapped),
-    Info(Infos),
-    Credential(Credential),
 }
+
+for_each_reply!(replies);

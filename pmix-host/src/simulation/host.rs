@@ -226,7 +226,7 @@ impl World {
                 Ok(Answer::Done)
             }
             R::Spawn(_) => Ok(Answer::Spawned(self.spawn())),
-            R::JobControl(_) => Ok(Answer::Info(Vec::new())),
+            R::JobControl(_) => Ok(Answer::from(Vec::<pmix_types::Info>::new())),
             R::Query(_) => Err(failure(Status::ERR_NOT_SUPPORTED)),
             _ => Ok(Answer::Done),
         };

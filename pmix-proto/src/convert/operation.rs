@@ -113,6 +113,7 @@ macro_rules! convert {
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
+            $(upcalls: $upcalls:tt,)?
         }
     )+) => {
         $(

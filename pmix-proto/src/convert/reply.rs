@@ -5,64 +5,159 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pmix_types::job::JobData;
 use pmix_types::message::{
-    Collected, ConnectReply, Credential, Failure, Fenced, GetReply, LookupReply, Modex, ProcData, Push,
-    PutEntry, QueryReply, Reply, SpawnReply, Welcome,
+    Collected, ConnectReply, Credential, Failure, Fenced, GetReply, GroupReply, LookupReply, Modex, ProcData,
+    Push, PutEntry, QueryReply, Reply, SpawnReply, Welcome,
 };
-use pmix_types::{ProcId, Value};
+use pmix_types::{Info, ProcId, Value, for_each_reply};
 use prost::Message as _;
 
 use super::array::Element;
 use super::records::named;
 use super::scalar::named_nspace;
-use super::{At, ConvertError, Scope, Wire, decode_job, encode_job, iof, messages, present};
+use super::{At, ConvertError, Reason, Scope, Wire, decode_job, encode_job, iof, messages, present};
 use crate::v1::server_body::Body;
 use crate::{IMPLEMENTATION, ServerBody, modex, v1};
 
-impl From<&Reply> for v1::ServerBody {
-    fn from(reply: &Reply) -> Self {
-        let body = match reply {
-            Reply::Done => Body::Done(v1::Done {}),
-            Reply::Get(reply) => return get_reply(reply, reply.job.as_deref().map(encode_job)),
-            Reply::Fence(Fenced { collected: Collected::Held(held), since, generation, .. }) => {
-                fenced(modex::encode(held), 0, *since, *generation)
+/// A type of a reply. One whose row has fields has a message of its name with fields of the same names.
+trait Replied: Sized {
+    type Form;
+
+    /// `None` if it has no message.
+    fn to_reply(&self) -> Option<Self::Form>;
+
+    fn from_reply(form: Self::Form, scope: &mut Scope) -> Result<Self, ConvertError>;
+}
+
+macro_rules! convert {
+    ($($(#[$doc:meta])* $name:ident $snake:ident($($type:tt)+) $({ $($fields:tt)* })?,)+) => {
+        $(regular! { $($type)+ $({ $($fields)* })? })+
+
+        impl From<&Reply> for v1::ServerBody {
+            fn from(reply: &Reply) -> Self {
+                let body = match reply {
+                    Reply::Done => Some(Body::Done(v1::Done {})),
+                    $(Reply::$name(reply) => reply.to_reply().map(Body::$name),)+
+                };
+                Self { body }
             }
-            Reply::Fence(Fenced { collected: Collected::Encoded(modex), since, generation, .. }) => {
-                fenced(modex.clone(), 0, *since, *generation)
+        }
+
+        /// A reply; everything else is given back.
+        fn reply(body: Body, scope: &mut Scope) -> Result<Result<Reply, Body>, ConvertError> {
+            Ok(Ok(match body {
+                Body::Done(v1::Done {}) => Reply::Done,
+                $(Body::$name(form) => Reply::$name(Replied::from_reply(form, scope).at(stringify!($snake))?),)+
+                other => return Ok(Err(other)),
+            }))
+        }
+    };
+}
+
+macro_rules! regular {
+    ($type:ident { $($(#[$field_doc:meta])* $field:ident: $field_type:ty,)* }) => {
+        impl Wire for $type {
+            type Form = v1::$type;
+
+            fn to_form(&self) -> v1::$type {
+                v1::$type { $($field: self.$field.to_form()),* }
             }
-            // it goes beside the message, which the wire that can do that makes with `fence_file`; the process takes this for a failure
-            Reply::Fence(Fenced { collected: Collected::File(_), .. }) => return Self { body: None },
-            Reply::Query(reply) => Body::Query(reply.to_form()),
-            Reply::Registered(registration) => {
-                Body::Registered(v1::Registered { registration: *registration })
+
+            fn from_form(form: v1::$type, scope: &mut Scope) -> Result<Self, ConvertError> {
+                Ok(Self::new($(Wire::from_form(form.$field, scope).at(stringify!($field))?),*))
             }
-            Reply::Lookup(reply) => Body::Lookup(reply.to_form()),
-            Reply::Spawn(reply) => Body::Spawn(v1::SpawnReply {
-                nspace: reply.nspace.to_form(),
-                job: reply.job.as_deref().map(encode_job),
-            }),
-            Reply::Connect(reply) => Body::Connect(v1::ConnectReply {
-                jobs: reply.jobs.iter().map(|job| encode_job(job)).collect(),
-                nspace: reply.nspace.to_form(),
-                rank: reply.rank.to_form(),
-            }),
-            Reply::Group(reply) => Body::Group(reply.to_form()),
-            Reply::Info(info) => Body::Info(v1::InfoReply { info: info.to_form() }),
-            Reply::Credential(credential) => Body::Credential(credential.to_form()),
-            Reply::Procs(procs) => Body::Procs(ProcId::to_column(procs)),
-            Reply::Nodes(nodes) => Body::Nodes(v1::NodesReply { nodes: nodes.clone() }),
-        };
-        Self { body: Some(body) }
+        }
+
+        impl Replied for $type {
+            type Form = v1::$type;
+
+            fn to_reply(&self) -> Option<v1::$type> {
+                Some(self.to_form())
+            }
+
+            fn from_reply(form: v1::$type, scope: &mut Scope) -> Result<Self, ConvertError> {
+                Wire::from_form(form, scope)
+            }
+        }
+
+        messages!($type => $type);
+    };
+    ($($irregular:tt)+) => {};
+}
+
+for_each_reply!(convert);
+
+macro_rules! irregular {
+    ($($type:ty as $form:ty { $to:expr, $from:expr })+) => {$(
+        impl Replied for $type {
+            type Form = $form;
+
+            fn to_reply(&self) -> Option<$form> {
+                let to: fn(&Self) -> Option<$form> = $to;
+                to(self)
+            }
+
+            fn from_reply(form: $form, scope: &mut Scope) -> Result<Self, ConvertError> {
+                let from: fn($form, &mut Scope) -> Result<Self, ConvertError> = $from;
+                from(form, scope)
+            }
+        }
+    )+};
+}
+irregular! {
+    GetReply as v1::GetReply {
+        |reply| Some(get_form(reply, reply.job.as_deref().map(encode_job))), from_get_reply
+    }
+    Fenced as v1::FenceReply { fence_form, |form, _| Ok(from_fence_reply(form)) }
+    u64 as v1::Registered {
+        |registration| Some(v1::Registered { registration: *registration }), |form, _| Ok(form.registration)
+    }
+    SpawnReply as v1::SpawnReply {
+        |reply| Some(v1::SpawnReply {
+            nspace: reply.nspace.to_form(),
+            job: reply.job.as_deref().map(encode_job),
+        }),
+        |form, _| from_spawn_reply(form)
+    }
+    ConnectReply as v1::ConnectReply {
+        |reply| Some(v1::ConnectReply {
+            jobs: reply.jobs.iter().map(|job| encode_job(job)).collect(),
+            nspace: reply.nspace.to_form(),
+            rank: reply.rank.to_form(),
+        }),
+        from_connect_reply
+    }
+    Arc<GroupReply> as v1::GroupReply {
+        |reply| Some(reply.to_form()), |form, scope| Wire::from_form(form, scope).map(Self::new)
+    }
+    Vec<Info> as v1::InfoReply {
+        |info| Some(v1::InfoReply { info: info.to_form() }),
+        |form, scope| Wire::from_form(form.info, scope).at("info")
+    }
+    Vec<ProcId> as v1::ProcTable { |procs| Some(ProcId::to_column(procs)), ProcId::from_column }
+    Vec<String> as v1::NodesReply {
+        |nodes| Some(v1::NodesReply { nodes: nodes.clone() }), |form, _| Ok(form.nodes)
     }
 }
 
-const fn fenced(modex: Bytes, file_bytes: u64, since: u64, generation: u64) -> Body {
-    Body::Fence(v1::FenceReply { modex, file_bytes, since, generation })
+fn fence_form(reply: &Fenced) -> Option<v1::FenceReply> {
+    let modex = match &reply.collected {
+        Collected::Held(held) => modex::encode(held),
+        Collected::Encoded(modex) => modex.clone(),
+        // it goes beside the message, which the wire that can do that makes with `fence_file`
+        Collected::File(_) => return None,
+    };
+    Some(v1::FenceReply { modex, file_bytes: 0, since: reply.since, generation: reply.generation })
+}
+
+fn from_fence_reply(form: v1::FenceReply) -> Fenced {
+    Fenced::new(Collected::Encoded(form.modex)).with_changes(form.since, form.generation)
 }
 
 /// The reply to a fence whose data, the changes after the first generation up to the second, is in a file.
 pub(crate) const fn fence_file(bytes: u64, changes: (u64, u64)) -> v1::ServerBody {
     let (since, generation) = changes;
-    v1::ServerBody { body: Some(fenced(Bytes::new(), bytes, since, generation)) }
+    let reply = v1::FenceReply { modex: Bytes::new(), file_bytes: bytes, since, generation };
+    v1::ServerBody { body: Some(Body::Fence(reply)) }
 }
 
 impl From<&Failure> for v1::ServerBody {
@@ -108,11 +203,14 @@ pub(crate) fn welcome(welcome: &Welcome, version: u32, job: Option<Bytes>) -> v1
 
 /// A GetReply with encoded job data. A value that is also in the modex is sent once.
 pub(crate) fn get_reply(reply: &GetReply, job: Option<Bytes>) -> v1::ServerBody {
+    v1::ServerBody { body: Some(Body::Get(get_form(reply, job))) }
+}
+
+fn get_form(reply: &GetReply, job: Option<Bytes>) -> v1::GetReply {
     let sent_along = |value: &Value| entries(&reply.modex).position(|entry| is_same(&entry.value, value));
     let value_at = reply.value.as_ref().and_then(sent_along).and_then(|place| u32::try_from(place).ok());
     let value = if value_at.is_some() { None } else { reply.value.to_form() };
-    let reply = v1::GetReply { value, modex: modex::encode(&reply.modex), job, value_at };
-    v1::ServerBody { body: Some(Body::Get(reply)) }
+    v1::GetReply { value, modex: modex::encode(&reply.modex), job, value_at }
 }
 
 /// Whether two values have the same encoding. 0.0 and -0.0 are equal but encoded differently.
@@ -130,36 +228,18 @@ impl TryFrom<v1::ServerBody> for ServerBody {
 
     fn try_from(form: v1::ServerBody) -> Result<Self, ConvertError> {
         let scope = &mut Scope::default();
-        Ok(match present(form.body).at("body")? {
+        let body = match present(form.body).at("body")? {
+            Body::Fence(v1::FenceReply { file_bytes: bytes @ 1.., since, generation, .. }) => {
+                return Ok(Self::FenceFile { bytes, since, generation });
+            }
+            body => match reply(body, scope)? {
+                Ok(reply) => return Ok(Self::Reply(reply)),
+                Err(other) => other,
+            },
+        };
+        Ok(match body {
             Body::Welcome(form) => from_welcome(form).at("welcome")?,
             Body::Failure(form) => Self::Failure(Wire::from_form(form, scope).at("failure")?),
-            Body::Done(v1::Done {}) => Self::Reply(Reply::Done),
-            Body::Get(form) => Self::Reply(Reply::Get(from_get_reply(form, scope).at("get")?)),
-            Body::Fence(v1::FenceReply { modex, file_bytes: 0, since, generation }) => {
-                let fenced = Fenced::new(Collected::Encoded(modex)).with_changes(since, generation);
-                Self::Reply(Reply::Fence(fenced))
-            }
-            Body::Fence(v1::FenceReply { file_bytes: bytes, since, generation, .. }) => {
-                Self::FenceFile { bytes, since, generation }
-            }
-            Body::Query(form) => Self::Reply(Reply::Query(Wire::from_form(form, scope).at("query")?)),
-            Body::Registered(form) => Self::Reply(Reply::Registered(form.registration)),
-            Body::Lookup(form) => Self::Reply(Reply::Lookup(Wire::from_form(form, scope).at("lookup")?)),
-            Body::Spawn(form) => Self::Reply(Reply::Spawn(from_spawn_reply(form).at("spawn")?)),
-            Body::Connect(form) => {
-                Self::Reply(Reply::Connect(from_connect_reply(form, scope).at("connect")?))
-            }
-            Body::Group(form) => {
-                Self::Reply(Reply::Group(Arc::new(Wire::from_form(form, scope).at("group")?)))
-            }
-            Body::Info(form) => {
-                Self::Reply(Reply::Info(Wire::from_form(form.info, scope).at("info").at("info")?))
-            }
-            Body::Credential(form) => {
-                Self::Reply(Reply::Credential(Wire::from_form(form, scope).at("credential")?))
-            }
-            Body::Procs(form) => Self::Reply(Reply::Procs(ProcId::from_column(form, scope).at("procs")?)),
-            Body::Nodes(form) => Self::Reply(Reply::Nodes(form.nodes)),
             Body::Event(form) => {
                 let event = present(form.event).and_then(|event| Wire::from_form(event, scope));
                 let event = event.at("event").at("event")?;
@@ -175,6 +255,7 @@ impl TryFrom<v1::ServerBody> for ServerBody {
             Body::OutputLost(form) => {
                 Self::Push(Push::OutputLost { registration: form.registration, bytes: form.bytes })
             }
+            _ => return Err(ConvertError::new(Reason::Missing)).at("body"),
         })
     }
 }
@@ -223,31 +304,6 @@ pub(super) fn job(bytes: Bytes) -> Result<Arc<JobData>, ConvertError> {
     decode_job(bytes).map(Arc::new)
 }
 
-impl Wire for LookupReply {
-    type Form = v1::LookupReply;
-
-    fn to_form(&self) -> v1::LookupReply {
-        v1::LookupReply { status: self.status.to_form(), found: self.found.to_form() }
-    }
-
-    fn from_form(form: v1::LookupReply, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let status = Wire::from_form(form.status, scope)?;
-        Ok(Self::new(status, Wire::from_form(form.found, scope).at("found")?))
-    }
-}
-
-impl Wire for Credential {
-    type Form = v1::CredentialReply;
-
-    fn to_form(&self) -> v1::CredentialReply {
-        v1::CredentialReply { credential: self.credential.clone(), info: self.info.to_form() }
-    }
-
-    fn from_form(form: v1::CredentialReply, scope: &mut Scope) -> Result<Self, ConvertError> {
-        Ok(Self::new(form.credential, Wire::from_form(form.info, scope).at("info")?))
-    }
-}
-
 impl Wire for Failure {
     type Form = v1::Failure;
 
@@ -262,19 +318,6 @@ impl Wire for Failure {
     fn from_form(form: v1::Failure, scope: &mut Scope) -> Result<Self, ConvertError> {
         let status = Wire::from_form(form.status, scope)?;
         Ok(Self::new(status, form.message).with_procs(Wire::from_form(form.procs, scope).at("procs")?))
-    }
-}
-
-impl Wire for QueryReply {
-    type Form = v1::QueryReply;
-
-    fn to_form(&self) -> v1::QueryReply {
-        v1::QueryReply { status: self.status.to_form(), results: self.results.to_form() }
-    }
-
-    fn from_form(form: v1::QueryReply, scope: &mut Scope) -> Result<Self, ConvertError> {
-        let status = Wire::from_form(form.status, scope)?;
-        Ok(Self::new(status, Wire::from_form(form.results, scope).at("results")?))
     }
 }
 
@@ -303,4 +346,4 @@ impl Wire for ProcData {
     }
 }
 
-messages!(Failure => Failure, Modex => Modex, ProcData => ProcData, QueryReply => QueryReply);
+messages!(Failure => Failure, Modex => Modex, ProcData => ProcData);

@@ -1270,7 +1270,7 @@ pub mod server_body {
         #[prost(message, tag = "13")]
         Info(super::InfoReply),
         #[prost(message, tag = "30")]
-        Credential(super::CredentialReply),
+        Credential(super::Credential),
         #[prost(message, tag = "20")]
         Procs(super::ProcTable),
         #[prost(message, tag = "21")]
@@ -1720,7 +1720,7 @@ pub struct ValidateCredential {
     pub directives: ::prost::alloc::vec::Vec<Info>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CredentialReply {
+pub struct Credential {
     #[prost(bytes = "bytes", tag = "1")]
     pub credential: ::prost::bytes::Bytes,
     /// Information about the issuer.

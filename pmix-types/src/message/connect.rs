@@ -9,8 +9,8 @@ use super::Disconnect;
 #[macro_export]
 #[doc(hidden)]
 macro_rules! connect_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::group_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::group_operations! { [$($then)*] $($before)*
             /// Entry into a connect.
             Connect connect -> ConnectReply {
                 "connect", memory: NAMING,
@@ -19,6 +19,15 @@ macro_rules! connect_operations {
                     procs: Vec<ProcId>,
                 },
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
+                    /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
+                    Connect connect(ConnectRequest) -> Connected {
+                        "connect", c: ["connect" "pmix_server_connect_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: ["PMIx_Connect", "PMIx_Connect_nb"],
+                    }
+                },
             }
             /// Entry into a disconnect, or the request of the caller alone to leave a connected set (CON-14).
             Disconnect disconnect -> () {
@@ -32,7 +41,28 @@ macro_rules! connect_operations {
                     nspace: Option<Nspace> = None,
                 },
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
+                    /// namespace of a connected set, one process leaves it and waits for nobody.
+                    Disconnect disconnect(DisconnectRequest) -> () {
+                        "disconnect", c: ["disconnect" "pmix_server_disconnect_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: ["PMIx_Disconnect", "PMIx_Disconnect_nb"],
+                    }
+                },
             }
+        }
+    };
+}
+
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! connect_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::group_replies! { [$($then)*] $($before)*
+            /// The processes are connected.
+            Connect connect(ConnectReply),
         }
     };
 }

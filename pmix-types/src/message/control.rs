@@ -5,8 +5,8 @@ use crate::ProcId;
 #[macro_export]
 #[doc(hidden)]
 macro_rules! control_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::log_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::log_operations! { [$($then)*] $($before)*
             /// A request to abort processes; answered if the caller survives.
             Abort abort -> () {
                 "abort", memory: PLAIN,
@@ -20,6 +20,15 @@ macro_rules! control_operations {
                     /// The processes to abort; empty for the caller's namespace (ABT-01).
                     procs: Vec<ProcId> = Vec::new(),
                 },
+                upcalls: {
+                    /// Ends processes. Return `ERR_PARAM_VALUE_NOT_SUPPORTED`, without ending any process, if the host cannot end this set
+                    /// (HST-05).
+                    Abort abort(Abort) -> () {
+                        "abort", c: ["abort" "pmix_server_abort_fn_t"],
+                        attributes: NOTHING, directives: none, passed_up: no,
+                        serves: ["PMIx_Abort"],
+                    }
+                },
             }
             /// A request to control processes, or to have files removed when they have ended.
             JobControl job_control -> Vec<Info> {
@@ -29,6 +38,20 @@ macro_rules! control_operations {
                     targets: Vec<ProcId>,
                 },
                 directives: "The operations to perform.",
+                upcalls: {
+                    /// Signals, pauses or ends processes (JCT-01). A target with rank `WILDCARD` means all processes of its namespace, on
+                    /// all nodes. The directives name the actions: `JOB_CTRL_KILL` ends, `JOB_CTRL_TERMINATE` asks to end,
+                    /// `JOB_CTRL_SIGNAL` sends a signal by its number, `JOB_CTRL_PAUSE` and `JOB_CTRL_RESUME` stop and continue (JCT-02).
+                    /// The server itself registers what is to be cleaned up.
+                    ///
+                    /// # Errors
+                    /// `ERR_NOT_FOUND` for an unknown target, `ERR_NOT_SUPPORTED` for an unknown directive that is required.
+                    JobControl job_control(JobControl) -> Infos {
+                        "job control", c: ["job_control" "pmix_server_job_control_fn_t"],
+                        attributes: PASSED_UP, directives: directives, passed_up: yes,
+                        serves: ["PMIx_Job_control", "PMIx_Job_control_nb"],
+                    }
+                },
             }
         }
     };

@@ -11,8 +11,8 @@ use crate::{
 #[macro_export]
 #[doc(hidden)]
 macro_rules! data_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::fence_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::fence_operations! { [$($then)*] $($before)*
             /// Commits the data that the process has put (PUT-06).
             Commit commit -> () {
                 "commit", memory: DATA,
@@ -31,7 +31,32 @@ macro_rules! data_operations {
                     key: Option<KeyName>,
                 },
                 directives: "`IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.",
+                upcalls: {
+                    /// Fetches the data of a process from its server, whose host obtains it with
+                    /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.
+                    ///
+                    /// Pass `REQUIRED_KEY` and `IMMEDIATE` to it: a fence that fetches what an earlier one has not brought requests with
+                    /// `IMMEDIATE` what a process has put by now. Without it, the fence waits until the process commits something. Fail with
+                    /// `ERR_NOT_FOUND` only if no server has the process: the fence then assumes that none of its data is left.
+                    DirectModex direct_modex(DirectModexRequest) -> Bytes {
+                        "direct modex", c: ["direct_modex" "pmix_server_dmodex_req_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: ["PMIx_Get", "PMIx_Get_nb"],
+                    }
+                },
             }
+        }
+    };
+}
+
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! data_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::fence_replies! { [$($then)*] $($before)*
+            /// What a get has found.
+            Get get(GetReply),
         }
     };
 }

@@ -11,8 +11,8 @@ use super::Modex;
 #[macro_export]
 #[doc(hidden)]
 macro_rules! fence_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::event_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::event_operations! { [$($then)*] $($before)*
             /// Entry into a fence; the reply is empty if the server keeps what was collected.
             Fence fence -> Option<Fenced> {
                 "fence", memory: NAMING,
@@ -28,7 +28,41 @@ macro_rules! fence_operations {
                     trace: Option<TraceContext> = None,
                 },
                 directives: "`COLLECT_DATA`, `TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// Carries out a fence with the other servers. Returns the data of all servers, including this one, concatenated in any
+                    /// order (FEN-09). Not idempotent.
+                    ///
+                    /// A server sends what has changed since the last fence of the same participants, if there is an entry for direct modex. A
+                    /// server that has missed that one fetches the rest with [`direct_modex`](Self::direct_modex) before the fence ends.
+                    ///
+                    /// The directive `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed (FEN-13). Inform the other
+                    /// nodes, or they wait for ever. With it, `EVENT_AFFECTED_PROCS` names the processes responsible, at most 64.
+                    /// Pass them to the other nodes: their hosts answer with [`HostError::with_procs`], so that the participants
+                    /// there can identify the dead processes.
+                    ///
+                    /// A fence that fails or is cancelled on one node must fail on all of them, also on nodes that enter it later: keep
+                    /// the outcome of an abandoned operation until each of its nodes has learned it or is gone. Participants may enter
+                    /// another fence immediately, so each operation needs its own id, such as a number that every node counts in the
+                    /// same way. The same applies to connect, disconnect and groups.
+                    Fence fence(FenceRequest) -> Bytes {
+                        "fences over several nodes", c: ["fence_nb" "pmix_server_fencenb_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: ["PMIx_Fence", "PMIx_Fence_nb"],
+                    }
+                },
             }
+        }
+    };
+}
+
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! fence_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::event_replies! { [$($then)*] $($before)*
+            /// The fence is complete; with the data of all participants if it was collected.
+            Fence fence(Fenced),
         }
     };
 }

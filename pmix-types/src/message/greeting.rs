@@ -7,13 +7,75 @@ use crate::{Directives, Pid, ProcId};
 #[macro_export]
 #[doc(hidden)]
 macro_rules! greeting_operations {
-    ($then:ident $($before:tt)*) => {
-        $then! { $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $($then)*! { $($before)*
             /// Finalizes the connection, which may close after the answer (INI-07).
             Finalize finalize -> () {
                 "finalize", memory: PLAIN,
                 fields: {},
                 directives: "`TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// A client has called finalize and waits for the answer (CLI-06).
+                    ClientFinalized client_finalized(ClientFinalized) -> () {
+                        "client finalization", c: ["client_finalized" "pmix_server_client_finalized_fn_t"],
+                        attributes: own, directives: directives, passed_up: no, absent: accepted,
+                        serves: ["PMIx_Finalize"],
+                    }
+                    /// A tool has called finalize on its last connection, and waits for the answer.
+                    ///
+                    /// An addition to the Standard, in which hosts learn of finalized clients only: what was to last as long as the tool ends
+                    /// here, such as published data (PUB-08).
+                    ToolFinalized tool_finalized(ToolFinalized) -> () {
+                        "tool finalization", c: [],
+                        attributes: own, directives: directives, passed_up: no, absent: accepted,
+                        serves: [],
+                    }
+                },
+            }
+        }
+    };
+}
+
+/// Upcalls that no operation causes: processes come, and are lost.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! presence_upcalls {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $($then)*! { $($before)*
+            /// A client has connected. `Ok` lets it in; an error closes its connection (CLI-05).
+            ClientConnected client_connected(ClientConnected) -> () {
+                "client connections", c: ["client_connected" "pmix_server_client_connected_fn_t", "client_connected2" "pmix_server_client_connected2_fn_t"],
+                attributes: own, directives: directives, passed_up: no, absent: accepted,
+                serves: ["PMIx_Init"],
+            }
+            /// Lets a tool in and assigns its identity, or refuses it (TOL-15). The uid of the caller in the context is as reported by
+            /// the kernel; so is the gid, if there is one.
+            ///
+            /// When a tool linked with the C library attaches to the server again, this is called again, with the identity that the tool has
+            /// as the requested one. The server refuses that to every other process, whatever the host answers (TOL-09, TOL-12).
+            ToolConnected tool_connected(ToolConnected) -> ProcId {
+                "tools", c: ["tool_connected" "pmix_server_tool_connection_fn_t", "tool_connected2" "pmix_server_tool_connection2_fn_t"],
+                attributes: NOTHING, directives: directives, passed_up: no,
+                serves: ["PMIx_tool_init", "PMIx_tool_attach_to_server"],
+            }
+            /// A client's last connection has ended without finalize: it is dead, or lost to PMIx. Its pending collectives have
+            /// already ended for the other participants. The numbers of the contexts show the order of several losses.
+            ///
+            /// Nothing waits for the answer; a failure is logged. An addition to the Standard, in which hosts learn of a loss through
+            /// an event.
+            ClientLost client_lost(ClientLost) -> () {
+                "lost clients", c: [],
+                attributes: own, directives: directives, passed_up: no, absent: accepted,
+                serves: [],
+            }
+            /// A tool's last connection has ended without finalize: it is dead, or lost to PMIx.
+            ///
+            /// Nothing waits for the answer; a failure is logged. An addition to the Standard, in which hosts learn of a loss through
+            /// an event.
+            ToolLost tool_lost(ToolLost) -> () {
+                "lost tools", c: [],
+                attributes: own, directives: directives, passed_up: no, absent: accepted,
+                serves: [],
             }
         }
     };

@@ -8,8 +8,8 @@ use crate::job::JobData;
 #[macro_export]
 #[doc(hidden)]
 macro_rules! group_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::control_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::control_operations! { [$($then)*] $($before)*
             /// Entry into the construction of a group (GRP-01).
             GroupConstruct group_construct -> Arc<GroupReply> {
                 "group construct", memory: NAMING,
@@ -20,6 +20,40 @@ macro_rules! group_operations {
                     procs: Vec<ProcId>,
                 },
                 directives: "`GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
+                    /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if
+                    /// members are on other nodes or a context id is requested (GRP-11), and for the destruct of a group that this host has
+                    /// constructed. The id of a group of another user than the server's and root is followed by `@` and that user's number,
+                    /// because users have ids of their own; processes of that user neither say it nor see it, except in messages of errors.
+                    ///
+                    /// `GROUP_ASSIGN_CONTEXT_ID` among the directives requests a number that no other group has (GRP-05).
+                    /// `LOCAL_COLLECTIVE_STATUS` reports that the local part has failed, and `EVENT_AFFECTED_PROCS` names the
+                    /// processes responsible, as in a fence.
+                    Group group(GroupRequest) -> Grouped {
+                        "groups", c: ["group" "pmix_server_grp_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: [
+                            "PMIx_Group_construct", "PMIx_Group_construct_nb",
+                            "PMIx_Group_destruct", "PMIx_Group_destruct_nb",
+                        ],
+                    }
+                    /// Determines the members of a group by bootstrap (GRP-02), over all nodes. The caller is a process, not the
+                    /// server: a leader, or a member added by leaders. Called once per calling process. The answer to leaders is due
+                    /// when all leaders have called, as many as they declare; that to an added member, when it has called too. The
+                    /// servers then construct the group, as by [`group`](Self::group) with the members in this order.
+                    ///
+                    /// Members are the leaders and the processes they add, each once. Leaders that declare different numbers fail
+                    /// with `ERR_BAD_PARAM`. Processes of different users never form a group. Directives of one leader
+                    /// (`GROUP_OPTIONAL`, `GROUP_NOTIFY_TERMINATION`, `GROUP_FT_COLLECTIVE`, `GROUP_ASSIGN_CONTEXT_ID`) apply to all.
+                    ///
+                    /// An addition to the Standard, in which [`group`](Self::group) has to do this too.
+                    Bootstrap bootstrap(BootstrapRequest) -> Bootstrapped {
+                        "groups made by bootstrap", c: [],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: [],
+                    }
+                },
             }
             /// An invitation to a group, which the caller leads (GRP-03); answered once all have answered and the group is complete.
             GroupInvite group_invite -> Arc<GroupReply> {
@@ -63,6 +97,18 @@ macro_rules! group_operations {
                 },
                 directives: "May be empty.",
             }
+        }
+    };
+}
+
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! group_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::manage_replies! { [$($then)*] $($before)*
+            /// The group is complete; all its members receive the same reply.
+            Group group(Arc<GroupReply>),
         }
     };
 }

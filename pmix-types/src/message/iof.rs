@@ -6,8 +6,8 @@ use crate::{Directives, IofChannels, ProcId};
 #[macro_export]
 #[doc(hidden)]
 macro_rules! iof_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::greeting_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::greeting_operations! { [$($then)*] $($before)*
             /// A subscription to the output of processes; the reply is its number.
             IofPull iof_pull -> u64 {
                 "pull output", memory: PLAIN,
@@ -18,6 +18,14 @@ macro_rules! iof_operations {
                     channels: IofChannels,
                 },
                 directives: "`IOF_COPY`, `IOF_BUFFERING_SIZE` and the like; may be empty.",
+                upcalls: {
+                    /// Starts or ends forwarding of output (IOF-01).
+                    IofPull iof_pull(IofPullRequest) -> () {
+                        "forwarding of output", c: ["iof_pull" "pmix_server_iof_fn_t"],
+                        attributes: IOF_PULL, directives: none, passed_up: no,
+                        serves: ["PMIx_IOF_pull"],
+                    }
+                },
             }
             /// Ends an output subscription, after its buffered output was sent.
             IofDeregister iof_deregister -> () {
@@ -37,6 +45,14 @@ macro_rules! iof_operations {
                     data: Bytes,
                 },
                 directives: "`IOF_COMPLETE` and the like; may be empty.",
+                upcalls: {
+                    /// Passes input to processes (IOF-10).
+                    PushStdin push_stdin(IofPush) -> () {
+                        "forwarding of input", c: ["push_stdin" "pmix_server_stdin_fn_t"],
+                        attributes: IOF_PUSH, directives: directives, passed_up: no,
+                        serves: ["PMIx_IOF_push"],
+                    }
+                },
             }
         }
     };

@@ -28,13 +28,52 @@ use crate::{
 ///     fields: { with documentation and type; the arguments of `new` },
 ///     more: { fields that `new` sets to a default; left out if there are none },
 ///     directives: the documentation of the field that holds them; left out if the request has none,
+///     upcalls: { what the host is asked when it comes: see `for_each_upcall`; left out if it never is },
 /// }
 /// ```
 #[macro_export]
 #[doc(hidden)]
 macro_rules! for_each_operation {
     ($then:ident) => {
-        $crate::data_operations! { $then }
+        $crate::data_operations! { [$then] }
+    };
+}
+
+/// Calls a macro with a row for each entry of the host module, which the rows of the operations hold:
+///
+/// ```text
+/// /// The documentation of the method.
+/// Name method(request) -> reply {
+///     what is done, for messages,
+///     c: its names in the Standard's module, each with its type there,
+///     attributes: what the server itself takes for these functions if the host serves them, by the name in the engine's
+///         `attributes.rs`; `own` if that has rows of its own for them,
+///     directives: the field of the request that holds them, or `none`,
+///     passed_up: `yes` if the request of a process of the same name goes up as it comes, and its reply comes down so; else `no`,
+///     absent: `accepted` if a host without the entry agrees; left out if that is `ERR_NOT_SUPPORTED`,
+///     serves: functions of the Standard,
+/// }
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_upcall {
+    ($then:ident) => {
+        $crate::data_operations! { [$crate::upcalls_of] [$then] }
+    };
+}
+
+/// Takes the rows of upcalls out of those of the operations.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! upcalls_of {
+    ([$then:ident] $(
+        $(#[$doc:meta])*
+        $name:ident $snake:ident -> $reply:ty {
+            $words:literal, memory: $memory:ident, fields: $fields:tt, $(more: $more:tt,)?
+            $(directives: $directives:literal,)? $(upcalls: { $($upcall:tt)* },)?
+        }
+    )+) => {
+        $crate::presence_upcalls! { [$then] $($($($upcall)*)?)+ }
     };
 }
 
@@ -89,6 +128,7 @@ macro_rules! declare {
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
+            $(upcalls: $upcalls:tt,)?
         }
     )+) => {
         $(

@@ -1,12 +1,12 @@
-use super::Failure;
-use crate::{AnyKey, KeyOf, Pdata, ProcId, Status, Value, ValueType};
+use super::{Failure, LookupReply};
+use crate::{AnyKey, KeyOf, Pdata, ProcId, Value, ValueType};
 
 /// Rows of the [table of operations](crate::for_each_operation), added to those before.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! publish_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::spawn_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::spawn_operations! { [$($then)*] $($before)*
             /// Data to be published; answered once others can find it (PUB-03).
             Publish publish -> () {
                 "publish", memory: DATA,
@@ -15,6 +15,29 @@ macro_rules! publish_operations {
                     data: Vec<Info>,
                 },
                 directives: "`RANGE`, `PERSISTENCE` and the like; may be empty.",
+                upcalls: {
+                    /// Publishes all of the data, or nothing.
+                    ///
+                    /// - `RANGE` limits the readers (PUB-06), `SESSION` by default; with `CUSTOM`, only the processes in
+                    ///   `EVENT_CUSTOM_RANGE`, and the publisher only if it is one of them. Decide by the caller's process, node and
+                    ///   session.
+                    /// - `PERSISTENCE` limits how long it stays published (PUB-08), `APP` by default; with `FIRST_READ`, the first
+                    ///   lookup removes it.
+                    /// - Only processes of the publisher's user find it, unless `ACCESS_PERMISSIONS`, or `ACCESS_USERIDS` and
+                    ///   `ACCESS_GRPIDS` alone, name users and groups: then these users and groups and the publisher (PUB-09). Decide
+                    ///   by [`UpcallContext::uid`] and [`gid`](UpcallContext::gid), never by `USERID` and `GRPID`, which processes set.
+                    ///
+                    /// `pmix_host::store::Store` follows these rules, and those of lookup and unpublish.
+                    ///
+                    /// # Errors
+                    /// `ERR_DUPLICATE_KEY` if the same user has published one of the keys in that range (PUB-04), `ERR_BAD_PARAM` for a range
+                    /// or persistence that does not exist.
+                    Publish publish(Publish) -> () {
+                        "publish", c: ["publish" "pmix_server_publish_fn_t"],
+                        attributes: PUBLISH, directives: directives, passed_up: no,
+                        serves: ["PMIx_Publish", "PMIx_Publish_nb"],
+                    }
+                },
             }
             /// A lookup of published data.
             Lookup lookup -> LookupReply {
@@ -24,6 +47,23 @@ macro_rules! publish_operations {
                     keys: Vec<KeyName>,
                 },
                 directives: "`RANGE`, `WAIT`, `TIMEOUT` and the like; may be empty.",
+                upcalls: {
+                    /// Finds published data whose range includes the caller, if the range of the lookup also includes the publisher
+                    /// (PUB-07, PUB-10). Of several values of a key, returns the one with the narrowest range (PUB-14).
+                    ///
+                    /// With `WAIT` it waits until that many keys are published, or all of them if the value is 0 or no number (PUB-13);
+                    /// Open MPI passes a boolean. Without `WAIT` it answers with the keys that are published now. A lookup that is
+                    /// [cancelled](UpcallContext::cancelled) must not remove data that may be read once.
+                    ///
+                    /// # Errors
+                    /// `ERR_NOT_FOUND` if nothing is found, `ERR_NO_PERMISSIONS` if all of the keys are published for other users only
+                    /// (PUB-12).
+                    Lookup lookup(Lookup) -> Found {
+                        "lookup", c: ["lookup" "pmix_server_lookup_fn_t"],
+                        attributes: LOOKUP, directives: directives, passed_up: no,
+                        serves: ["PMIx_Lookup", "PMIx_Lookup_nb"],
+                    }
+                },
             }
             /// A request to unpublish data.
             Unpublish unpublish -> () {
@@ -33,27 +73,38 @@ macro_rules! publish_operations {
                     keys: Vec<KeyName>,
                 },
                 directives: "`RANGE` and the like; may be empty.",
+                upcalls: {
+                    /// Removes data that this very process has published in the range of the request: the given keys, or all keys if
+                    /// none is given (PUB-15). Keys that are not published are skipped (PUB-16).
+                    Unpublish unpublish(Unpublish) -> () {
+                        "unpublish", c: ["unpublish" "pmix_server_unpublish_fn_t"],
+                        attributes: LOOKUP, directives: directives, passed_up: no,
+                        serves: ["PMIx_Unpublish", "PMIx_Unpublish_nb"],
+                    }
+                },
             }
         }
     };
 }
 
-/// The answer to a lookup.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct LookupReply {
-    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
-    pub status: Status,
-    /// The data found, with its publishers; never empty.
-    pub found: Vec<Pdata>,
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! publish_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::spawn_replies! { [$($then)*] $($before)*
+            /// The answer to a lookup.
+            Lookup lookup(LookupReply) {
+                /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
+                status: Status,
+                /// The data found, with its publishers; never empty.
+                found: Vec<Pdata>,
+            },
+        }
+    };
 }
 
 impl LookupReply {
-    /// A reply with this status and data.
-    pub const fn new(status: Status, found: Vec<Pdata>) -> Self {
-        Self { status, found }
-    }
-
     /// The value of a key, as the type of the key or the one that the caller chooses; `None` if it was not found.
     ///
     /// # Errors

@@ -1,18 +1,37 @@
-use super::Failure;
-use crate::{Info, KeyOf, Query, Status, Value, ValueType, keys};
+use super::{Failure, QueryReply};
+use crate::{KeyOf, Query, Status, Value, ValueType, keys};
 
 /// Rows of the [table of operations](crate::for_each_operation), added to those before.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! query_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::iof_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::iof_operations! { [$($then)*] $($before)*
             /// Queries of server and host.
             QueryInfo query_info -> QueryReply {
                 "query", memory: PLAIN,
                 fields: {
                     /// The queries, each with its qualifiers; never empty.
                     queries: Vec<Query>,
+                },
+                upcalls: {
+                    /// Answers queries: one info per query, made by [`Query::results`](pmix_types::Query::results). The server itself answers
+                    /// the keys that are missing from the results, or all keys after `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`. Any other failure
+                    /// fails the queries. Idempotent. The host is responsible for access control (QRY-10).
+                    ///
+                    /// Read the qualifiers with [`Directives::take`](pmix_types::Directives::take), and refuse those that are required and were not
+                    /// read with [`QueryRequest::deny_unread`] (GEN-05). If `NSPACE` names a job that the host does not know, or whose user the
+                    /// requester may not see, answer `ERR_NOT_FOUND`: the server answers from what is registered, or with `ERR_INVALID_NAMESPACE`.
+                    ///
+                    /// Resolve_peers and Resolve_nodes arrive as queries with the keys `QUERY_RESOLVE_PEERS` (qualifiers `HOSTNAME` and
+                    /// optionally `NSPACE`) and `QUERY_RESOLVE_NODE` (optionally `NSPACE`), one at a time. Answer with an array of processes
+                    /// or a comma-separated list, and also succeed if it is empty. Only `ERR_NOT_SUPPORTED` leaves the answer to the server
+                    /// (RES-04, RES-05).
+                    Query query(QueryRequest) -> QueryResults {
+                        "queries", c: ["query" "pmix_server_query_fn_t"],
+                        attributes: own, directives: directives, passed_up: no,
+                        serves: ["PMIx_Query_info", "PMIx_Query_info_nb"],
+                    }
                 },
             }
             /// A request for the processes on a node; the reply may be empty.
@@ -37,22 +56,28 @@ macro_rules! query_operations {
     };
 }
 
-/// The answer to queries.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct QueryReply {
-    /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
-    pub status: Status,
-    /// One `QUERY_RESULTS` info per query with results; never empty.
-    pub results: Vec<Info>,
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! query_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $($then)*! { $($before)*
+            /// The answer to queries.
+            Query query(QueryReply) {
+                /// `SUCCESS`, or `ERR_PARTIAL_SUCCESS` if some keys were not found.
+                status: Status,
+                /// One `QUERY_RESULTS` info per query with results (QRY-02); never empty.
+                results: Vec<Info>,
+            },
+            /// Processes; may be empty.
+            Procs procs(Vec<ProcId>),
+            /// Names of nodes, in order and without duplicates; may be empty.
+            Nodes nodes(Vec<String>),
+        }
+    };
 }
 
 impl QueryReply {
-    /// A reply with this status and these results.
-    pub const fn new(status: Status, results: Vec<Info>) -> Self {
-        Self { status, results }
-    }
-
     /// The first value found for a key, by its type; `None` if it was not found.
     ///
     /// # Errors

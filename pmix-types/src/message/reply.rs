@@ -1,17 +1,59 @@
+//! The table of replies.
+
 use std::sync::Arc;
 
-use super::{ConnectReply, Credential, Fenced, GetReply, GroupReply, LookupReply, QueryReply, SpawnReply};
-use crate::{Info, ProcId};
+use bytes::Bytes;
 
-macro_rules! replies {
-    ($($(#[$doc:meta])* $name:ident($reply:ty),)+) => {
+use super::{ConnectReply, Fenced, GetReply, GroupReply, SpawnReply};
+use crate::{Info, Pdata, ProcId, Status};
+
+/// Calls a macro with the rows of the table: one for each form of a reply.
+///
+/// ```text
+/// /// What the reply says.
+/// Name name(Type) { fields with documentation and type },
+/// ```
+///
+/// Without fields, the type is declared elsewhere, and each wire has a function for it.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_reply {
+    ($then:ident) => {
+        $crate::data_replies! { [$then] }
+    };
+}
+
+/// The type of a reply, if the row has its fields.
+macro_rules! reply_type {
+    ($(#[$doc:meta])* $type:ty) => {};
+    ($(#[$doc:meta])* $type:ident { $($(#[$field_doc:meta])* $field:ident: $field_type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $type {
+            $($(#[$field_doc])* pub $field: $field_type,)*
+        }
+
+        impl $type {
+            /// A reply with these fields.
+            pub const fn new($($field: $field_type),*) -> Self {
+                Self { $($field),* }
+            }
+        }
+    };
+}
+
+macro_rules! declare {
+    ($($(#[$doc:meta])* $name:ident $snake:ident($($type:tt)+) $({ $($fields:tt)* })?,)+) => {
+        $(reply_type! { $(#[$doc])* $($type)+ $({ $($fields)* })? })+
+
         /// The server's answer to a request that did not fail.
         #[derive(Clone, Debug)]
         #[allow(clippy::exhaustive_enums, reason = "a wire that leaves a reply out must not compile")]
         pub enum Reply {
             /// The request was carried out; there is nothing to return.
             Done,
-            $($(#[$doc])* $name($reply),)+
+            $($(#[$doc])* $name($($type)+),)+
         }
 
         impl From<()> for Reply {
@@ -29,13 +71,13 @@ macro_rules! replies {
         }
 
         $(
-            impl From<$reply> for Reply {
-                fn from(reply: $reply) -> Self {
+            impl From<$($type)+> for Reply {
+                fn from(reply: $($type)+) -> Self {
                     Self::$name(reply)
                 }
             }
 
-            impl TryFrom<Reply> for $reply {
+            impl TryFrom<Reply> for $($type)+ {
                 type Error = Reply;
 
                 fn try_from(reply: Reply) -> Result<Self, Reply> {
@@ -49,32 +91,7 @@ macro_rules! replies {
     };
 }
 
-replies! {
-    /// What a get has found.
-    Get(GetReply),
-    /// The fence is complete; with the data of all participants if it was collected.
-    Fence(Fenced),
-    /// The results, one info per query (QRY-02), and whether some keys were not found (QRY-03).
-    Query(QueryReply),
-    /// The registration is in force under this number.
-    Registered(u64),
-    /// The data found, and whether some keys were not found (PUB-12).
-    Lookup(LookupReply),
-    /// The new job.
-    Spawn(SpawnReply),
-    /// The processes are connected.
-    Connect(ConnectReply),
-    /// The group is complete; all its members receive the same reply.
-    Group(Arc<GroupReply>),
-    /// Results of the request; may be empty.
-    Info(Vec<Info>),
-    /// The credential.
-    Credential(Credential),
-    /// Processes; may be empty.
-    Procs(Vec<ProcId>),
-    /// Names of nodes, in order and without duplicates; may be empty.
-    Nodes(Vec<String>),
-}
+for_each_reply!(declare);
 
 /// Replies that may be empty.
 macro_rules! optional {

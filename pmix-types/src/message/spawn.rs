@@ -7,8 +7,8 @@ use crate::job::JobData;
 #[macro_export]
 #[doc(hidden)]
 macro_rules! spawn_operations {
-    ($then:ident $($before:tt)*) => {
-        $crate::connect_operations! { $then $($before)*
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::connect_operations! { [$($then)*] $($before)*
             /// A request to start a job; answered once all its processes have started.
             Spawn spawn -> SpawnReply {
                 "spawn", memory: SPAWN,
@@ -17,7 +17,27 @@ macro_rules! spawn_operations {
                     apps: Vec<App>,
                 },
                 directives: "Directives for the whole job; may be empty.",
+                upcalls: {
+                    /// Starts all processes of a job or none (HST-04). Returns the namespace of the job once all processes have started.
+                    Spawn spawn(Spawn) -> Nspace {
+                        "spawn", c: ["spawn" "pmix_server_spawn_fn_t"],
+                        attributes: SPAWN, directives: directives, passed_up: no,
+                        serves: ["PMIx_Spawn", "PMIx_Spawn_nb"],
+                    }
+                },
             }
+        }
+    };
+}
+
+/// Rows of the [table of replies](crate::for_each_reply), added to those before.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! spawn_replies {
+    ([$($then:tt)*] $($before:tt)*) => {
+        $crate::connect_replies! { [$($then)*] $($before)*
+            /// The new job.
+            Spawn spawn(SpawnReply),
         }
     };
 }

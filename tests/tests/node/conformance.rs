@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_conformance::wrong::{Fault, Faulty};
 use pmix_conformance::{Check, Conformance, Outcome, Report, Verdict, checks};
-use pmix_engine::for_each_upcall;
 use pmix_host::{MemoryExchange, StandardHost};
 use pmix_launch::LocalLauncher;
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, NoHost, ServerHandle, Upcall, UpcallContext};
 use pmix_test_wait::LIMIT;
+use pmix_types::for_each_upcall;
 use pmix_types::{Directives, Nspace, ProcId, Status};
 
 type Standard = StandardHost;
@@ -160,7 +160,7 @@ struct Serving {
 }
 
 macro_rules! serving {
-    ($($name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
         #[pmix_server::async_trait]
         impl HostModule for Serving {
             fn capabilities(&self) -> Capabilities {
@@ -198,7 +198,7 @@ impl Serving {
 
 fn infos(directives: &Directives) -> HostResult<Answer> {
     directives.deny_unprocessed()?;
-    Ok(Answer::Info(Vec::new()))
+    Ok(Answer::from(Infos::new()))
 }
 
 /// Each check passes with the upcalls that it names: it would be skipped without one of them, and fail if it needed more.

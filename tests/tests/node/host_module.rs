@@ -71,7 +71,7 @@ recorder! {
     allocate(_, _: Allocate) -> HostResult<Infos> { Ok(vec![]) }
     job_control(_, _: JobControl) -> HostResult<Infos> { Ok(vec![]) }
     monitor(_, _: Monitor) -> HostResult<Infos> { Ok(vec![]) }
-    get_credential(_, _: GetCredential) -> HostResult<Credential> { Ok(Credential::default()) }
+    get_credential(_, _: GetCredential) -> HostResult<Credential> { Ok(Credential::new(Bytes::new(), Vec::new())) }
     validate_credential(_, _: ValidateCredential) -> HostResult<Infos> { Ok(vec![]) }
     iof_pull(_, _: IofPullRequest) -> HostResult<()> { Ok(()) }
     push_stdin(_, _: IofPush) -> HostResult<()> { Ok(()) }
