@@ -76,6 +76,7 @@ mod notice;
 mod participants;
 mod query;
 mod record;
+mod requests;
 mod routes;
 mod stats;
 mod tally;
@@ -89,10 +90,7 @@ mod waits;
 
 use std::time::Instant;
 
-use pmix_types::message::{
-    Commit, DeregisterEvents, Failure, Finalize, GroupDestruct, GroupLeave, IofDeregister, NotifyEvent,
-    QueryInfo, Reply, Request, ResolveNodes,
-};
+use pmix_types::message::{Failure, Reply, Request};
 use pmix_types::{AttributeRegistry, Gid, Memory, ProcId, Status, Uid};
 
 pub use blob::Codec;
@@ -105,14 +103,14 @@ pub use stats::{CollectiveStats, ServerStats};
 pub use upcall::{Answer, Capabilities, FileState, Upcall, UpcallRequest};
 
 use bootstrap::Bootstraps;
-use collective::{Collectives, Entry};
+use collective::Collectives;
 use connected::ConnectedSets;
 use context::{Context, Outstanding, Owner};
-use control::cleanup::{self, Cleanups};
+use control::cleanup::Cleanups;
 use control::{Forwards, LeftSet};
 use data::Data;
 use events::Events;
-use group::{Groups, not_complete};
+use group::Groups;
 use ids::ReplyTo;
 use invite::Invites;
 use iof::Iof;
@@ -121,11 +119,12 @@ use jobs::resolve::Resolutions;
 use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
+use names::Resolve;
 use query::Queries;
 use record::Recorder;
 use registration::Registration;
+use requests::Route;
 use timers::Timer;
-use upcall::Form;
 
 /// What does not change while a server runs.
 #[derive(Clone, Debug)]
@@ -338,73 +337,12 @@ impl Engine {
                 format!("the request takes {bytes} bytes, the limit of a {} is {limit}", request.operation());
             return self.cx.reply(to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)));
         }
-        let named = self.names(&caller).resolve(&mut request);
+        let named = request.resolve(&self.names(&caller));
         if let Err(failure) = named {
             return self.cx.reply(to, Err(failure));
         }
         let asked = Asked { at, by: caller, to, bytes };
-        match request {
-            Request::Commit(Commit { entries, .. }) => self.data.on_commit(&asked, entries, &mut self.cx),
-            Request::Get(get) => self.on_get(asked, get),
-            Request::Fence(fence) => self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc))),
-            Request::Abort(abort) => self.forwards.on_abort(asked, abort, &mut self.cx),
-            Request::QueryInfo(QueryInfo { queries, .. }) => self.on_query(asked, queries),
-            Request::RegisterEvents(request) => self.events.on_register(asked, request, &mut self.cx),
-            Request::DeregisterEvents(DeregisterEvents { registration: number, .. }) => {
-                self.events.on_deregister(to, number, &mut self.cx)
-            }
-            Request::NotifyEvent(NotifyEvent { event, .. }) => self.on_notify(asked, event),
-            Request::Publish(publish) => self.forwards.on_publish(asked, publish, &mut self.cx),
-            Request::Lookup(lookup) => self.forwards.on_lookup(asked, lookup, &mut self.cx),
-            Request::Unpublish(unpublish) => self.forwards.on_unpublish(asked, unpublish, &mut self.cx),
-            Request::Spawn(spawn) => self.forwards.on_spawn(asked, spawn, &mut self.cx),
-            Request::Connect(connect) => self.enter(&asked, Entry::connect(connect)),
-            Request::Disconnect(disconnect) => self.on_disconnect(asked, disconnect),
-            Request::GroupConstruct(construct) if bootstrap::is_meant(&construct) => {
-                self.with_bootstraps(|bootstraps, below, cx| {
-                    bootstraps.on_construct(asked, construct, below, cx)
-                });
-            }
-            Request::GroupConstruct(construct) => self.enter(&asked, Entry::construct(construct)),
-            Request::GroupDestruct(GroupDestruct { group, .. })
-            | Request::GroupLeave(GroupLeave { group, .. })
-                if self.is_bootstrapping(&group) =>
-            {
-                self.cx.reply(to, Err(not_complete(&group)));
-            }
-            Request::GroupDestruct(destruct) => self.with_collectives(|collectives, lower, cx| {
-                collectives.on_group_destruct(&asked, destruct, lower, cx);
-            }),
-            Request::GroupLeave(leave) => self.with_collectives(|collectives, lower, cx| {
-                collectives.on_group_leave(&asked, leave, lower, cx);
-            }),
-            Request::GroupInvite(invite) => {
-                self.with_invites(|invites, below, cx| invites.on_invite(asked, invite, below, cx));
-            }
-            Request::GroupJoin(join) => {
-                self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
-            }
-            Request::JobControl(control) if cleanup::is_cleanup(&control.directives) => {
-                if let Some(control) = self.cleanups.on_request(&asked, control, &mut self.cx) {
-                    self.forwards.on_request(asked, Request::JobControl(control), &mut self.cx);
-                }
-            }
-            Request::Log(log) => self.forwards.on_log(asked, log, &mut self.cx),
-            Request::ResolvePeers(ask) => self.on_resolve_peers(asked, ask),
-            Request::ResolveNodes(ResolveNodes { nspace, .. }) => self.on_resolve_nodes(asked, nspace),
-            Request::IofPull(request) => self.iof.on_pull(asked, request, &mut self.cx),
-            Request::IofDeregister(IofDeregister { registration: number, .. }) => {
-                self.iof.on_deregister(&asked, number, &mut self.cx)
-            }
-            Request::IofPush(input) => self.on_push(asked, input),
-            Request::Monitor(request) => {
-                if let Some(request) = self.monitors.on_request(&asked, request, &mut self.cx) {
-                    self.forwards.pass_up(asked, request, Form::Reply, &mut self.cx);
-                }
-            }
-            Request::Finalize(Finalize { directives, .. }) => self.on_finalize(asked, directives),
-            other => self.forwards.on_request(asked, other, &mut self.cx),
-        }
+        request.route(asked, self);
     }
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {

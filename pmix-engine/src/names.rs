@@ -6,27 +6,37 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use pmix_types::job::Target;
-use pmix_types::message::{
-    Failure, GroupConstruct, GroupDestruct, GroupInvite, GroupJoin, GroupLeave, NotifyEvent, QueryInfo,
-    Request, ResolveNodes, ResolvePeers,
+use pmix_types::message::*;
+use pmix_types::trace::TraceContext;
+use pmix_types::{
+    AllocDirective, App, DataArray, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, Key,
+    KeyName, Nspace, ProcId, Query, Rank, ResourceBlockDirective, ResourceUnit, Status, Value,
+    for_each_operation, keys,
 };
-use pmix_types::{DataArray, Directives, Info, Key, Nspace, ProcId, Rank, Value, keys};
 
 use crate::Caller;
+use crate::bootstrap::Bootstraps;
+use crate::collective::Collectives;
 use crate::connected::ConnectedSets;
 use crate::context::Context;
 use crate::group::{Groups, not_complete};
 use crate::users::{not_own, rename_group};
 
 /// What names may mean, for a caller.
-pub(crate) struct Names<'a, F> {
+pub(crate) struct Names<'a> {
     pub(crate) cx: &'a Context,
     pub(crate) groups: &'a Groups,
     pub(crate) sets: &'a ConnectedSets,
-    /// Also knows the groups that are being made.
-    pub(crate) is_group: F,
+    pub(crate) collectives: &'a Collectives,
+    pub(crate) bootstraps: &'a Bootstraps,
     pub(crate) by: &'a Caller,
+}
+
+/// A request, or a part of one, in which names are replaced.
+pub(crate) trait Resolve {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure>;
 }
 
 /// Directives that name several processes.
@@ -35,85 +45,196 @@ const LISTS: [&Key<DataArray>; 3] =
 /// Directives that name one.
 const SINGLES: [&Key<ProcId>; 3] = [&keys::EVENT_AFFECTED_PROC, &keys::PARENT_ID, &keys::LOG_SOURCE];
 
-impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
-    /// Replaces the names in a request.
-    pub(crate) fn resolve(&self, request: &mut Request) -> Result<(), Failure> {
-        self.name_group(request)?;
-        match request {
-            Request::Get(get) => {
-                self.drop_own_cluster(&mut get.proc.nspace);
-                if !self.is_name(&get.proc.nspace) {
-                    return Ok(());
-                }
-                self.check_own([&get.proc])?;
-                if let Some(member) = self.groups.member(&self.in_group(&get.proc)) {
-                    get.proc = member;
-                }
-                // a process may be named by its rank among those who have connected (CON-07)
-                if let Some(member) = self.sets.member(&get.proc) {
-                    get.proc = member;
-                }
+/// Resolves a request field by field.
+macro_rules! by_field {
+    ($name:ident own $($rest:tt)*) => {};
+    ($name:ident $($field:ident $(= $directives:literal)?)*) => {
+        impl Resolve for $name {
+            fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+                $(self.$field.resolve(names)?;)*
                 Ok(())
             }
-            Request::Fence(fence) => fence.procs.as_mut().map_or(Ok(()), |procs| self.resolve_groups(procs)),
-            Request::Connect(connect) => self.resolve_groups(&mut connect.procs),
-            Request::Disconnect(disconnect) => self.resolve_groups(&mut disconnect.procs),
-            Request::GroupConstruct(construct) => {
-                self.resolve_procs(&mut construct.procs)?;
-                self.check_own(&construct.procs)?;
-                self.resolve_infos(&mut construct.directives)
-            }
-            Request::GroupInvite(invite) => self.resolve_procs(&mut invite.procs),
-            Request::QueryInfo(QueryInfo { queries, .. }) => {
-                queries.iter_mut().for_each(|query| self.resolve_qualifiers(&mut query.qualifiers));
-                Ok(())
-            }
-            Request::ResolvePeers(ResolvePeers { nspace: Some(nspace), .. })
-            | Request::ResolveNodes(ResolveNodes { nspace: Some(nspace), .. }) => {
-                self.drop_own_cluster(nspace);
-                Ok(())
-            }
-            Request::Abort(abort) => self.resolve_procs(&mut abort.procs),
-            Request::JobControl(control) => self.resolve_procs(&mut control.targets),
-            Request::IofPull(pull) => self.resolve_procs(&mut pull.procs),
-            Request::IofPush(input) => self.resolve_procs(&mut input.targets),
-            Request::RegisterEvents(registration) => self.resolve_infos(&mut registration.directives),
-            Request::NotifyEvent(NotifyEvent { event, .. }) => self.resolve_infos(&mut event.info),
-            Request::Monitor(monitor) => self.resolve_infos(&mut monitor.directives),
-            Request::Publish(publish) => self.resolve_infos(&mut publish.directives),
-            Request::Lookup(lookup) => self.resolve_infos(&mut lookup.directives),
-            Request::Unpublish(unpublish) => self.resolve_infos(&mut unpublish.directives),
-            Request::Spawn(spawn) => self.resolve_infos(&mut spawn.directives),
-            Request::Log(log) => self.resolve_infos(&mut log.directives),
-            _ => Ok(()),
         }
+    };
+}
+
+macro_rules! requests {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $snake:ident -> $reply:ty {
+            $words:literal, memory: $memory:ident,
+            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
+            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
+            $(directives: $directives:literal,)?
+            $(names: $names:ident,)?
+            $(about: $about:ident,)?
+            $(upcalls: $upcalls:tt,)?
+        }
+    )+) => {
+        $(by_field! { $name $($names)? $($field)* $($($more)*)? $(directives = $directives)? })+
+
+        impl Resolve for Request {
+            fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+                match self {
+                    $(Self::$name(request) => request.resolve(names),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_operation!(requests);
+
+macro_rules! nameless {
+    ($($type:ty),+ $(,)?) => {$(
+        impl Resolve for $type {
+            #[inline]
+            fn resolve(&mut self, _: &Names<'_>) -> Result<(), Failure> {
+                Ok(())
+            }
+        }
+    )+};
+}
+nameless!(
+    i32,
+    u64,
+    String,
+    Bytes,
+    Option<u32>,
+    Option<String>,
+    Option<KeyName>,
+    Option<TraceContext>,
+    Vec<KeyName>,
+    Vec<Info>,
+    Vec<Status>,
+    Vec<App>,
+    Vec<PutEntry>,
+    Vec<ResourceUnit>,
+    Info,
+    Status,
+    AllocDirective,
+    FabricOperation,
+    GroupOpt,
+    IofChannels,
+    ResourceBlockDirective,
+);
+
+impl Resolve for ProcId {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        names.drop_own_cluster(&mut self.nspace);
+        if !names.is_name(&self.nspace) {
+            return Ok(());
+        }
+        names.check_own([&*self])?;
+        if let Some(member) = names.groups.member(&names.in_group(self)) {
+            *self = member;
+        }
+        // a process may be named by its rank among those who have connected (CON-07)
+        if let Some(member) = names.sets.member(self) {
+            *self = member;
+        }
+        Ok(())
+    }
+}
+
+impl Resolve for Vec<ProcId> {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        names.resolve_procs(self)
+    }
+}
+
+/// The participants of a fence.
+impl Resolve for Option<Vec<ProcId>> {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        self.as_mut().map_or(Ok(()), |procs| names.resolve_groups(procs))
+    }
+}
+
+/// The id of a group.
+impl Resolve for Nspace {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        *self = names.group_id(self)?;
+        Ok(())
+    }
+}
+
+impl Resolve for Option<Nspace> {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        self.iter_mut().for_each(|nspace| names.drop_own_cluster(nspace));
+        Ok(())
+    }
+}
+
+impl Resolve for Directives {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        if self.is_empty() { Ok(()) } else { names.resolve_infos(self) }
+    }
+}
+
+impl Resolve for Event {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        names.name_group(&mut self.info)?;
+        names.resolve_infos(&mut self.info)
+    }
+}
+
+impl Resolve for Vec<Query> {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        self.iter_mut().try_for_each(|query| {
+            names.name_group(&mut query.qualifiers)?;
+            names.resolve_qualifiers(&mut query.qualifiers);
+            Ok(())
+        })
+    }
+}
+
+impl Resolve for Connect {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        names.resolve_groups(&mut self.procs)
+    }
+}
+
+impl Resolve for Disconnect {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        names.resolve_groups(&mut self.procs)
+    }
+}
+
+impl Resolve for GroupConstruct {
+    fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
+        self.group.resolve(names)?;
+        self.procs.resolve(names)?;
+        names.check_own(&self.procs)?;
+        self.directives.resolve(names)
+    }
+}
+
+/// Whether a group of this id is there or about to be.
+pub(crate) fn is_group(
+    id: &Nspace,
+    groups: &Groups,
+    collectives: &Collectives,
+    bootstraps: &Bootstraps,
+) -> bool {
+    collectives.is_group(id, groups) || bootstraps.has(id)
+}
+
+impl Names<'_> {
+    fn is_group(&self, id: &Nspace) -> bool {
+        is_group(id, self.groups, self.collectives, self.bootstraps)
     }
 
-    /// Puts the id by which the server knows a group in the place of what the caller calls it.
-    fn name_group(&self, request: &mut Request) -> Result<(), Failure> {
-        let full = |id: &Nspace| self.cx.config.group_of_user(self.by.uid, id).map(Cow::into_owned);
-        // what is no id names no group
-        let in_infos = |infos: &mut Directives| {
-            rename_group(infos, |id| match Nspace::new(id) {
-                Ok(id) => full(&id).map(|id| id.to_string()),
-                Err(_) => Ok(id.to_owned()),
-            })
-        };
-        match request {
-            Request::GroupConstruct(GroupConstruct { group, .. })
-            | Request::GroupInvite(GroupInvite { group, .. })
-            | Request::GroupJoin(GroupJoin { group, .. })
-            | Request::GroupDestruct(GroupDestruct { group, .. })
-            | Request::GroupLeave(GroupLeave { group, .. }) => {
-                *group = full(group)?;
-                Ok(())
-            }
-            Request::NotifyEvent(NotifyEvent { event, .. }) => in_infos(&mut event.info),
-            Request::QueryInfo(QueryInfo { queries, .. }) => {
-                queries.iter_mut().try_for_each(|query| in_infos(&mut query.qualifiers))
-            }
-            _ => Ok(()),
-        }
+    /// The id by which the server knows what the caller calls so.
+    fn group_id(&self, id: &Nspace) -> Result<Nspace, Failure> {
+        self.cx.config.group_of_user(self.by.uid, id).map(Cow::into_owned)
+    }
+
+    /// Puts that id in the place of the one in infos. What is no id names no group.
+    fn name_group(&self, infos: &mut Directives) -> Result<(), Failure> {
+        rename_group(infos, |id| match Nspace::new(id) {
+            Ok(id) => self.group_id(&id).map(|id| id.to_string()),
+            Err(_) => Ok(id.to_owned()),
+        })
     }
 
     /// A name, if it is that of a group, with the id by which the server knows it.
@@ -203,8 +324,8 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
 
     /// Whether it is the name of a group or connected set.
     fn is_name(&self, name: &Nspace) -> bool {
-        let Self { cx, sets, is_group, by, .. } = self;
-        let is_group = || cx.config.group_of_user(by.uid, name).is_ok_and(|id| is_group(&id));
+        let Self { cx, sets, by, .. } = self;
+        let is_group = || cx.config.group_of_user(by.uid, name).is_ok_and(|id| self.is_group(&id));
         !cx.jobs.contains_key(name) && (is_group() || sets.id_of(name).is_some())
     }
 
@@ -223,7 +344,7 @@ impl<F: Fn(&Nspace) -> bool> Names<'_, F> {
     fn members_of_group(&self, proc: &ProcId) -> Option<Result<Vec<ProcId>, Failure>> {
         let proc = &*self.in_group(proc);
         // a group cannot be used before it is complete (GRP-08)
-        let incomplete = || (self.is_group)(&proc.nspace).then(|| Err(not_complete(&proc.nspace)));
+        let incomplete = || self.is_group(&proc.nspace).then(|| Err(not_complete(&proc.nspace)));
         self.groups.named(proc).or_else(incomplete)
     }
 

@@ -106,9 +106,9 @@ impl Engine {
     }
 
     /// What the names of groups and connected sets mean to a caller.
-    pub(crate) fn names<'a>(&'a self, by: &'a Caller) -> Names<'a, impl Fn(&Nspace) -> bool> {
-        let is_group = |id: &Nspace| self.is_group(id);
-        Names { cx: &self.cx, groups: &self.groups, sets: &self.connected, is_group, by }
+    pub(crate) fn names<'a>(&'a self, by: &'a Caller) -> Names<'a> {
+        let Self { cx, groups, connected: sets, collectives, bootstraps, .. } = self;
+        Names { cx, groups, sets, collectives, bootstraps, by }
     }
 
     /// Queries, each with what it means if it names connected sets. One that names too much fails, and nothing that it names is looked at.
@@ -157,7 +157,7 @@ impl Engine {
 
     /// Whether a group of this id is there or about to be.
     pub(crate) fn is_group(&self, id: &Nspace) -> bool {
-        self.collectives.is_group(id, &self.groups) || self.bootstraps.has(id)
+        crate::names::is_group(id, &self.groups, &self.collectives, &self.bootstraps)
     }
 
     /// The host names a tool. Lists of processes would not tell it from a member of a group or connected set of that name.

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Instant;
 
-use pmix_types::message::{
-    Abort, Failure, Log, Lookup, LookupReply, Publish, Reply, Request, Spawn, SpawnReply, Unpublish,
-};
+use pmix_types::message::{Failure, Log, Lookup, LookupReply, Publish, Reply, Spawn, SpawnReply, Unpublish};
 use pmix_types::{
     DataRange, Directives, Info, Key, KeyName, Nspace, Pdata, Persistence, ProcId, Status, Uid, ValueType,
     keys,
@@ -126,10 +124,6 @@ impl Forwards {
         self.left.check(asked)
     }
 
-    pub(crate) fn on_abort(&mut self, asked: Asked, abort: Abort, cx: &mut Context) {
-        self.pass_up(asked, Ok(UpcallRequest::Abort(abort)), Form::Done, cx);
-    }
-
     pub(crate) fn on_publish(&mut self, asked: Asked, mut publish: Publish, cx: &mut Context) {
         let Publish { data, directives, .. } = &mut publish;
         // what is a directive by its key is no data, wherever it stands (PUB-02); neither is what must be carried out and has a
@@ -179,14 +173,6 @@ impl Forwards {
             Ok(UpcallRequest::Log(log))
         };
         self.pass_up(asked, result, Form::Done, cx);
-    }
-
-    /// Requests that only a host can carry out, and that need nothing from the server on their way to it.
-    pub(crate) fn on_request(&mut self, asked: Asked, request: Request, cx: &mut Context) {
-        match UpcallRequest::passed_up(request) {
-            Ok(request) => self.pass_up(asked, Ok(request), Form::Reply, cx),
-            Err(other) => cx.reply(asked.to, Err(not_supported(other.operation()))),
-        }
     }
 
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is

@@ -1,9 +1,17 @@
 //! What a request is about, as far as it is recorded: names and sizes, never what was put, published or said.
 
-use pmix_types::message::{Commit, NotifyEvent, Request, ResolveNodes};
-use pmix_types::{App, KeyName, Memory, Nspace, ProcId, Status};
+use bytes::Bytes;
+use pmix_types::message::*;
+use pmix_types::{
+    AllocDirective, App, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Memory, Nspace,
+    ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_operation, for_each_upcall,
+};
 
-use super::super::UpcallRequest;
+use crate::upcall::{
+    BootstrapRequest, ClientConnected, ClientFinalized, ClientLost, ConnectRequest, DeregisterEventsRequest,
+    DirectModexRequest, DisconnectRequest, FenceRequest, GroupRequest, IofPullRequest, QueryRequest,
+    ToolConnected, ToolFinalized, ToolLost, UpcallRequest,
+};
 
 #[derive(Debug)]
 pub(super) enum About {
@@ -41,65 +49,136 @@ pub(super) enum About {
     Text(Box<str>),
 }
 
-impl About {
-    #[inline]
-    pub(super) fn of(request: &Request) -> Self {
-        match request {
-            Request::Get(get) => Self::Data { proc: get.proc.clone(), key: get.key.clone() },
-            Request::Fence(fence) => Self::Procs(fence.procs.as_ref().map_or(0, Vec::len)),
-            Request::Commit(Commit { entries, .. }) => {
-                Self::Values { count: entries.len(), bytes: entries.memory() }
+/// What is recorded of a request.
+pub(super) trait Recorded {
+    fn about(&self) -> About;
+}
+
+/// What is recorded of a field, by its type.
+trait Part {
+    fn part(&self) -> About;
+}
+
+/// Of a request, the first field of which something is recorded.
+macro_rules! by_field {
+    ($name:ident own $($rest:tt)*) => {};
+    ($name:ident $($field:ident)*) => {
+        impl Recorded for $name {
+            #[inline]
+            fn about(&self) -> About {
+                $(
+                    let about = self.$field.part();
+                    if !matches!(about, About::Nothing) {
+                        return about;
+                    }
+                )*
+                About::Nothing
             }
-            other => Self::of_rare(other),
         }
-    }
+    };
+}
 
-    fn of_rare(request: &Request) -> Self {
-        match request {
-            Request::Publish(publish) => Self::keys(publish.data.iter().map(|info| &info.key)),
-            Request::Lookup(lookup) => Self::keys(lookup.keys.iter()),
-            Request::Unpublish(unpublish) => Self::keys(unpublish.keys.iter()),
-            Request::NotifyEvent(NotifyEvent { event, .. }) => Self::Event(event.code),
-            Request::Spawn(spawn) => Self::started(&spawn.apps),
-            Request::Connect(connect) => Self::Procs(connect.procs.len()),
-            Request::Disconnect(disconnect) => match &disconnect.nspace {
-                Some(nspace) => Self::Nspace(nspace.clone()),
-                None => Self::Procs(disconnect.procs.len()),
-            },
-            Request::GroupConstruct(construct) => Self::Group(construct.group.clone()),
-            Request::GroupInvite(invite) => Self::Group(invite.group.clone()),
-            Request::GroupJoin(join) => Self::Group(join.group.clone()),
-            Request::GroupDestruct(destruct) => Self::Group(destruct.group.clone()),
-            Request::GroupLeave(leave) => Self::Group(leave.group.clone()),
-            Request::Abort(abort) => Self::Procs(abort.procs.len()),
-            Request::JobControl(control) => Self::Procs(control.targets.len()),
-            Request::IofPull(pull) => Self::Procs(pull.procs.len()),
-            Request::IofPush(push) => Self::Bytes(push.data.len()),
-            Request::ResolveNodes(ResolveNodes { nspace: Some(nspace), .. }) => Self::Nspace(nspace.clone()),
-            _ => Self::Nothing,
+macro_rules! requests {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $snake:ident -> $reply:ty {
+            $words:literal, memory: $memory:ident,
+            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
+            $(more: $more:tt,)?
+            $(directives: $directives:literal,)?
+            $(names: $names:ident,)?
+            $(about: $about:ident,)?
+            $(upcalls: $upcalls:tt,)?
         }
-    }
+    )+) => {
+        $(by_field! { $name $($about)? $($field)* })+
 
-    pub(super) fn of_upcall(request: &UpcallRequest) -> Self {
-        match request {
-            UpcallRequest::Fence(fence) => Self::Procs(fence.procs.len()),
-            UpcallRequest::Connect(connect) => Self::Procs(connect.procs.len()),
-            UpcallRequest::Disconnect(disconnect) => Self::Procs(disconnect.procs.len()),
-            UpcallRequest::Group(group) => Self::text(&group.group),
-            UpcallRequest::Bootstrap(bootstrap) => Self::text(&bootstrap.group),
-            UpcallRequest::DirectModex(modex) => Self::Data { proc: modex.proc.clone(), key: None },
-            UpcallRequest::NotifyEvent(event) => Self::Event(event.code),
-            UpcallRequest::Publish(publish) => Self::keys(publish.data.iter().map(|info| &info.key)),
-            UpcallRequest::Lookup(lookup) => Self::keys(lookup.keys.iter()),
-            UpcallRequest::Unpublish(unpublish) => Self::keys(unpublish.keys.iter()),
-            UpcallRequest::Spawn(spawn) => Self::started(&spawn.apps),
-            UpcallRequest::JobControl(control) => Self::Procs(control.targets.len()),
-            UpcallRequest::Abort(abort) => Self::Procs(abort.procs.len()),
-            UpcallRequest::PushStdin(push) => Self::Bytes(push.data.len()),
-            _ => Self::Nothing,
+        impl Recorded for Request {
+            #[inline]
+            fn about(&self) -> About {
+                match self {
+                    $(Self::$name(request) => request.about(),)+
+                }
+            }
         }
-    }
+    };
+}
 
+for_each_operation!(requests);
+
+macro_rules! upcalls {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
+        impl Recorded for UpcallRequest {
+            fn about(&self) -> About {
+                match self {
+                    $(Self::$name(request) => request.about(),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_upcall!(upcalls);
+
+macro_rules! unrecorded {
+    ($trait:ident $method:ident: $($type:ty),+ $(,)?) => {$(
+        impl $trait for $type {
+            #[inline]
+            fn $method(&self) -> About {
+                About::Nothing
+            }
+        }
+    )+};
+}
+unrecorded!(
+    Part part:
+    i32, u64, String, Option<u32>, Option<String>, Option<KeyName>, Vec<Status>, Vec<Query>, Vec<ResourceUnit>, Info, Status,
+    ProcId, AllocDirective, FabricOperation, GroupOpt, IofChannels, ResourceBlockDirective,
+);
+// the line says for whom these are
+unrecorded!(
+    Recorded about:
+    ClientConnected, ClientFinalized, ClientLost, ToolConnected, ToolFinalized, ToolLost, DeregisterEventsRequest, QueryRequest,
+    IofPullRequest,
+);
+
+macro_rules! parts {
+    ($($trait:ident $method:ident: $type:ty { $about:expr })+) => {$(
+        impl $trait for $type {
+            #[inline]
+            fn $method(&self) -> About {
+                let about: fn(&Self) -> About = $about;
+                about(self)
+            }
+        }
+    )+};
+}
+parts! {
+    Part part: Vec<PutEntry> { |entries| About::Values { count: entries.len(), bytes: entries.memory() } }
+    Part part: Vec<ProcId> { |procs| About::Procs(procs.len()) }
+    Part part: Option<Vec<ProcId>> { |procs| About::Procs(procs.as_ref().map_or(0, Vec::len)) }
+    Part part: Vec<KeyName> { |keys| About::keys(keys.iter()) }
+    Part part: Vec<Info> { |infos| About::keys(infos.iter().map(|info| &info.key)) }
+    Part part: Vec<App> { |apps| About::started(apps) }
+    Part part: Bytes { |data| About::Bytes(data.len()) }
+    Part part: Event { |event| About::Event(event.code) }
+    Part part: Nspace { |group| About::Group(group.clone()) }
+    Part part: Option<Nspace> { |nspace| nspace.clone().map_or(About::Nothing, About::Nspace) }
+    Recorded about: Get { |get| About::Data { proc: get.proc.clone(), key: get.key.clone() } }
+    Recorded about: Disconnect {
+        |leave| leave.nspace.clone().map_or(About::Procs(leave.procs.len()), About::Nspace)
+    }
+    Recorded about: IofPush { |push| About::Bytes(push.data.len()) }
+    Recorded about: FenceRequest { |fence| About::Procs(fence.procs.len()) }
+    Recorded about: ConnectRequest { |connect| About::Procs(connect.procs.len()) }
+    Recorded about: DisconnectRequest { |disconnect| About::Procs(disconnect.procs.len()) }
+    Recorded about: GroupRequest { |group| About::text(&group.group) }
+    Recorded about: BootstrapRequest { |bootstrap| About::text(&bootstrap.group) }
+    Recorded about: DirectModexRequest { |modex| About::Data { proc: modex.proc.clone(), key: None } }
+    Recorded about: Event { |event| About::Event(event.code) }
+}
+
+impl About {
     fn started(apps: &[App]) -> Self {
         Self::Started(apps.iter().map(|app| u64::try_from(app.max_procs).unwrap_or(0)).sum())
     }

@@ -6,7 +6,7 @@ use pmix_types::{ProcId, Status, Uid};
 use super::super::{
     Answer, CallId, CallValue, Command, ConnId, HostCall, Input, RequestId, Upcall, UpcallId, UpcallRequest,
 };
-use super::about::{About, short};
+use super::about::{About, Recorded, short};
 
 /// Something that has happened, and when.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl What {
         Some(match input {
             Input::Request { request: Request::QueryInfo(_), .. } => return None,
             Input::Request { conn, id, request } => {
-                let (operation, about) = (request.operation(), About::of(request));
+                let (operation, about) = (request.operation(), request.about());
                 Self::Request { conn: *conn, id: *id, operation, about }
             }
             Input::HostReply {
@@ -151,7 +151,7 @@ impl What {
             }
             Command::Upcall { request: UpcallRequest::Query(_), .. } => return None,
             Command::Upcall { id, caller, request } => {
-                let (upcall, about) = (request.upcall(), About::of_upcall(request));
+                let (upcall, about) = (request.upcall(), request.about());
                 Self::Upcall { id: *id, upcall, by: caller.proc.clone(), about }
             }
             Command::Accept { conn, welcome } => Self::Accepted { conn: *conn, proc: welcome.proc.clone() },

@@ -21,13 +21,12 @@ macro_rules! directives {
     };
 }
 
-/// A request of a process as an upcall, if it goes to the host unchanged.
-macro_rules! passed_up {
-    ($request:ident $name:ident no) => {};
-    ($request:ident $name:ident yes) => {
-        if let Request::$name(message) = $request {
-            return Ok(UpcallRequest::$name(message));
-        }
+macro_rules! is_yes {
+    (yes) => {
+        true
+    };
+    (no) => {
+        false
     };
 }
 
@@ -76,6 +75,20 @@ macro_rules! declare {
             pub const fn c_names(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$name => &[$($c_name),*],)+
+                }
+            }
+
+            /// Types of the entry in the Standard's module; empty for an addition to it.
+            pub const fn c_types(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$name => &[$($c_type),*],)+
+                }
+            }
+
+            /// Whether a request of a process goes to the host as it comes.
+            pub const fn is_passed_up(self) -> bool {
+                match self {
+                    $(Self::$name => is_yes!($passed_up),)+
                 }
             }
 
@@ -129,12 +142,6 @@ macro_rules! declare {
                 match self {
                     $(Self::$name(request) => directives!(request $directives),)+
                 }
-            }
-
-            /// A request that goes to the host unchanged; any other is given back.
-            pub(crate) fn passed_up(request: Request) -> Result<Self, Request> {
-                $(passed_up!(request $name $passed_up);)+
-                Err(request)
             }
         }
     };
@@ -212,4 +219,4 @@ macro_rules! replies {
     )+};
 }
 
-pub(super) use {answers, attributes, declare, directives, passed_up, replies};
+pub(super) use {answers, attributes, declare, directives, is_yes, replies};

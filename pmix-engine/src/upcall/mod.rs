@@ -15,14 +15,14 @@ pub use pmix_types::message::{
     Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use pmix_types::message::{
-    ConnectReply, Fenced, GetReply, GroupReply, LookupReply, QueryReply, Reply, Request, SpawnReply,
+    ConnectReply, Fenced, GetReply, GroupReply, LookupReply, QueryReply, Reply, SpawnReply,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
 
 pub use capabilities::Capabilities;
-use declare::{answers, attributes, declare, directives, passed_up, replies};
+use declare::{answers, attributes, declare, directives, is_yes, replies};
 use pmix_types::{for_each_reply, for_each_upcall};
 
 for_each_upcall!(declare);

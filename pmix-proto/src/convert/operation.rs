@@ -1,6 +1,6 @@
 //! Requests, derived from the table of operations: each has a message of its name, with fields of the same names.
 //!
-//! How a field is written depends on its type, see [`Field`].
+//! How a field is written depends on its type, see [`RequestField`].
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ use crate::v1::client_body::Body;
 use crate::{ClientBody, expansion, v1};
 
 /// The type of a field of requests. In them, processes and namespaces are named: none is empty.
-trait Field: Sized {
+trait RequestField: Sized {
     type Form;
 
     fn to_field(&self) -> Self::Form;
@@ -32,7 +32,7 @@ trait Field: Sized {
 /// As in other messages.
 macro_rules! as_elsewhere {
     ($($type:ty),+ $(,)?) => {$(
-        impl Field for $type {
+        impl RequestField for $type {
             type Form = <$type as Wire>::Form;
 
             fn to_field(&self) -> Self::Form {
@@ -71,7 +71,7 @@ as_elsewhere!(
 
 macro_rules! fields {
     ($($type:ty as $form:ty { $to:expr, $from:expr })+) => {$(
-        impl Field for $type {
+        impl RequestField for $type {
             type Form = $form;
 
             fn to_field(&self) -> $form {
@@ -113,6 +113,8 @@ macro_rules! convert {
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
+            $(names: $names:ident,)?
+            $(about: $about:ident,)?
             $(upcalls: $upcalls:tt,)?
         }
     )+) => {
@@ -131,12 +133,12 @@ macro_rules! convert {
                 #[allow(unused_mut, reason = "for requests with nothing more")]
                 fn from_form(form: v1::$name, scope: &mut Scope) -> Result<Self, ConvertError> {
                     let _ = &scope;
-                    $(let $field = Field::from_field(form.$field, scope).at(stringify!($field))?;)*
+                    $(let $field = RequestField::from_field(form.$field, scope).at(stringify!($field))?;)*
                     let mut request = Self::new($($field),*);
-                    $($(request.$more = Field::from_field(form.$more, scope).at(stringify!($more))?;)*)?
+                    $($(request.$more = RequestField::from_field(form.$more, scope).at(stringify!($more))?;)*)?
                     $(
                         let _ = $directives;
-                        request.directives = Field::from_field(form.directives, scope).at("directives")?;
+                        request.directives = RequestField::from_field(form.directives, scope).at("directives")?;
                     )?
                     Ok(request)
                 }

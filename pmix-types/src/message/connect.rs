@@ -19,6 +19,7 @@ macro_rules! connect_operations {
                     procs: Vec<ProcId>,
                 },
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+                names: own,
                 upcalls: {
                     /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
                     /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
@@ -41,6 +42,8 @@ macro_rules! connect_operations {
                     nspace: Option<Nspace> = None,
                 },
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
+                names: own,
+                about: own,
                 upcalls: {
                     /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
                     /// namespace of a connected set, one process leaves it and waits for nobody.

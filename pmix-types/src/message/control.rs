@@ -25,7 +25,7 @@ macro_rules! control_operations {
                     /// (HST-05).
                     Abort abort(Abort) -> () {
                         "abort", c: ["abort" "pmix_server_abort_fn_t"],
-                        attributes: NOTHING, directives: none, passed_up: no,
+                        attributes: NOTHING, directives: none, passed_up: yes,
                         serves: ["PMIx_Abort"],
                     }
                 },
@@ -48,7 +48,7 @@ macro_rules! control_operations {
                     /// `ERR_NOT_FOUND` for an unknown target, `ERR_NOT_SUPPORTED` for an unknown directive that is required.
                     JobControl job_control(JobControl) -> Infos {
                         "job control", c: ["job_control" "pmix_server_job_control_fn_t"],
-                        attributes: PASSED_UP, directives: directives, passed_up: yes,
+                        attributes: PASSED_UP, directives: directives, passed_up: no,
                         serves: ["PMIx_Job_control", "PMIx_Job_control_nb"],
                     }
                 },

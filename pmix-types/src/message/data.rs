@@ -31,6 +31,7 @@ macro_rules! data_operations {
                     key: Option<KeyName>,
                 },
                 directives: "`IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.",
+                about: own,
                 upcalls: {
                     /// Fetches the data of a process from its server, whose host obtains it with
                     /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.

@@ -20,6 +20,7 @@ macro_rules! group_operations {
                     procs: Vec<ProcId>,
                 },
                 directives: "`GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.",
+                names: own,
                 upcalls: {
                     /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
                     /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if

@@ -45,6 +45,7 @@ macro_rules! iof_operations {
                     data: Bytes,
                 },
                 directives: "`IOF_COMPLETE` and the like; may be empty.",
+                about: own,
                 upcalls: {
                     /// Passes input to processes (IOF-10).
                     PushStdin push_stdin(IofPush) -> () {

@@ -28,6 +28,9 @@ use crate::{
 ///     fields: { with documentation and type; the arguments of `new` },
 ///     more: { fields that `new` sets to a default; left out if there are none },
 ///     directives: the documentation of the field that holds them; left out if the request has none,
+///     names: `own` if the engine resolves names in it by a function of its own; left out if each field is resolved by its type,
+///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field tells,
+///         by its type,
 ///     upcalls: { what the host is asked when it comes: see `for_each_upcall`; left out if it never is },
 /// }
 /// ```
@@ -70,7 +73,7 @@ macro_rules! upcalls_of {
         $(#[$doc:meta])*
         $name:ident $snake:ident -> $reply:ty {
             $words:literal, memory: $memory:ident, fields: $fields:tt, $(more: $more:tt,)?
-            $(directives: $directives:literal,)? $(upcalls: { $($upcall:tt)* },)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(upcalls: { $($upcall:tt)* },)?
         }
     )+) => {
         $crate::presence_upcalls! { [$then] $($($($upcall)*)?)+ }
@@ -120,6 +123,16 @@ pub trait Directed {
     fn directives_mut(&mut self) -> &mut Directives;
 }
 
+macro_rules! directives_of {
+    ($request:ident) => {{
+        let _ = $request;
+        None
+    }};
+    ($request:ident $directives:literal) => {
+        Some(&$request.directives)
+    };
+}
+
 macro_rules! declare {
     ($(
         $(#[$doc:meta])*
@@ -128,6 +141,8 @@ macro_rules! declare {
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
+            $(names: $names:ident,)?
+            $(about: $about:ident,)?
             $(upcalls: $upcalls:tt,)?
         }
     )+) => {
@@ -220,11 +235,7 @@ macro_rules! declare {
             /// Directives of the whole request; `None` for requests that cannot have any. Each query has qualifiers of its own.
             pub const fn directives(&self) -> Option<&Directives> {
                 match self {
-                    $(Self::$name(request) => {
-                        $(let _ = $directives; return Some(&request.directives);)?
-                        #[allow(unreachable_code, reason = "for requests without directives")]
-                        { let _ = request; None }
-                    })+
+                    $(Self::$name(request) => directives_of!(request $($directives)?),)+
                 }
             }
         }

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
 
+use pmix_engine::Upcall;
+
 use super::{cell, read_table, sources};
 
 /// Prefix of the rules that a function is under, by the beginning of a word in its name; the first row that fits
@@ -111,7 +113,7 @@ impl Functions {
                 }
             }
         }
-        functions.leave_out_entries_without_callers(root)?;
+        functions.add_entries_of_hosts(root)?;
         functions.check(problems);
         Ok(functions)
     }
@@ -121,8 +123,9 @@ impl Functions {
         self.apis.iter().map(|api| api.name.as_str()).filter(|name| name.starts_with("PMIx_"))
     }
 
-    /// An entry of the host's module that the engine does not call is a promise.
-    fn leave_out_entries_without_callers(&mut self, root: &Path) -> io::Result<()> {
+    /// The entries of the host's module, whose methods derive from the table of operations. One that the engine does not call is a
+    /// promise.
+    fn add_entries_of_hosts(&mut self, root: &Path) -> io::Result<()> {
         let engine = root.join("pmix-engine/src");
         let mut calls = String::new();
         for file in sources(&engine)? {
@@ -130,21 +133,22 @@ impl Functions {
                 calls.push_str(&fs::read_to_string(&file)?);
             }
         }
-        // those that go up as they come are marked in the table
-        let is_called = |entry: &str| {
-            let name: String = entry.split('_').map(capitalized).collect();
-            calls.contains(&format!("UpcallRequest::{name}("))
-                || (calls.split_once(&format!(" {name} {entry}(")))
-                    .and_then(|(_, row)| row.split_once("passed_up: "))
-                    .is_some_and(|(_, form)| !form.starts_with("no,"))
-        };
-        for items in self.items.values_mut() {
-            items.retain(|item| match item.path.split_once("::HostModule::") {
-                Some((_, entry)) => is_called(entry),
-                None => true,
-            });
+        let mut rows = Vec::new();
+        for file in sources(&root.join("pmix-types/src/message"))? {
+            let place = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            rows.push((place, fs::read_to_string(&file)?));
         }
-        self.items.retain(|_, items| !items.is_empty());
+        for upcall in Upcall::ALL {
+            if !upcall.is_passed_up() && !calls.contains(&format!("UpcallRequest::{upcall:?}(")) {
+                continue;
+            }
+            for alias in upcall.c_types() {
+                let row = rows.iter().find(|(_, text)| text.contains(&format!("\"{alias}\"")));
+                let file = row.map_or_else(String::new, |(file, _)| file.clone());
+                let path = format!("pmix_server::HostModule::{}", upcall.name());
+                self.items.entry((*alias).to_owned()).or_default().push(Item { path, file });
+            }
+        }
         Ok(())
     }
 
@@ -224,10 +228,6 @@ impl Functions {
             None => "-".into(),
         }
     }
-}
-
-fn capitalized(word: &str) -> String {
-    word.chars().take(1).map(|first| first.to_ascii_uppercase()).chain(word.chars().skip(1)).collect()
 }
 
 /// The packages that users see, in order.
