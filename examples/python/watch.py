@@ -10,7 +10,7 @@ def query(session, key, **qualifiers):
     """The value of a key that is queried."""
     infos = [types.Info(key=name, value=types.Value(string=text)) for name, text in qualifiers.items()]
     wanted = queries.QueryInfo(queries=[types.Query(keys=[key], qualifiers=infos)])
-    results = session.request(query=wanted).query.results
+    results = session.request(query_info=wanted).query.results
     found = [info for result in results for info in result.value.data_array.info.items if info.key == key]
     return found[0].value
 

@@ -89,7 +89,7 @@ impl Route for JobControl {
             engine.forwards.pass_up(
                 asked,
                 Ok(UpcallRequest::JobControl(control)),
-                Form::Reply,
+                Form::of::<Self>(),
                 &mut engine.cx,
             );
         }
@@ -99,7 +99,7 @@ impl Route for JobControl {
 impl Route for Monitor {
     fn route(self, asked: Asked, engine: &mut Engine) {
         if let Some(request) = engine.monitors.on_request(&asked, self, &mut engine.cx) {
-            engine.forwards.pass_up(asked, request, Form::Reply, &mut engine.cx);
+            engine.forwards.pass_up(asked, request, Form::of::<Self>(), &mut engine.cx);
         }
     }
 }
@@ -110,7 +110,12 @@ macro_rules! passed_up {
     ($name:ident yes) => {
         impl Route for $name {
             fn route(self, asked: Asked, engine: &mut Engine) {
-                engine.forwards.pass_up(asked, Ok(UpcallRequest::$name(self)), Form::Reply, &mut engine.cx);
+                engine.forwards.pass_up(
+                    asked,
+                    Ok(UpcallRequest::$name(self)),
+                    Form::of::<Self>(),
+                    &mut engine.cx,
+                );
             }
         }
     };

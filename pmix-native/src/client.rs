@@ -7,14 +7,14 @@
 //! use pmix_native::conn::{Frame, Framing, User};
 //! use pmix_native::msg::{Context, Reply, Request};
 //! use pmix_native::{Dialect, Encoding, Version};
-//! use pmix_types::{Directives, Gid, ProcId, Rank, Status, Uid, message};
+//! use pmix_types::{Gid, ProcId, Rank, Status, Uid, message};
 //!
 //! let context = Context::new(Encoding::plain(Dialect::V41), Version::new(5, 0, 11));
 //! let proc = ProcId::new("job-1".parse()?, Rank::from_raw(0));
 //! let user = User { uid: Uid::new(1000), gid: Gid::new(100) };
 //! let mut conversation = Conversation::new(Caller::new(proc, user, "n0", context));
 //!
-//! conversation.request(7, message::Request::Finalize(Directives::new()));
+//! conversation.request(7, message::Finalize::new().into());
 //! let asked = Framing::default().decode(&mut conversation.take_sent())?.ok_or("incomplete")?;
 //! assert_eq!(Request::decode(&context, &asked.payload)?, Request::Finalize);
 //!

@@ -1,9 +1,9 @@
 //! Messages between a process and its server, as plain types.
 //!
 //! All wires carry these messages: gRPC and the framed wire (`pmix-proto`), the native wire (`pmix-native`) and PMI-1
-//! (`pmix-pmi1`), which has only some of them. The server's
-//! engine and the client's operations use only these types, and do not depend on a transport. Each file has the rows of its requests in
-//! the table of operations, and their replies; [`Request`] and [`Reply`] list all of them.
+//! (`pmix-pmi1`), which has only some of them. The server's engine and the client's operations use only these types, and do
+//! not depend on a transport. Each file has the rows of its requests in the table of operations, and their replies;
+//! [`Request`] and [`Reply`] list all of them.
 
 mod connect;
 mod control;

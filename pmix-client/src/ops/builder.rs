@@ -110,7 +110,7 @@ fn whole_seconds(limit: Duration) -> Option<u64> {
 /// }
 /// ```
 ///
-/// With `as`, the request that it makes of it follows. It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
+/// `as` names the operation, if what the builder holds is not the request itself. It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
 macro_rules! builder {
     ($(#[$doc:meta])* plain $name:ident $(<$T:ident>)? ($request:ty $(as $operation:ty)?) -> $output:ty) => {
         $(#[$doc])*

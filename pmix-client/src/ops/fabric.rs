@@ -1,6 +1,6 @@
 use std::fmt;
 
-use pmix_types::message::{self};
+use pmix_types::message;
 use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 
 use super::builder::builder;

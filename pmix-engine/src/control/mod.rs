@@ -136,7 +136,7 @@ impl Forwards {
         } else {
             fill_in_range(directives).and_then(|()| fill_in_persistence(directives))
         };
-        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::Done, cx);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::of::<Publish>(), cx);
     }
 
     pub(crate) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup, cx: &mut Context) {
@@ -151,7 +151,7 @@ impl Forwards {
 
     pub(crate) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, cx: &mut Context) {
         let result = fill_in_range(&mut unpublish.directives);
-        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::Done, cx);
+        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::of::<Publish>(), cx);
     }
 
     /// The host is told whose child the job is, and what kind of process has asked for it.
@@ -172,7 +172,7 @@ impl Forwards {
         } else {
             Ok(UpcallRequest::Log(log))
         };
-        self.pass_up(asked, result, Form::Done, cx);
+        self.pass_up(asked, result, Form::of::<Log>(), cx);
     }
 
     /// Calls the host, if it serves this, with the caller's identity (GEN-13) and without the time limit, which is
@@ -224,9 +224,9 @@ impl Forwards {
         let Forwarded { to, deadline, form, .. } = self.pending.remove(&upcall)?;
         cx.timers.clear(deadline, Timer::Upcall(upcall));
         let result = result.and_then(|answer| match (form, answer) {
-            (Form::Done | Form::Reply, Answer::Done) => Ok(Ok(Reply::Done)),
             (Form::Found(keys), Answer::Found(found)) => found_reply(&keys, found).map(Ok),
-            (Form::Reply, Answer::Reply(reply)) => Ok(Ok(reply)),
+            (Form::Reply(form), Answer::Done) => form(Reply::Done).map(Ok),
+            (Form::Reply(form), Answer::Reply(reply)) => form(reply).map(Ok),
             (Form::Spawned, Answer::Spawned(nspace)) => {
                 let mut reply = SpawnReply::new(nspace);
                 reply.job = cx.jobs.get(&reply.nspace).map(|job| job.data.clone());

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use pmix_types::message::*;
+use pmix_types::trace::TraceContext;
 use pmix_types::{
     AllocDirective, App, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Memory, Nspace,
     ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_operation, for_each_upcall,
@@ -37,7 +38,7 @@ pub(super) enum About {
     },
     Group(Nspace),
     Event(Status),
-    /// Bytes of input.
+    /// The size of bytes.
     Bytes(usize),
     Proc(ProcId),
     Nspace(Nspace),
@@ -84,14 +85,14 @@ macro_rules! requests {
         $name:ident $snake:ident -> $reply:ty {
             $words:literal, memory: $memory:ident,
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
-            $(more: $more:tt,)?
+            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
             $(names: $names:ident,)?
             $(about: $about:ident,)?
             $(upcalls: $upcalls:tt,)?
         }
     )+) => {
-        $(by_field! { $name $($about)? $($field)* })+
+        $(by_field! { $name $($about)? $($field)* $($($more)*)? })+
 
         impl Recorded for Request {
             #[inline]
@@ -132,7 +133,7 @@ macro_rules! unrecorded {
 }
 unrecorded!(
     Part part:
-    i32, u64, String, Option<u32>, Option<String>, Option<KeyName>, Vec<Status>, Vec<Query>, Vec<ResourceUnit>, Info, Status,
+    i32, u64, String, Option<u32>, Option<String>, Option<KeyName>, Option<TraceContext>, Vec<Status>, Vec<Query>, Vec<ResourceUnit>, Info, Status,
     ProcId, AllocDirective, FabricOperation, GroupOpt, IofChannels, ResourceBlockDirective,
 );
 // the line says for whom these are

@@ -1,11 +1,12 @@
 //! Members that are named by the id of their group.
 
 use pmix_types::message::{
-    Abort, Connect, Disconnect, Identity, IofPull, IofPush, JobControl, Monitor, NotifyEvent, RegisterEvents,
-    Reply, Request,
+    Abort, Allocate, Connect, Disconnect, Identity, IofPull, IofPush, JobControl, Monitor, NotifyEvent,
+    RegisterEvents, Reply, Request,
 };
 use pmix_types::{
-    DataArray, DataRange, Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value, keys,
+    AllocDirective, DataArray, DataRange, Directives, Event, Info, IofChannels, ProcId, Scope, Status, Value,
+    keys,
 };
 
 use super::super::upcall::{Connected, Grouped, Upcall};
@@ -151,6 +152,7 @@ fn idn_06_all_that_goes_to_the_host_names_the_members() {
         Upcall::PushStdin,
         Upcall::Connect,
         Upcall::Disconnect,
+        Upcall::Allocate,
     ]);
     t.job("job", "0-2");
     let peers = [0, 1, 2].map(|rank| t.connect(&proc("job", rank)));
@@ -181,6 +183,15 @@ fn idn_06_all_that_goes_to_the_host_names_the_members() {
     assert_eq!(pull.pull.procs, members);
     t.answer(id, Err(failure(Status::ERR_NOT_SUPPORTED)));
     t.fails(to, Status::ERR_NOT_SUPPORTED);
+    let affected = Directives::new().with(&keys::EVENT_AFFECTED_PROCS, DataArray::Proc(named.clone()));
+    let to =
+        t.ask(&peers[2], Request::Allocate(Allocate::new(AllocDirective::NEW).with_directives(affected)));
+    let (id, _, request) = t.upcall();
+    let UpcallRequest::Allocate(allocate) = &request else { panic!("{request:?}") };
+    let affected = allocate.directives.get_value(keys::EVENT_AFFECTED_PROCS.name());
+    assert_eq!(affected, Some(&DataArray::Proc(members.clone()).into()));
+    t.answer(id, Ok(Answer::from(Vec::<Info>::new())));
+    assert!(matches!(t.ok(to), Reply::Info(_)));
     // who is connected is so by the own name
     let real = Connect::new(members.clone());
     let asked = [Connect::new(named.clone()), real].into_iter().zip(&peers);

@@ -106,7 +106,7 @@ fn requests_tell_names_and_sizes_and_never_values() {
         Request::Spawn(Spawn::new(vec![app])),
         Request::NotifyEvent(NotifyEvent::new(event.clone())),
         Request::Log(Log::new(vec![info()])),
-        Request::Abort(Abort::new(7, SECRET.into())),
+        Request::Abort(Abort::new(7, SECRET.into()).with_procs(vec![proc("job", 0)])),
         Request::ValidateCredential(ValidateCredential::new(SECRET.into())),
         Request::QueryInfo(QueryInfo::new(vec![
             Query::dynamic([key("a.key")]).qualifier(&keys::NSPACE.text(), SECRET),
@@ -130,6 +130,9 @@ fn requests_tell_names_and_sizes_and_never_values() {
         (3, "lookup of secret.key"),
         (4, "spawn of 3 processes"),
         (5, "notify event EVENT_NODE_DOWN"),
+        (6, "log of secret.key"),
+        (7, "abort, 1 process named"),
+        (8, "validate credential of 7 bytes"),
     ] {
         let expected = format!("request    job:0 #{}: {line}", id(index));
         assert!(told.contains(&expected), "{expected}: {told:#?}");

@@ -10,7 +10,7 @@ macro_rules! attributes {
     };
 }
 
-/// The directives of a request: in a field of it, or all of it.
+/// The directives of a request, in a field of it.
 macro_rules! directives {
     ($request:ident none) => {{
         let _ = $request;

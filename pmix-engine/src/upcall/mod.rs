@@ -1,4 +1,4 @@
-//! The entries of the host module: the table of them, and what they carry.
+//! The entries of the host module, which the rows of the operations hold, and what they carry.
 //!
 //! These are plain data. The engine calls the host with an [`UpcallRequest`], and gets an [`Answer`]; the host side
 //! turns them into method calls.
@@ -15,7 +15,8 @@ pub use pmix_types::message::{
     Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use pmix_types::message::{
-    ConnectReply, Fenced, GetReply, GroupReply, LookupReply, QueryReply, Reply, SpawnReply,
+    ConnectReply, Failure, Fenced, GetReply, GroupReply, LookupReply, Operation, QueryReply, Reply,
+    SpawnReply,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
@@ -322,9 +323,8 @@ impl FileState {
 /// How the host's answer is given to the process.
 #[derive(Debug)]
 pub(crate) enum Form {
-    Done,
-    /// As the reply of the operation.
-    Reply,
+    /// As the reply of the operation; a failure if the host has answered in another form.
+    Reply(fn(Reply) -> Result<Reply, Failure>),
     /// What was found under these keys.
     Found(Vec<KeyName>),
     Spawned,
@@ -333,6 +333,17 @@ pub(crate) enum Form {
         nspace: Nspace,
         notify_each: bool,
     },
+}
+
+impl Form {
+    pub(crate) fn of<O: Operation>() -> Self {
+        Self::Reply(|reply| {
+            let unexpected = |reply| format!("the host answered {reply:?} to {}", O::NAME);
+            let reply =
+                O::Reply::try_from(reply).map_err(|reply| Failure::new(Status::ERROR, unexpected(reply)))?;
+            Ok(reply.into())
+        })
+    }
 }
 
 /// Shared by entries that answer with infos.

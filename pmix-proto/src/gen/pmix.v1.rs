@@ -1404,7 +1404,7 @@ pub struct Fence {
     /// groups, need 0.
     #[prost(uint64, tag = "4")]
     pub since: u64,
-    /// The span of the caller, as in the header of that name (W3C Trace Context); empty if it is not traced. What cannot be read
+    /// The span of the caller, as in the header `traceparent` (W3C Trace Context); empty if it is not traced. What cannot be read
     /// counts as empty.
     #[prost(string, tag = "5")]
     pub trace: ::prost::alloc::string::String,

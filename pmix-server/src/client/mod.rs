@@ -31,7 +31,7 @@
 //!
 //! use pmix_server::host::{HostResult, Publish, Lookup, UpcallContext};
 //! use pmix_server::types::{DataRange, Info, Pdata, ProcId, Rank, Scope, Status, job::JobSpec, keys};
-//! use pmix_server::types::message::{PutEntry, Request};
+//! use pmix_server::types::message::{Commit, PutEntry, Request};
 //! use pmix_server::{HostModule, Server, async_trait, host_module};
 //!
 //! #[derive(Default)]

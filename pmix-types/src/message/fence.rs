@@ -74,7 +74,7 @@ pub struct Fenced {
     /// The data of the participants; empty if none was collected.
     pub collected: Collected,
     /// Only what has changed after this generation was collected; 0 if everything was. It is the least that a participant
-    /// on this node has named in [`Fence::since`].
+    /// on this node has named in [`Fence::since`](super::Fence::since).
     pub since: u64,
     /// Up to which changes the data goes. Generations grow with each change on a server and mean nothing to others. 0 if
     /// nothing was collected.

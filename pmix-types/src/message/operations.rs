@@ -28,9 +28,10 @@ use crate::{
 ///     fields: { with documentation and type; the arguments of `new` },
 ///     more: { fields that `new` sets to a default; left out if there are none },
 ///     directives: the documentation of the field that holds them; left out if the request has none,
-///     names: `own` if the engine resolves names in it by a function of its own; left out if each field is resolved by its type,
-///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field tells,
-///         by its type,
+///     names: `own` if the engine resolves names in it by a function of its own; left out if each field is resolved by its type:
+///         processes and directives name members of groups, an `Nspace` is the id of a group, an `Option<Nspace>` a namespace,
+///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field of
+///         which something is recorded tells: the number of processes, keys, a group, a namespace, an event, or the size of bytes,
 ///     upcalls: { what the host is asked when it comes: see `for_each_upcall`; left out if it never is },
 /// }
 /// ```
@@ -103,11 +104,11 @@ const NAMING: Option<usize> = Some(MAX_NAMING);
 /// }
 /// assert_eq!(Fence::NAME, "fence");
 /// assert_eq!(Request::from(Fence::new(None)).operation(), Fence::NAME);
-/// assert!(fence_reply(Reply::Done).is_none());
+/// assert!(fence_reply(Reply::Nodes(Vec::new())).is_none());
 /// ```
 pub trait Operation: Clone + fmt::Debug + Into<Request> + Memory + Send + Sync + 'static {
     /// What the server returns. A reply of another form breaks the protocol.
-    type Reply: TryFrom<Reply, Error = Reply> + Send + 'static;
+    type Reply: TryFrom<Reply, Error = Reply> + Into<Reply> + Send + 'static;
 
     /// The name in the Standard, for log lines and errors.
     const NAME: &'static str;
@@ -192,7 +193,6 @@ macro_rules! declare {
             }
 
             $(
-                #[doc = concat!("Its directives: ", $directives)]
                 impl Directed for $name {
                     fn directives_mut(&mut self) -> &mut Directives {
                         &mut self.directives
@@ -200,9 +200,10 @@ macro_rules! declare {
                 }
 
                 impl $name {
-                    #[doc = concat!("Sets the directives: ", $directives)]
+                    /// Sets the directives.
                     #[must_use]
                     pub fn with_directives(mut self, directives: Directives) -> Self {
+                        let _ = $directives;
                         self.directives = directives;
                         self
                     }
@@ -256,3 +257,29 @@ macro_rules! declare {
 }
 
 for_each_operation!(declare);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! limits {
+        ($($(#[$doc:meta])* $name:ident $snake:ident -> $reply:ty { $($row:tt)* })+) => {
+            [$((<$name as Operation>::NAME, <$name as Operation>::MEMORY_LIMIT)),+]
+        };
+    }
+
+    #[test]
+    fn only_requests_that_bring_data_or_name_a_job_may_be_large() {
+        let with = |limit: Option<usize>| {
+            let all = for_each_operation!(limits).into_iter();
+            all.filter(|(_, of)| *of == limit).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(with(DATA), ["commit", "notify event", "publish", "push input"]);
+        assert_eq!(with(SPAWN), ["spawn"]);
+        assert_eq!(
+            with(NAMING),
+            ["fence", "connect", "disconnect", "group construct", "group destruct", "job control"]
+        );
+        assert!(with(PLAIN).len() > 20);
+    }
+}

@@ -85,7 +85,7 @@ fn fence() -> impl Strategy<Value = Fence> {
 
 fn abort() -> impl Strategy<Value = Abort> {
     (any::<i32>(), text(), vec(named_proc(), 0..3)).prop_map(|(status, message, procs)| {
-        let mut abort = Abort::new(status, message.into());
+        let mut abort = Abort::new(status, message);
         abort.procs = procs;
         abort
     })
