@@ -80,6 +80,17 @@ async fn replies_find_their_requests_in_any_order() {
 }
 
 #[tokio::test]
+async fn a_reply_in_the_form_of_another_operation_fails_the_call() {
+    let (connection, mut end) = pair();
+    let call = connection.slot().await.unwrap().send(DeregisterEvents::new(1));
+    let id = end.requests.recv().await.unwrap().id;
+    end.deliverer.deliver(Incoming::Reply { id, outcome: Ok(Reply::Registered(1)) });
+    let error = within(connection.answer(call)).await.unwrap_err();
+    assert!(error.to_string().contains("unexpected reply to deregister events"), "{error}");
+    assert!(connection.is_open());
+}
+
+#[tokio::test]
 async fn a_second_or_foreign_reply_does_no_harm() {
     let (connection, mut end) = pair();
     let answer = connection.slot().await.unwrap().send(DeregisterEvents::new(1));

@@ -49,6 +49,9 @@ impl GroupDeclineBuilder {
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;
-        core.call(request).await.map(drop)
+        match core.call(request).await? {
+            None => Ok(()),
+            Some(_) => Err(Error::protocol("the server took a declined invitation for an accepted one")),
+        }
     }
 }
