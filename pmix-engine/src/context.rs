@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Nspace, ProcId};
+use pmix_types::{Nspace, ProcId, RankSet};
 
-use super::connections::{Conn, ConnStage};
+use super::connections::{Conn, ConnStage, Kind};
 use super::ids::{Counter, ReplyTo};
 use super::jobs::{Client, Job, PutData, unknown_nspace};
 use super::participants::Members;
@@ -86,6 +86,13 @@ impl Context {
         *proc == self.config.server
             || self.jobs.get(&proc.nspace).is_some_and(|job| job.is_local(proc.rank))
             || self.conns.values().any(|held| held.proc == *proc)
+    }
+
+    /// The ranks of the tools of a namespace that are on this node.
+    pub(crate) fn tools_of(&self, nspace: &Nspace) -> RankSet {
+        let is_tool = |held: &&Conn| held.kind == Kind::Tool && held.stage != ConnStage::Asked;
+        let tools = self.conns.values().filter(is_tool).map(|held| &held.proc);
+        tools.filter(|tool| tool.nspace == *nspace).map(|tool| tool.rank).collect()
     }
 
     /// Whether a process may send requests on some connection.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use pmix_program::kept_temporary;
 use pmix_program::signals::{Received, Signals};
 use pmix_tool::types::keys::env::LAUNCHER_RNDZ_FILE;
 use pmix_tool::{Nspace, ProcId, Status, Tool};
@@ -60,7 +61,7 @@ pub(crate) fn become_launcher(starter: &OsStr, launcher: &[OsString]) -> i32 {
 /// The launcher cannot be run.
 pub(crate) async fn launch(launcher: &[OsString]) -> Result<i32, Problem> {
     // where only this user can put a file
-    let dir = tempfile::tempdir()?;
+    let dir = tempfile::tempdir_in(kept_temporary()?)?;
     let contact = dir.path().join("launcher");
     let mut child = start(launcher, &contact)?;
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));

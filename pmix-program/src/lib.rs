@@ -6,6 +6,8 @@ pub mod log;
 pub mod loopback;
 pub mod man;
 pub mod signals;
+mod temporary;
 pub mod terminal;
 
 pub use args::{seconds, variable};
+pub use temporary::kept_temporary;

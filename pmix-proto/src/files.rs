@@ -105,7 +105,8 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
 }
 
 /// Whether this is root, and there are other users: in a namespace with one user, whoever is root there is nobody elsewhere.
-fn is_among_others() -> bool {
+#[must_use]
+pub fn is_among_others() -> bool {
     geteuid().is_root() && *USERS > 1
 }
 
@@ -205,6 +206,32 @@ pub fn replaceable(dir: &Path) -> io::Result<Option<PathBuf>> {
         }
     }
     Ok(None)
+}
+
+/// Checks for root that no other user can put something in the place of what lies in a directory, so that its path leads to it later.
+///
+/// # Errors
+/// The system's; `PermissionDenied` if another user can, and if root would follow a link of somebody else.
+pub fn check_keeps(dir: &Path) -> io::Result<()> {
+    if !is_among_others() {
+        return Ok(());
+    }
+    // links on the way have owners, too
+    Directory::open(dir)?;
+    let Some(open) = replaceable(dir)? else { return Ok(()) };
+    let problem = format!("other users may replace what lies in {}: use another directory", open.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
+/// Removes a file, or a link, of this name.
+///
+/// # Errors
+/// The system's; `PermissionDenied` if root would follow a link of somebody else.
+pub fn remove(file: &Path) -> io::Result<()> {
+    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = Directory::open(parent.unwrap_or_else(|| Path::new(".")))?;
+    std::fs::remove_file(directory.path().join(name))
 }
 
 /// How many users this namespace has.
@@ -402,6 +429,9 @@ mod tests {
             }
             refused(Directory::of(&path));
         }
+        for path in [dir.path().join("dir/victim"), safe.path().join("good/dir/victim")] {
+            refused(remove(&path));
+        }
         refused(create_dir_all(&dir.path().join("dir/new"), 0o700));
         refused(create_dir_all(&dir.path().join("dir"), 0o700));
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
@@ -409,6 +439,26 @@ mod tests {
         put(&safe.path().join("good/new"), Existing::Truncated, "x").unwrap();
         put(&safe.path().join("good/new"), Existing::Truncated, "y").unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("new")).unwrap(), "y");
+        remove(&safe.path().join("good/new")).unwrap();
+        assert!(!dir.path().join("new").exists());
+        // nothing is followed to be removed
+        remove(&dir.path().join("file")).unwrap();
+        assert!(victim.exists() && dir.path().join("file").symlink_metadata().is_err());
+    }
+
+    #[test]
+    fn root_trusts_no_path_that_another_user_can_change() {
+        let (Some(dir), safe) = (others(), tempfile::tempdir().unwrap()) else { return };
+        symlink(safe.path(), dir.path().join("dir")).unwrap();
+        fs::create_dir(dir.path().join("roots")).unwrap();
+        for path in ["", "dir", "roots"] {
+            refused(check_keeps(&dir.path().join(path)));
+        }
+        check_keeps(safe.path()).unwrap();
+        for (mode, is_kept) in [(0o777, false), (0o1777, true), (0o755, true)] {
+            fs::set_permissions(safe.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(check_keeps(safe.path()).is_ok(), is_kept, "{mode:o}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pmix_host::Records;
-use pmix_proto::files;
+use pmix_proto::files::{self, Directory};
 use pmix_types::Uid;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
@@ -101,16 +101,18 @@ fn make(directory: &Path) -> io::Result<()> {
 /// Whether nobody else can have put the directory there or can change it.
 fn check(directory: &Path, uid: Uid) -> io::Result<()> {
     let about = fs::symlink_metadata(directory)?;
+    let held = Directory::open(directory)?;
     if !about.is_dir() || Uid::new(about.uid()) != uid || about.mode() & 0o022 != 0 {
         return Err(io::Error::other("others may write there"));
     }
-    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+    Ok(access(held.path(), Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 fn tidy(directory: &Path, own: &[PathBuf]) -> io::Result<()> {
+    let held = Directory::open(directory)?;
     let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut kept = 0;
-    for entry in fs::read_dir(directory)? {
+    for entry in fs::read_dir(held.path())? {
         let entry = entry?;
         let name = entry.file_name();
         let is_record =
@@ -120,7 +122,7 @@ fn tidy(directory: &Path, own: &[PathBuf]) -> io::Result<()> {
         if !is_record || !about.is_file() {
             continue;
         }
-        match own.contains(&entry.path()) {
+        match own.contains(&directory.join(name)) {
             true => kept += 1,
             false => files.push((about.modified()?, entry.path())),
         }
@@ -182,6 +184,26 @@ mod tests {
         check(&link, uid).unwrap_err();
         fs::set_permissions(&directory, Permissions::from_mode(0o720)).unwrap();
         check(&directory, uid).unwrap_err();
+    }
+
+    #[test]
+    fn root_removes_no_old_record_by_way_of_a_link_of_another_user() {
+        let (root, others) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for number in 0..=KEPT {
+            File::create(root.path().join(format!("record.{number}.txt"))).unwrap();
+        }
+        let link = others.path().join("link");
+        symlink(root.path().parent().unwrap(), &link).unwrap();
+        let directory = link.join(root.path().file_name().unwrap());
+        let uid = Uid::new(geteuid().as_raw());
+        fs::set_permissions(root.path(), Permissions::from_mode(0o700)).unwrap();
+        check(&directory, uid).unwrap();
+        // only root can make a directory another's
+        if std::os::unix::fs::chown(others.path(), Some(4001), None).is_ok() {
+            check(&directory, uid).unwrap_err();
+            tidy(&directory, &[]).unwrap_err();
+            assert_eq!(fs::read_dir(root.path()).unwrap().count(), KEPT + 1);
+        }
     }
 
     #[test]

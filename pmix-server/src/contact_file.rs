@@ -5,15 +5,21 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pmix_proto::files::Directory;
 use pmix_types::Uid;
 use tempfile::NamedTempFile;
 
 use crate::account::own_uid;
 
+const NO_FILE: &str = "something that is not a regular file is there";
+
 /// The copy. Dropping this removes it, unless another server has put its own there.
 #[derive(Debug)]
 pub(crate) struct ContactFile {
     path: PathBuf,
+    _directory: Directory,
+    /// The path by way of this directory: another user may put another one in its place.
+    reached: PathBuf,
     /// Device and inode.
     id: (u64, u64),
 }
@@ -24,30 +30,34 @@ impl ContactFile {
     pub(crate) fn write(path: &Path, text: &str) -> io::Result<Self> {
         // stays the same file if the current directory changes
         let path = std::path::absolute(path)?;
-        let in_the_way = match fs::symlink_metadata(&path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, NO_FILE));
+        };
+        let directory = Directory::open(parent)?;
+        let reached = directory.path().join(name);
+        let in_the_way = match fs::symlink_metadata(&reached) {
             Ok(there) if there.is_file() && Uid::new(there.uid()) == own_uid() => None,
             Ok(there) if there.is_file() => Some("a file of another user is there"),
-            Ok(_) => Some("something that is not a regular file is there"),
+            Ok(_) => Some(NO_FILE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         if let Some(reason) = in_the_way {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
         }
-        let directory = path.parent().ok_or(io::ErrorKind::IsADirectory)?;
         // the mode of such files is 0600
-        let mut file = NamedTempFile::new_in(directory)?;
+        let mut file = NamedTempFile::new_in(directory.path())?;
         file.write_all(text.as_bytes())?;
         let id = id(&file.as_file().metadata()?);
-        file.persist(&path)?;
-        Ok(Self { path, id })
+        file.persist(&reached)?;
+        Ok(Self { path, _directory: directory, reached, id })
     }
 }
 
 impl Drop for ContactFile {
     fn drop(&mut self) {
-        let removed = match fs::symlink_metadata(&self.path) {
-            Ok(there) if id(&there) == self.id => fs::remove_file(&self.path),
+        let removed = match fs::symlink_metadata(&self.reached) {
+            Ok(there) if id(&there) == self.id => fs::remove_file(&self.reached),
             _ => Ok(()),
         };
         if let Err(error) = removed {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmix_native::conn::{Rendezvous, ServerUri, User, file_names};
 use pmix_native::env::RELEASE;
-use pmix_proto::files::{Directory, replaceable};
+use pmix_proto::files::{Directory, is_among_others, replaceable};
 use pmix_proto::places::{Doubt, Places, doubt, tmpdir};
 use pmix_types::{Nspace, Status, Uid};
 use thiserror::Error;
@@ -120,7 +120,8 @@ impl SessionDir {
         let mode = if other_users { 0o711 } else { 0o700 };
         let (base, gate) = loop {
             let base = choose(places, mode)?;
-            if let Some(parent) = base.parent().filter(|_| other_users) {
+            // root would make and remove what others choose
+            if let Some(parent) = base.parent().filter(|_| other_users || is_among_others()) {
                 check_keeps(parent)?;
             }
             match enter(&base, mode, uid) {
@@ -317,9 +318,10 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
 fn check_keeps(dir: &Path) -> Result<(), SessionDirError> {
     // links on the way have owners, too
     let found = Directory::open(dir).and_then(|_| replaceable(dir));
-    let Some(open) = found.map_err(SessionDirError::io(dir, "cannot be looked at"))? else { return Ok(()) };
+    let what = "cannot be used; set PMIX_SERVER_TMPDIR to a directory that you can write to";
+    let Some(open) = found.map_err(SessionDirError::io(dir, what))? else { return Ok(()) };
     let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it belongs to \
-                  another user";
+                  another user; set PMIX_SERVER_TMPDIR to another directory";
     Err(SessionDirError::new(&open, reason))
 }
 

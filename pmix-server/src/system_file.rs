@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pmix_native::conn::file_names;
+use pmix_proto::files::Directory;
 use pmix_proto::places::system_root;
 use pmix_types::Uid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
@@ -34,6 +35,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct SystemFile {
     path: PathBuf,
+    directory: Directory,
     /// Which file it is: another server may have put one there.
     id: (u64, u64),
     /// As long as it is open, no other file gets its number.
@@ -50,9 +52,12 @@ impl SystemFile {
     ) -> Result<Self, SessionDirError> {
         let root = root.map_or_else(system_root, Path::to_owned);
         let path = root.join(file_names::system(hostname));
+        let directory =
+            Directory::open(&root).map_err(SessionDirError::io(&root, "cannot create a file in it"))?;
+        let reached = reached(&directory, &path);
         let mut file = tempfile::Builder::new()
             .prefix(".pmix.sys.")
-            .tempfile_in(&root)
+            .tempfile_in(directory.path())
             .map_err(SessionDirError::io(&root, "cannot create a file in it"))?;
         let mode = if other_users { 0o644 } else { 0o600 };
         file.write_all(text.as_bytes())
@@ -60,10 +65,10 @@ impl SystemFile {
             .map_err(SessionDirError::io(&path, "cannot write it"))?;
         let id = id_of(file.as_file()).map_err(SessionDirError::io(&path, "cannot be inspected"))?;
         for _ in 0..ATTEMPTS {
-            match fs::hard_link(file.path(), &path) {
-                Ok(()) => return Ok(Self { path, id, _file: file.into_file() }),
+            match fs::hard_link(file.path(), &reached) {
+                Ok(()) => return Ok(Self { path, directory, id, _file: file.into_file() }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    take_over(&path, LOCK_PATIENCE)?
+                    take_over(&directory, &path, LOCK_PATIENCE)?
                 }
                 Err(error) => return Err(SessionDirError::io(&path, "cannot write it")(error)),
             }
@@ -77,9 +82,9 @@ impl SystemFile {
 
 impl Drop for SystemFile {
     fn drop(&mut self) {
-        let is_own =
-            fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id);
-        if is_own && let Err(error) = fs::remove_file(&self.path) {
+        let reached = reached(&self.directory, &self.path);
+        let is_own = fs::symlink_metadata(&reached).is_ok_and(|found| (found.dev(), found.ino()) == self.id);
+        if is_own && let Err(error) = fs::remove_file(&reached) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the rendezvous file");
         }
     }
@@ -90,8 +95,14 @@ fn id_of(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
+/// The path of a file by way of its directory: another user may put another one in its place.
+fn reached(directory: &Directory, path: &Path) -> PathBuf {
+    directory.path().join(path.file_name().unwrap_or_default())
+}
+
 /// Removes the file of a dead server.
-fn take_over(path: &Path, patience: Duration) -> Result<(), SessionDirError> {
+fn take_over(directory: &Directory, named: &Path, patience: Duration) -> Result<(), SessionDirError> {
+    let path = &reached(directory, named);
     let Ok(before) = fs::symlink_metadata(path) else { return Ok(()) };
     // Servers take over a file one at a time, else the one that comes second moves away the file of the first, and a third
     // finds the place free. The open file also keeps its number from being given to another.
@@ -104,20 +115,19 @@ fn take_over(path: &Path, patience: Duration) -> Result<(), SessionDirError> {
         let reason = format!(
             "{server} is the system-level server of this node; there is one at a time: stop it first"
         );
-        return Err(SessionDirError::new(path, reason));
+        return Err(SessionDirError::new(named, reason));
     }
     // two may take over at a time: whoever moves away a file moves away just one, and looks at which one it was
-    let root = path.parent().unwrap_or(path);
     // nobody else can know its name, and put something there first
     let place = tempfile::Builder::new()
         .prefix(".pmix.sys.")
-        .tempdir_in(root)
-        .map_err(SessionDirError::io(root, "cannot create a directory in it"))?;
+        .tempdir_in(directory.path())
+        .map_err(SessionDirError::io(named.parent().unwrap_or(named), "cannot create a directory in it"))?;
     let aside = place.path().join("file");
     match fs::rename(path, &aside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         moved => moved.map_err(SessionDirError::io(
-            path,
+            named,
             "was left behind by a dead server or another user, and cannot be removed: have its owner remove it",
         ))?,
     }
@@ -129,7 +139,8 @@ fn take_over(path: &Path, patience: Duration) -> Result<(), SessionDirError> {
     if fs::remove_file(&aside).is_err() {
         // no file was in its place: whatever it is, it is not lost
         let kept = place.keep();
-        tracing::warn!(path = %path.display(), kept = %kept.display(), "moved a directory entry that is not a file out of the way");
+        let kept = named.with_file_name(kept.file_name().unwrap_or_default());
+        tracing::warn!(path = %named.display(), kept = %kept.display(), "moved a directory entry that is not a file out of the way");
     }
     Ok(())
 }
@@ -141,7 +152,7 @@ fn hold(path: &Path, found: &fs::Metadata, patience: Duration) -> Option<File> {
     let deadline = Instant::now() + patience;
     while file.try_lock().is_err() {
         if Instant::now() >= deadline {
-            tracing::warn!(path = %path.display(), "somebody keeps a lock on the file, which is taken over without it");
+            tracing::warn!(file = ?path.file_name(), "somebody keeps a lock on the file, which is taken over without it");
             return None;
         }
         #[expect(
@@ -358,7 +369,10 @@ mod tests {
         };
         let (stranger, found) = (lock(), fs::symlink_metadata(&path).unwrap());
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| take_over(&path, Duration::from_secs(3600)));
+            let waiting = scope.spawn(|| {
+                let directory = Directory::open(root.path()).unwrap();
+                take_over(&directory, &path, Duration::from_secs(3600))
+            });
             block_until("the file is open twice", || times_open(&found) == 2);
             assert!(path.exists() && !waiting.is_finished(), "it did not wait for the lock");
             drop(stranger);

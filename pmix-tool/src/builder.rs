@@ -21,6 +21,9 @@ use crate::foreign;
 use crate::servers::{AttachedServer, Servers};
 use crate::tool::Tool;
 
+/// The address of its server that a process of a job has.
+const RANK_URI: &str = "PMIX_GRPC_URI";
+
 /// Settings for connecting a [`Tool`].
 ///
 /// Select the server with one of [`uri`](Self::uri), [`pid`](Self::pid), [`nspace`](Self::nspace),
@@ -31,7 +34,8 @@ use crate::tool::Tool;
 ///
 /// A tool that another tool has started attaches to what its environment names (TOL-04), unless a server is selected
 /// or [`session_root`](Self::session_root) is set: the server at `PMIX_LAUNCHER_RNDZ_URI`, or else the one that wrote
-/// the file `PMIX_LAUNCHER_RNDZ_FILE`, if there is such a file.
+/// the file `PMIX_LAUNCHER_RNDZ_FILE`, if there is such a file. A tool that a process of a job has started attaches in the same
+/// way to the server of that process, `PMIX_GRPC_URI`, unless that admits no tools.
 ///
 /// # Examples
 /// ```
@@ -289,9 +293,20 @@ impl ToolBuilder {
 
     /// Finds the server and connects to it, unless it is among those that are known.
     async fn reach(&self, known: &[AttachedServer]) -> Result<AttachedServer, Error> {
-        match self.selection_of_starter(|name| var_os(name).filter(|value| !value.is_empty()), known) {
-            Some(selection) => Self { selection, ..self.clone() }.reach_selected(known).await,
-            None => self.reach_selected(known).await,
+        let variable = |name: &str| var_os(name).filter(|value| !value.is_empty());
+        if let Some(selection) = self.selection_of_starter(variable, known) {
+            return Self { selection, ..self.clone() }.reach_selected(known).await;
+        }
+        let Some(uri) = self.address_of_rank(variable, known) else {
+            return self.reach_selected(known).await;
+        };
+        match (Self { selection: Selection::Uri(uri), ..self.clone() }).reach_selected(known).await {
+            // of several nodes, one has a server that admits tools
+            Err(refused) if refused.status() == Status::ERR_NOT_SUPPORTED => {
+                let other = self.reach_selected(known).await;
+                other.map_err(|error| if error.is_no_server() { refused } else { error })
+            }
+            reached => reached,
         }
     }
 
@@ -313,6 +328,16 @@ impl ToolBuilder {
         }
         let file = PathBuf::from(variable(LAUNCHER_RNDZ_FILE)?);
         file.exists().then_some(Selection::File(file))
+    }
+
+    /// The address of the server of the process of a job that has started this tool, for the first of its servers.
+    fn address_of_rank(
+        &self,
+        variable: impl Fn(&str) -> Option<OsString>,
+        known: &[AttachedServer],
+    ) -> Option<String> {
+        let is_free = matches!(self.selection, Selection::Only) && self.root.is_none() && known.is_empty();
+        variable(RANK_URI).filter(|_| is_free)?.into_string().ok()
     }
 
     async fn reach_selected(&self, known: &[AttachedServer]) -> Result<AttachedServer, Error> {

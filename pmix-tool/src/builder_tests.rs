@@ -33,6 +33,13 @@ fn tol_04_a_tool_that_another_has_started_attaches_to_what_its_environment_names
     for chosen in [ToolBuilder::default().pid(1), ToolBuilder::default().session_root(fakes.root.path())] {
         assert_eq!(of(&chosen, Some("a.b.0;unix:/x"), Some(&file)), "None");
     }
+    let of_rank = |builder: &ToolBuilder| {
+        builder.address_of_rank(|name| (name == "PMIX_GRPC_URI").then(|| "a.0;unix:/x".into()), &[])
+    };
+    assert_eq!(of_rank(&any).as_deref(), Some("a.0;unix:/x"));
+    assert_eq!(any.address_of_rank(|_| None, &[]), None);
+    assert_eq!(of_rank(&any.clone().pid(1)), None);
+    assert_eq!(of_rank(&any.session_root(fakes.root.path())), None);
 }
 
 #[test]

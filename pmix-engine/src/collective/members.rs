@@ -81,6 +81,13 @@ impl<'a> LocalPart<'a> {
             let Some(job) = job.filter(|job| job.registered) else {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
+                // tools are in no job: those that are here are all
+                let tools = cx.tools_of(nspace);
+                let are_tools = !tools.is_empty() && (named.all || named.ranks.is_subset(&tools));
+                if signature.operation.is_fence() && are_tools {
+                    part.ranks.insert(nspace.clone(), if named.all { tools } else { named.ranks.clone() });
+                    continue;
+                }
                 // known from other servers as a job of other nodes only; those who connect need not be known before
                 let is_far =
                     job.is_some_and(|job| job.data.placement().is_some()) || !signature.operation.is_fence();

@@ -1,7 +1,8 @@
 //! Fences that this server completes by itself.
 
 use pmix_types::job::JobSpec;
-use pmix_types::{Info, Key, Rank, Scope, Status, keys};
+use pmix_types::message::Identity;
+use pmix_types::{Info, Key, ProcId, Rank, Scope, Status, keys};
 
 use super::super::upcall::Upcall;
 use super::super::{Answer, Command, HostCall};
@@ -24,6 +25,38 @@ fn fen_01_fen_02_fen_03_nothing_means_all_and_all_is_no_full_list() {
     let other_wildcard = t.ask(&peers[1], fence_all());
     assert_eq!(t.fenced(by_wildcard), modex([]));
     assert_eq!(t.fenced(other_wildcard), modex([]));
+    t.finish();
+}
+
+#[test]
+fn fen_01_fen_11_a_fence_of_tools_waits_for_those_that_it_names_and_for_no_job_of_theirs() {
+    let mut t = Harness::new([Upcall::ToolConnected]);
+    t.job("job", "0");
+    let rank = t.connect(&proc("job", 0));
+    let attach = |t: &mut Harness, own: ProcId| {
+        let conn = t.hello_as(Identity::Tool(None), USER);
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(own.clone())));
+        assert!(matches!(t.next(), Command::Accept { conn: accepted, .. } if accepted == conn));
+        Peer { conn, proc: own }
+    };
+    let (tool, other) = (attach(&mut t, proc("tool", 0)), attach(&mut t, proc("other", 0)));
+    for alone in [fence([tool.proc.clone()]), fence([all_of("tool")]), fence_all()] {
+        let to = t.ask(&tool, alone);
+        assert_eq!(t.fenced(to), modex([]));
+    }
+    let three = [tool.proc.clone(), other.proc.clone(), rank.proc.clone()];
+    let first = [t.ask(&tool, fence(three.clone())), t.ask(&rank, fence(three.clone()))];
+    t.quiet();
+    let last = t.ask(&other, fence(three));
+    for to in [first[0], first[1], last] {
+        assert_eq!(t.fenced(to), modex([]));
+    }
+    // a tool that is not here may come
+    t.ask(&tool, fence([tool.proc.clone(), proc("tool", 1)]));
+    t.quiet();
+    t.lose(&tool);
+    t.drain();
     t.finish();
 }
 

@@ -48,10 +48,14 @@ pub(crate) enum Control {
         nspace: Nspace,
         child: Child,
     },
-    /// A job that it started has ended.
+    /// A job that it started has ended. Independent jobs that this one has started may run.
     ChildEnded {
         nspace: Nspace,
         outcome: JobOutcome,
+    },
+    /// These have ended, too.
+    ChildGone {
+        nspace: Nspace,
     },
 }
 

@@ -95,7 +95,7 @@ impl RecordFiles {
         let oldest = goes.and_then(|user| kept.iter().position(|(of, _)| *of == user));
         if let Some((_, file)) = oldest.and_then(|at| kept.remove(at)) {
             // somebody may have taken it away
-            let _ = fs::remove_file(file);
+            let _ = files::remove(&file);
         }
     }
 }
@@ -188,6 +188,23 @@ mod tests {
         let is_there: Vec<_> = (0..KEPT + 2).map(|number| path(number).exists()).collect();
         assert_eq!(is_there, [[false; 2].as_slice(), &[true; KEPT]].concat());
         assert!(root.path().join("of-another").exists());
+    }
+
+    #[test]
+    fn root_removes_none_by_way_of_a_link_of_another_user() {
+        let (root, others) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = others.path().join("link");
+        std::os::unix::fs::symlink(root.path(), &link).unwrap();
+        // only root can make a directory another's
+        if std::os::unix::fs::chown(others.path(), Some(4001), None).is_err() {
+            return;
+        }
+        let files = RecordFiles::default();
+        for number in 0..=KEPT {
+            fs::write(root.path().join(number.to_string()), "").unwrap();
+            files.keep(None, link.join(number.to_string()));
+        }
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), KEPT + 1);
     }
 
     #[test]

@@ -241,7 +241,8 @@ impl Jobs {
         let is_gone =
             |requester: &Requester| requester.node != self.site.node() && !there.contains(&requester.node);
         if facts.ends_with.as_ref().is_some_and(is_gone) {
-            let _ = control.send(Control::Order { act: Act::Terminate, reach: Reach::All, done: None });
+            let (act, reach) = (Act::Terminate, Reach::Connected);
+            let _ = control.send(Control::Order { act, reach, done: None });
         }
         let over: BTreeSet<Rank> =
             held.iter().filter(|proc| proc.exit.is_some()).map(|proc| proc.rank).collect();

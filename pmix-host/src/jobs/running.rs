@@ -29,7 +29,8 @@ impl RunningJob {
         &self.nspace
     }
 
-    /// The next report; `None` after [`JobReport::Done`]. A process is held back while its output is not taken from
+    /// The next report; `None` after [`JobReport::Done`], which comes when the jobs that it has started have ended, too. For a job with
+    /// a parent it does not wait for independent ones, whose reports may follow. A process is held back while its output is not taken from
     /// here.
     ///
     /// # Cancel safety

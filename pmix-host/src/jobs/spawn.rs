@@ -235,6 +235,9 @@ pub(super) async fn pass_on(mut job: RunningJob, owner: Option<Owner>) {
             }
         }
     }
+    if let Some(owner) = owner {
+        let _ = owner.control.send(Control::ChildGone { nspace: job.nspace().clone() });
+    }
 }
 
 /// Output of the job that can be pulled: what the spawn requested (IOF-04).

@@ -124,10 +124,11 @@ impl JobEntry {
         ended
     }
 
-    /// Ends it, first by a request.
+    /// Ends it, first by a request, and what is connected with it.
     pub(super) fn terminate(&self) {
+        let (act, reach) = (Act::Terminate, Reach::Connected);
         // it may just have ended
-        let _ = self.control.send(Control::Order { act: Act::Terminate, reach: Reach::All, done: None });
+        let _ = self.control.send(Control::Order { act, reach, done: None });
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pmix_proto::files::{Directory, replaceable};
+use pmix_proto::files::{Directory, check_keeps};
 use pmix_types::Uid;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -34,8 +34,10 @@ impl JoinFile {
     pub(super) fn write(dir: &Path, node: &str, line: &str, made: &Arc<MadeDirs>) -> Result<Self, String> {
         let path = file_of(dir, node);
         let write = || {
-            check_keeps(dir)?;
+            check_place(dir)?;
             made.make(dir)?;
+            // meanwhile, others may have put something in the place of a directory that was missing
+            check_keeps(dir)?;
             let mut fresh = tempfile::Builder::new().prefix(&format!(".{node}.join.")).tempfile_in(dir)?;
             fresh.write_all(line.as_bytes())?;
             fresh.persist_noclobber(&path)?;
@@ -68,17 +70,11 @@ impl Drop for JoinFile {
 
 /// Checks for root that nobody else can put something in the place of a directory, as far as that is there: root would write and remove
 /// files where others want. Other users may share a directory with those whom they trust.
-fn check_keeps(dir: &Path) -> io::Result<()> {
-    if !geteuid().is_root() {
-        return Ok(());
-    }
+fn check_place(dir: &Path) -> io::Result<()> {
     let whole = std::path::absolute(dir)?;
     let there =
         whole.ancestors().find(|dir| dir.symlink_metadata().is_ok()).unwrap_or_else(|| Path::new("/"));
-    Directory::open(there)?;
-    let Some(open) = replaceable(there)? else { return Ok(()) };
-    let problem = format!("other users may replace what lies in {}: use another directory", open.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+    check_keeps(there)
 }
 
 /// Directories that were made for files of daemons, the inner ones last. When this is dropped, those that are empty are removed.
@@ -88,7 +84,8 @@ pub(super) struct MadeDirs(Mutex<Vec<PathBuf>>);
 impl MadeDirs {
     fn make(&self, dir: &Path) -> io::Result<()> {
         let create = || {
-            DirBuilder::new().mode(0o700).create(dir)?;
+            let (_parent, reached) = Directory::of(dir)?;
+            DirBuilder::new().mode(0o700).create(reached)?;
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(dir.to_owned());
             Ok(())
         };
@@ -109,7 +106,7 @@ impl Drop for MadeDirs {
         let made = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         for dir in made.iter().rev() {
             // others may have put something there
-            let _ = fs::remove_dir(dir);
+            let _ = Directory::of(dir).and_then(|(_parent, reached)| fs::remove_dir(reached));
         }
     }
 }
@@ -200,6 +197,25 @@ mod tests {
         let files = ["a", "b"].map(|node| write(node, "", &made).unwrap());
         drop((made, files));
         assert!(dir.path().join("of").exists() && !dir.path().join("of/all").exists());
+    }
+
+    /// As one that another user puts there while directories are made.
+    #[test]
+    fn root_makes_no_directory_for_start_lines_by_way_of_a_link_of_another_user() {
+        let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(roots.path(), &link).unwrap();
+        let made = MadeDirs::default();
+        made.make(&link.join("own")).unwrap();
+        // only root can make a directory another's
+        if std::os::unix::fs::chown(dir.path(), Some(4001), None).is_ok() {
+            made.make(&link.join("new")).unwrap_err();
+            made.make(&link.join("own")).unwrap_err();
+            drop(made);
+            let left: Vec<_> =
+                fs::read_dir(roots.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(left, [roots.path().join("own")], "nor does it remove one there");
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `pmix-mpir`, under a gdb that takes the part of a debugger which knows only MPIR.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use pmix_test_wait::until;
 use pmix_tests::{
-    Peer, Running, on_path, plain_environment, pmixrun, processes_of, program, rank_program, run,
+    OtherUser, Peer, Running, on_path, plain_environment, pmixrun, processes_of, program, rank_program, run,
 };
 
 /// `pmix-mpir` under gdb, which reads the table and then does this. `None` without gdb.
@@ -100,6 +101,21 @@ fn the_debugger_hears_why_there_is_no_job() {
         assert!(out.contains("state 2, ranks 0\naborted: ") && out.contains(why), "{out}{err}");
     }
     assert_eq!(processes_of(dir.path()), []);
+}
+
+#[test]
+fn root_makes_no_directory_for_a_debugger_where_another_user_has_planted_a_link() {
+    let Some(bob) = OtherUser::third() else { return };
+    let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let link = bob.home().join("dir");
+    symlink(roots.path(), &link).unwrap();
+    for (place, why) in [(&*link, "is a link"), (bob.home(), "other users may replace")] {
+        let Some(mut debugger) = debugger(dir.path(), &GO_ON, &words(&launcher())) else { return };
+        debugger.env("TMPDIR", place);
+        let (code, out, err) = run(debugger);
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(out.contains("state 2, ranks 0\naborted: ") && out.contains(why), "{out}{err}");
+    }
 }
 
 #[tokio::test]

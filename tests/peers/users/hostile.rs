@@ -73,6 +73,75 @@ fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
     assert_eq!(run(files).1.lines().count(), 1);
 }
 
+/// `pmixrun` of root, with variables that name a place, as far as another user has prepared it.
+fn with(dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program("pmixrun"));
+    plain_environment(&mut command);
+    command.args(args).current_dir(dir).env("PMIXRUN_RECORD", "none");
+    for name in ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR"] {
+        command.env(name, dir);
+    }
+    command.envs(variables.iter().copied());
+    for (name, _) in variables.iter().filter(|(_, value)| value.is_empty()) {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[test]
+fn root_has_no_server_where_another_user_has_planted_a_link() {
+    let Some(bob) = OtherUser::third() else { return };
+    let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let system = format!("pmix.sys.{}", rustix::system::uname().nodename().to_string_lossy());
+    for name in ["victim", &system] {
+        fs::write(roots.path().join(name), "precious").unwrap();
+    }
+    let link = bob.home().join("dir");
+    symlink(roots.path(), &link).unwrap();
+    let (below, others) = (link.to_str().unwrap(), bob.home().to_str().unwrap());
+    let (run_true, contact) = (&["true"][..], format!("{below}/victim"));
+    for (args, variables, said) in [
+        (run_true, &[("PMIX_LAUNCHER_RNDZ_FILE", &*contact)][..], "link"),
+        (&["--system-server", "true"], &[("PMIX_SYSTEM_TMPDIR", below)], "link"),
+        (run_true, &[("PMIX_SERVER_TMPDIR", below)], "link"),
+        (run_true, &[("PMIX_SERVER_TMPDIR", ""), ("TMPDIR", below)], "link"),
+        (run_true, &[("PMIX_SERVER_TMPDIR", others)], "other users could replace"),
+    ] {
+        let (code, out, err) = run(with(dir.path(), args, variables));
+        assert!(code != Some(0) && err.contains(said), "{variables:?}: {out}{err}");
+        let there = || fs::read_dir(roots.path()).unwrap().map(|entry| entry.unwrap().path());
+        assert_eq!(there().count(), 2, "{variables:?}: {:?}", there().collect::<Vec<_>>());
+        assert!(there().all(|file| fs::read_to_string(file).unwrap() == "precious"), "{variables:?}");
+    }
+}
+
+/// The rank does what the owner of the directory may do.
+#[test]
+fn root_removes_what_it_has_made_from_a_directory_that_another_user_has_moved() {
+    let Some(bob) = OtherUser::third() else { return };
+    let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (place, moved) = (bob.home().join("place"), bob.home().join("moved"));
+    fs::create_dir(&place).unwrap();
+    std::os::unix::fs::chown(&place, Some(bob.uid.as_raw()), None).unwrap();
+    let contact = place.join("contact");
+    let variables = [
+        ("PMIX_LAUNCHER_RNDZ_FILE", contact.to_str().unwrap()),
+        ("PMIX_SYSTEM_TMPDIR", place.to_str().unwrap()),
+    ];
+    let exchange = format!(
+        "ls {0}; cp {0}/* {2}; mv {0} {1}; ln -s {2} {0}",
+        place.display(),
+        moved.display(),
+        roots.path().display()
+    );
+    let args = ["--system-server", "sh", "-c", &exchange];
+    let (code, out, err) = run(with(dir.path(), &args, &variables));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.starts_with("contact\npmix.sys."), "{out}");
+    assert_eq!(fs::read_dir(&moved).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(roots.path()).unwrap().count(), 2);
+}
+
 /// Debuggers open what a process says it has loaded: they must not do that as root.
 #[tokio::test]
 async fn root_has_debuggers_run_as_the_user_whose_process_they_look_at() {

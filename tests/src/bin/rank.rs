@@ -43,6 +43,8 @@ enum Act {
     Fences(u32),
     /// `spawn-from RANK`: this rank starts three more that put, commit and get; all finalize.
     SpawnFrom(u32),
+    /// `spawn-and CHILD END`: starts `sleep 1000`, `independent` or `connected`, says its job, then `finalize`, `leave` or `block`.
+    SpawnAnd(String, String),
     /// `parent`: says who has started it and how large the job of that one is, finalize.
     Parent,
     /// `where`: says where it is and who is beside it, finalize.
@@ -249,6 +251,16 @@ async fn run(act: Act) -> Result<u8, Error> {
         Act::SpawnFrom(parent) => {
             if rank == parent {
                 spawn(&client).await?;
+            }
+        }
+        Act::SpawnAnd(ref child, ref end) => {
+            let spawn = client.spawn([App::new("sleep", 1).arg("1000")]);
+            let spawn = if child == "independent" { spawn.independent() } else { spawn };
+            println!("started {}", spawn.await?);
+            match &**end {
+                "leave" => return Ok(0),
+                "block" => block().await,
+                _ => {}
             }
         }
         Act::Parent => tell_parent(&client).await?,
@@ -479,6 +491,7 @@ impl Act {
             "fences" => Self::Fences(number(args)?),
             "kill-peer" => Self::KillPeer(number(args)?),
             "spawn-from" => Self::SpawnFrom(number(args)?),
+            "spawn-and" => Self::SpawnAnd(args.get(1)?.clone(), args.get(2)?.clone()),
             "parent" => Self::Parent,
             "where" => Self::Where,
             "debug" => Self::Debug,

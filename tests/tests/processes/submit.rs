@@ -1,5 +1,6 @@
 //! Jobs that a tool has a server start, and follows to their ends: the library, and `pmix submit`.
 
+mod children;
 mod readers;
 
 use std::collections::BTreeMap;

@@ -38,6 +38,17 @@ fn job(dir: &Path) -> (String, Vec<i32>) {
     (job["nspace"].as_str().unwrap().to_owned(), job["procs"].as_array().unwrap().iter().map(pid).collect())
 }
 
+#[test]
+fn tol_04_a_tool_in_a_rank_finds_the_server_of_that_rank() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = pmix_tests::program("pmix");
+    let (code, out, err) = run(pmixrun(dir.path(), &[program.to_str().unwrap(), "ps", "--json"]));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let job = &report["servers"][0]["jobs"][0];
+    assert_eq!(job["procs"][0]["executable"].as_str(), program.to_str(), "{out}");
+}
+
 const WAIT: &str = "echo ready; exec sleep 1000";
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The supervisor of a job: follows its processes until its end, and acts on what happens to them.
 
 mod acts;
+mod end;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,13 +12,12 @@ use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
 use super::control::{Act, Child, Control, Reach, end_late_children};
-use super::endings::JobEnding;
 use super::node::Nodes;
 use super::notices;
 use super::outcome::{Course, Failing, note_end};
 use super::output;
-use super::report::{JobOutcome, JobReport, OnFailure};
-use super::table::{JobEntry, JobTable};
+use super::report::{JobReport, OnFailure};
+use super::table::JobTable;
 use super::watched::Watched;
 use crate::allocations::Allocations;
 use crate::internode::HeldProc;
@@ -30,8 +30,6 @@ const FIRST_TO_FAIL: Duration = Duration::from_secs(1);
 
 /// How long the files of its record may take: they may be on a file system that hangs.
 const RECORDING: Duration = Duration::from_secs(2);
-/// How long a tool may take to pull the output of a job that it has spawned and that has ended.
-const HOLD: Duration = Duration::from_secs(2);
 
 /// Reports that may wait to be read: what holds back a process whose output nobody takes.
 pub(super) const REPORTS: usize = 256;
@@ -55,6 +53,8 @@ pub(super) struct Supervisor {
     course: Course,
     /// The event of its end has been sent.
     end_is_told: bool,
+    /// It is in no table any more. Independent jobs that it has started may run.
+    has_ended: bool,
     /// What led to its end is on record.
     is_recorded: bool,
     /// Jobs that its processes have started and that run.
@@ -93,6 +93,7 @@ impl Supervisor {
             announced: BTreeSet::new(),
             course: Course::default(),
             end_is_told: false,
+            has_ended: false,
             is_recorded: false,
             children: BTreeMap::new(),
             is_ending: false,
@@ -139,7 +140,7 @@ impl Supervisor {
                 }
             }
         }
-        let mut had_failed = false;
+        let (mut had_failed, mut done) = (false, None);
         loop {
             if !had_failed && self.course.has_failed() {
                 had_failed = true;
@@ -152,10 +153,17 @@ impl Supervisor {
             }
             if self.running.is_empty() && !self.end_is_told {
                 self.end_is_told = true;
-                limit_at = None;
                 self.tell_of_end().await;
             }
-            if self.running.is_empty() && self.children.is_empty() && outgoing.is_empty() {
+            if !self.has_ended && self.is_over() && outgoing.is_empty() {
+                (limit_at, end_at, tell_at) = (None, None, None);
+                done = Some(self.end(&mut controls, &mut outgoing).await);
+            }
+            // the end of the first job is that of the host, which ends all that runs
+            if self.job.parent.is_some() || self.children.is_empty() {
+                outgoing.extend(done.take().map(JobReport::Done));
+            }
+            if self.has_ended && self.children.is_empty() && outgoing.is_empty() {
                 break;
             }
             tokio::select! {
@@ -187,29 +195,7 @@ impl Supervisor {
                 else => break,
             }
         }
-        self.wait_for_puller().await;
-        let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
-        self.keep_end(&outcome).await;
-        self.table.counters.job_ended(&outcome);
-        // the namespace is gone before its owner hears of the end
-        self.table.remove(&self.job.nspace);
-        drop(self.job.place.take());
-        self.allocations.holder_ended(&self.job.nspace);
         end_late_children(controls);
-        self.nodes.end_job(&self.job.nspace).await;
-        self.cluster.store().inspect(|store| store.forget(&self.job.nspace));
-        let _ = out.send(JobReport::Done(outcome)).await;
-    }
-
-    /// A tool whose job ends at once still gets its output.
-    async fn wait_for_puller(&self) {
-        let hold =
-            |job: &JobEntry| job.forwarding.hold.node.is_some().then(|| job.forwarding.hold.pulled.clone());
-        let held = self.table.entries().get(&self.job.nspace).and_then(hold);
-        if let Some(pulled) = held {
-            // a tool that wants none does not pull
-            let _ = tokio::time::timeout(HOLD, pulled.notified()).await;
-        }
     }
 
     /// Notifies tools on all nodes of the job, and its requester if that has asked for it (SPN-05).
@@ -257,41 +243,6 @@ impl Supervisor {
         let left_early = self.connected.contains(&rank) && !self.finalized.contains(&rank);
         self.with_row(rank, |row| note_end(row, exit, left_early));
         left_early || exit != ProcExit::Code(0)
-    }
-
-    /// Keeps how it has ended, for those who ask later.
-    async fn keep_end(&self, outcome: &JobOutcome) {
-        let (job, last_child) = (&self.job, self.cluster.last_child());
-        let more = (last_child, job.ticket.clone());
-        let ending = JobEnding::new((job.number, &job.nspace), job.owner, more, outcome);
-        if self.cluster.table.ending(&job.nspace).is_some_and(|known| known.is_as(&ending)) {
-            return;
-        }
-        if let Some(store) = self.cluster.store() {
-            store.end(ending.keep()).await;
-        }
-        self.cluster.table.remember([ending]);
-    }
-
-    /// All of its processes have ended.
-    async fn tell_of_end(&self) {
-        let (nspace, outcome) =
-            (&self.job.nspace, self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace)));
-        self.keep_end(&outcome).await;
-        self.job.notices.log_end(nspace, &outcome);
-        if let Some(event) = notices::of_failure(nspace, &outcome) {
-            let hearers = self.table.connected_with(nspace);
-            self.nodes.notify(&notices::for_procs(event, hearers)).await;
-        }
-        let event = notices::of_end(nspace, &outcome, self.lost_node(&outcome));
-        self.tell_of_job(event, self.job.notices.of_end(&outcome)).await;
-    }
-
-    /// The node that was lost with the process that failed first, and why.
-    fn lost_node(&self, outcome: &JobOutcome) -> Option<String> {
-        let (proc, _) = outcome.first_failure.as_ref().filter(|(proc, _)| proc.nspace == self.job.nspace)?;
-        let node = self.job.plan.node_of(proc.rank)?;
-        Some(format!("node {node} is lost: {}", self.launcher.loss_reason(node)?))
     }
 
     async fn on_control(&mut self, control: Control, out: &mut Outgoing) {
@@ -363,18 +314,22 @@ impl Supervisor {
                 self.children.insert(nspace, child);
             }
             Control::ChildEnded { nspace, outcome } => {
-                let child = self.children.remove(&nspace);
+                let child = self.children.get_mut(&nspace);
                 let concerns_us = child.as_ref().is_none_or(|child| !child.is_independent);
+                let is_told = child.as_ref().is_some_and(|child| child.may_fail);
+                // what it has left is independent
+                child.into_iter().for_each(|child| child.is_independent = true);
                 // what ends on request is no failure, neither of the child nor of its parent
                 let has_failed = outcome.exit_code != 0 && outcome.status != Status::ERR_JOB_KILLED_BY_CMD;
                 if concerns_us && has_failed && !self.course.asked_to_end {
-                    let may_fail = self.job.is_of_tool || child.is_some_and(|child| child.may_fail);
+                    let may_fail = self.job.is_of_tool || is_told;
                     if !self.course.fails_with_child() && (self.course.child_failure.is_none() || !may_fail) {
                         self.course.child_failure = Some(outcome);
                         self.course.outlives_child = may_fail;
                     }
                 }
             }
+            Control::ChildGone { nspace } => drop(self.children.remove(&nspace)),
         }
     }
 
