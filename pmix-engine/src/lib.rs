@@ -119,7 +119,7 @@ use jobs::resolve::Resolutions;
 use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
-use names::Resolve;
+use names::ResolveNames;
 use query::Queries;
 use record::Recorder;
 use registration::Registration;

@@ -35,7 +35,7 @@ pub(crate) struct Names<'a> {
 }
 
 /// A request, or a part of one, in which names are replaced.
-pub(crate) trait Resolve {
+pub(crate) trait ResolveNames {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure>;
 }
 
@@ -49,7 +49,7 @@ const SINGLES: [&Key<ProcId>; 3] = [&keys::EVENT_AFFECTED_PROC, &keys::PARENT_ID
 macro_rules! by_field {
     ($name:ident own $($rest:tt)*) => {};
     ($name:ident $($field:ident $(= $directives:literal)?)*) => {
-        impl Resolve for $name {
+        impl ResolveNames for $name {
             fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
                 $(self.$field.resolve(names)?;)*
                 Ok(())
@@ -73,7 +73,7 @@ macro_rules! requests {
     )+) => {
         $(by_field! { $name $($names)? $($field)* $($($more)*)? $(directives = $directives)? })+
 
-        impl Resolve for Request {
+        impl ResolveNames for Request {
             fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
                 match self {
                     $(Self::$name(request) => request.resolve(names),)+
@@ -87,7 +87,7 @@ for_each_operation!(requests);
 
 macro_rules! nameless {
     ($($type:ty),+ $(,)?) => {$(
-        impl Resolve for $type {
+        impl ResolveNames for $type {
             #[inline]
             fn resolve(&mut self, _: &Names<'_>) -> Result<(), Failure> {
                 Ok(())
@@ -119,7 +119,7 @@ nameless!(
     ResourceBlockDirective,
 );
 
-impl Resolve for ProcId {
+impl ResolveNames for ProcId {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         names.drop_own_cluster(&mut self.nspace);
         if !names.is_name(&self.nspace) {
@@ -137,48 +137,48 @@ impl Resolve for ProcId {
     }
 }
 
-impl Resolve for Vec<ProcId> {
+impl ResolveNames for Vec<ProcId> {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         names.resolve_procs(self)
     }
 }
 
 /// The participants of a fence.
-impl Resolve for Option<Vec<ProcId>> {
+impl ResolveNames for Option<Vec<ProcId>> {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         self.as_mut().map_or(Ok(()), |procs| names.resolve_groups(procs))
     }
 }
 
 /// The id of a group.
-impl Resolve for Nspace {
+impl ResolveNames for Nspace {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         *self = names.group_id(self)?;
         Ok(())
     }
 }
 
-impl Resolve for Option<Nspace> {
+impl ResolveNames for Option<Nspace> {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         self.iter_mut().for_each(|nspace| names.drop_own_cluster(nspace));
         Ok(())
     }
 }
 
-impl Resolve for Directives {
+impl ResolveNames for Directives {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         if self.is_empty() { Ok(()) } else { names.resolve_infos(self) }
     }
 }
 
-impl Resolve for Event {
+impl ResolveNames for Event {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         names.name_group(&mut self.info)?;
         names.resolve_infos(&mut self.info)
     }
 }
 
-impl Resolve for Vec<Query> {
+impl ResolveNames for Vec<Query> {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         self.iter_mut().try_for_each(|query| {
             names.name_group(&mut query.qualifiers)?;
@@ -188,19 +188,19 @@ impl Resolve for Vec<Query> {
     }
 }
 
-impl Resolve for Connect {
+impl ResolveNames for Connect {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         names.resolve_groups(&mut self.procs)
     }
 }
 
-impl Resolve for Disconnect {
+impl ResolveNames for Disconnect {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         names.resolve_groups(&mut self.procs)
     }
 }
 
-impl Resolve for GroupConstruct {
+impl ResolveNames for GroupConstruct {
     fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
         self.group.resolve(names)?;
         self.procs.resolve(names)?;
