@@ -49,11 +49,19 @@ fn start_with_few_descriptors(options: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_start_without_descriptors_fails_at_each_step_with_an_error_and_leaves_nothing() {
-    let steps = ["/.lock: cannot", "/lock: cannot", "server's thread", "server@sock: cannot"];
+    // root looks at the place first, which takes more than the locks
+    let looks = "cannot be used";
+    let steps = [
+        ["/.lock: cannot", looks],
+        ["/lock: cannot", looks],
+        ["server's thread"; 2],
+        ["server@sock: cannot"; 2],
+    ];
     for (option, last) in [("--tools", "/pmix.here.tool"), ("--native", "native wire")] {
         let errors = start_with_few_descriptors(&[option]);
-        for step in steps.iter().chain([&last]) {
-            assert!(errors.iter().any(|error| error.contains(step)), "{step}: {errors:#?}");
+        for step in steps.iter().chain([&[last; 2]]) {
+            let is_of_step = |error: &String| step.iter().any(|words| error.contains(words));
+            assert!(errors.iter().any(is_of_step), "{step:?}: {errors:#?}");
         }
     }
 }
