@@ -43,7 +43,7 @@ impl Conversation {
                 monitor.directives.deny_unprocessed()?;
                 // it has no reply
                 self.send(tag::HEARTBEAT, Bytes::new())?;
-                self.reply(id, Ok(Reply::Done));
+                self.reply(id, Ok(Reply::Info(Vec::new())));
                 Ok(())
             }
             Request::IofPull(pull) => {
