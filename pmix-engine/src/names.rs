@@ -13,7 +13,7 @@ use pmix_types::trace::TraceContext;
 use pmix_types::{
     AllocDirective, App, DataArray, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, Key,
     KeyName, Nspace, ProcId, Query, Rank, ResourceBlockDirective, ResourceUnit, Status, Value,
-    for_each_operation, keys,
+    for_each_request, keys,
 };
 
 use crate::Caller;
@@ -47,8 +47,8 @@ const SINGLES: [&Key<ProcId>; 3] = [&keys::EVENT_AFFECTED_PROC, &keys::PARENT_ID
 
 /// Resolves a request field by field.
 macro_rules! by_field {
-    ($name:ident own $($rest:tt)*) => {};
-    ($name:ident $($field:ident $(= $directives:literal)?)*) => {
+    ($name:ident [own] $($field:ident)*) => {};
+    ($name:ident [] $($field:ident)*) => {
         impl ResolveNames for $name {
             fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
                 $(self.$field.resolve(names)?;)*
@@ -60,18 +60,10 @@ macro_rules! by_field {
 
 macro_rules! requests {
     ($(
-        $(#[$doc:meta])*
-        $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident,
-            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
-            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
-            $(directives: $directives:literal,)?
-            $(names: $names:ident,)?
-            $(about: $about:ident,)?
-            $(upcalls: $upcalls:tt,)?
-        }
+        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?] }
+        ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
     )+) => {
-        $(by_field! { $name $($names)? $($field)* $($($more)*)? $(directives = $directives)? })+
+        $(by_field! { $name [$($names)?] $($field)* $($rest)* })+
 
         impl ResolveNames for Request {
             fn resolve(&mut self, names: &Names<'_>) -> Result<(), Failure> {
@@ -83,7 +75,7 @@ macro_rules! requests {
     };
 }
 
-for_each_operation!(requests);
+for_each_request!(requests);
 
 macro_rules! nameless {
     ($($type:ty),+ $(,)?) => {$(

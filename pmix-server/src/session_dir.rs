@@ -318,7 +318,7 @@ fn choose(places: &Places, mode: u32) -> Result<PathBuf, SessionDirError> {
 fn check_keeps(dir: &Path) -> Result<(), SessionDirError> {
     // links on the way have owners, too
     let found = Directory::open(dir).and_then(|_| replaceable(dir));
-    let what = "cannot be used; set PMIX_SERVER_TMPDIR to a directory that you can write to";
+    let what = "cannot be examined (PMIX_SERVER_TMPDIR may name another place)";
     let Some(open) = found.map_err(SessionDirError::io(dir, what))? else { return Ok(()) };
     let reason = "other users could replace what lies in it: they may write it, and it is not sticky (chmod +t), or it belongs to \
                   another user; set PMIX_SERVER_TMPDIR to another directory";

@@ -105,7 +105,10 @@ impl TestDvm {
         program("pmix");
         command.args(["--head", "--report-uri", "-"]).args(args);
         let mut head = Running::start(command);
-        let uri = head.line_at_last().await.expect("the head is not ready");
+        let Some(uri) = head.line_at_last().await else {
+            let (status, _, err) = head.end().await;
+            panic!("the head has ended before it was ready: {status}: {err}");
+        };
         Self { head, uri, place }
     }
 

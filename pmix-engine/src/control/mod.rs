@@ -151,7 +151,12 @@ impl Forwards {
 
     pub(crate) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, cx: &mut Context) {
         let result = fill_in_range(&mut unpublish.directives);
-        self.pass_up(asked, result.map(|()| UpcallRequest::Unpublish(unpublish)), Form::of::<Publish>(), cx);
+        self.pass_up(
+            asked,
+            result.map(|()| UpcallRequest::Unpublish(unpublish)),
+            Form::of::<Unpublish>(),
+            cx,
+        );
     }
 
     /// The host is told whose child the job is, and what kind of process has asked for it.

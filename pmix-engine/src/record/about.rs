@@ -4,8 +4,8 @@ use bytes::Bytes;
 use pmix_types::message::*;
 use pmix_types::trace::TraceContext;
 use pmix_types::{
-    AllocDirective, App, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Memory, Nspace,
-    ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_operation, for_each_upcall,
+    AllocDirective, App, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Memory,
+    Nspace, ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_request, for_each_upcall,
 };
 
 use crate::upcall::{
@@ -50,20 +50,20 @@ pub(super) enum About {
     Text(Box<str>),
 }
 
-/// What is recorded of a request.
+/// A request, or an upcall, of which the record keeps something.
 pub(super) trait Recorded {
     fn about(&self) -> About;
 }
 
-/// What is recorded of a field, by its type.
+/// A field: its type decides what the record keeps of it.
 trait Part {
     fn part(&self) -> About;
 }
 
-/// Of a request, the first field of which something is recorded.
+/// The record keeps the first field of a request of which it keeps anything.
 macro_rules! by_field {
-    ($name:ident own $($rest:tt)*) => {};
-    ($name:ident $($field:ident)*) => {
+    ($name:ident [own] $($field:ident)*) => {};
+    ($name:ident [] $($field:ident)*) => {
         impl Recorded for $name {
             #[inline]
             fn about(&self) -> About {
@@ -81,18 +81,10 @@ macro_rules! by_field {
 
 macro_rules! requests {
     ($(
-        $(#[$doc:meta])*
-        $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident,
-            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
-            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
-            $(directives: $directives:literal,)?
-            $(names: $names:ident,)?
-            $(about: $about:ident,)?
-            $(upcalls: $upcalls:tt,)?
-        }
+        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?] }
+        ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
     )+) => {
-        $(by_field! { $name $($about)? $($field)* $($($more)*)? })+
+        $(by_field! { $name [$($about)?] $($field)* $($rest)* })+
 
         impl Recorded for Request {
             #[inline]
@@ -105,7 +97,7 @@ macro_rules! requests {
     };
 }
 
-for_each_operation!(requests);
+for_each_request!(requests);
 
 macro_rules! upcalls {
     ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
@@ -134,7 +126,7 @@ macro_rules! unrecorded {
 unrecorded!(
     Part part:
     i32, u64, String, Option<u32>, Option<String>, Option<KeyName>, Option<TraceContext>, Vec<Status>, Vec<Query>, Vec<ResourceUnit>, Info, Status,
-    ProcId, AllocDirective, FabricOperation, GroupOpt, IofChannels, ResourceBlockDirective,
+    ProcId, AllocDirective, Directives, FabricOperation, GroupOpt, IofChannels, ResourceBlockDirective,
 );
 // the line says for whom these are
 unrecorded!(

@@ -10,7 +10,7 @@ use pmix_types::message::*;
 use pmix_types::trace::TraceContext;
 use pmix_types::{
     AllocDirective, App, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, Nspace,
-    ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_operation,
+    ProcId, Query, ResourceBlockDirective, ResourceUnit, Status, for_each_request,
 };
 use prost::Message as _;
 
@@ -107,16 +107,8 @@ fields! {
 
 macro_rules! convert {
     ($(
-        $(#[$doc:meta])*
-        $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident,
-            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
-            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
-            $(directives: $directives:literal,)?
-            $(names: $names:ident,)?
-            $(about: $about:ident,)?
-            $(upcalls: $upcalls:tt,)?
-        }
+        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?] }
+        ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
     )+) => {
         $(
             impl Wire for $name {
@@ -125,8 +117,7 @@ macro_rules! convert {
                 fn to_form(&self) -> v1::$name {
                     v1::$name {
                         $($field: self.$field.to_field(),)*
-                        $($($more: self.$more.to_field(),)*)?
-                        $(directives: { let _ = $directives; self.directives.to_field() },)?
+                        $($rest: self.$rest.to_field(),)*
                     }
                 }
 
@@ -135,11 +126,7 @@ macro_rules! convert {
                     let _ = &scope;
                     $(let $field = RequestField::from_field(form.$field, scope).at(stringify!($field))?;)*
                     let mut request = Self::new($($field),*);
-                    $($(request.$more = RequestField::from_field(form.$more, scope).at(stringify!($more))?;)*)?
-                    $(
-                        let _ = $directives;
-                        request.directives = RequestField::from_field(form.directives, scope).at("directives")?;
-                    )?
+                    $(request.$rest = RequestField::from_field(form.$rest, scope).at(stringify!($rest))?;)*
                     Ok(request)
                 }
             }
@@ -170,7 +157,7 @@ macro_rules! convert {
     };
 }
 
-for_each_operation!(convert);
+for_each_request!(convert);
 
 /// The most memory that the request with this number in `ClientBody` may take; `None` without a limit.
 pub(crate) fn memory_limit(number: u32) -> Option<usize> {

@@ -61,7 +61,7 @@ fn a_request_without_data_is_refused_before_it_is_decoded_if_it_would_become_lar
     assert!(accept(logged(10_000).encode_to_vec()).unwrap().is_some());
     // the first field, a commit of nothing, is not the request
     let disguised = [&[2 << 3 | 2, 0][..], &logged(300_000).encode_to_vec()].concat();
-    // a group that nobody knows, which the decoder skips
+    // the decoder skips an unknown group
     let behind_group = [&[0xfb, 0x7c, 0xfc, 0x7c][..], &logged(300_000).encode_to_vec()].concat();
     for large in [logged(300_000).encode_to_vec(), disguised, behind_group] {
         let error = accept(large).unwrap_err();

@@ -19,7 +19,7 @@ pub use dispatch::call;
 pub use error::{HostError, HostResult};
 pub use pmix_engine::upcall::*;
 
-/// What a host without the entry answers.
+/// The answer of a host that lacks the entry.
 macro_rules! absent {
     ($name:ident) => {
         not_served(Upcall::$name)

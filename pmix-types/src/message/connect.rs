@@ -46,7 +46,7 @@ macro_rules! connect_operations {
                 about: own,
                 upcalls: {
                     /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
-                    /// namespace of a connected set, one process leaves it and waits for nobody.
+                    /// namespace of a connected set, one process leaves it without waiting for the others.
                     Disconnect disconnect(DisconnectRequest) -> () {
                         "disconnect", c: ["disconnect" "pmix_server_disconnect_fn_t"],
                         attributes: own, directives: directives, passed_up: no,

@@ -56,7 +56,7 @@ macro_rules! data_operations {
 macro_rules! data_replies {
     ([$($then:tt)*] $($before:tt)*) => {
         $crate::fence_replies! { [$($then)*] $($before)*
-            /// What a get has found.
+            /// The data that a get has found.
             Get get(GetReply),
         }
     };

@@ -43,6 +43,39 @@ macro_rules! for_each_operation {
     };
 }
 
+/// Calls a macro with the names of requests and of their fields, for what treats each field by its type:
+///
+/// ```text
+/// Name name { names: [own, or nothing], about: [own, or nothing] } (arguments of `new`) (other fields, directives last)
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! for_each_request {
+    ($then:ident) => {
+        $crate::data_operations! { [$crate::fields_of] [$then] }
+    };
+}
+
+/// Takes the fields out of the rows of operations.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! fields_of {
+    ([$then:ident] $(
+        $(#[$doc:meta])*
+        $name:ident $snake:ident -> $reply:ty {
+            $words:literal, memory: $memory:ident,
+            fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
+            $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(upcalls: $upcalls:tt,)?
+        }
+    )+) => {
+        $then! { $(
+            $name $snake { names: [$($names)?], about: [$($about)?] }
+            ($($field)*) ($($($more)*)? $(directives = $directives)?)
+        )+ }
+    };
+}
+
 /// Calls a macro with a row for each entry of the host module, which the rows of the operations hold:
 ///
 /// ```text

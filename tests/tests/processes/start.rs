@@ -50,7 +50,7 @@ fn start_with_few_descriptors(options: &[&str]) -> Vec<String> {
 #[test]
 fn a_start_without_descriptors_fails_at_each_step_with_an_error_and_leaves_nothing() {
     // root looks at the place first, which takes more than the locks
-    let looks = "cannot be used";
+    let looks = "cannot be examined";
     let steps = [
         ["/.lock: cannot", looks],
         ["/lock: cannot", looks],

@@ -30,7 +30,7 @@ impl Supervisor {
         let outcome = self.course.outcome(&self.job.nspace, self.table.rows(&self.job.nspace));
         self.keep_end(&outcome).await;
         self.table.counters.job_ended(&outcome);
-        // the namespace is gone before its owner hears of the end
+        // its owner learns of the end when the namespace is free again
         self.table.remove(&self.job.nspace);
         drop(self.job.place.take());
         self.allocations.holder_ended(&self.job.nspace);
