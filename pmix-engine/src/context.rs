@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pmix_types::message::{Failure, Reply};
 use pmix_types::why::Wait;
-use pmix_types::{Nspace, ProcId, RankSet};
+use pmix_types::{Nspace, ProcId};
 
 use super::connections::{Conn, ConnStage, Kind};
 use super::ids::{Counter, ReplyTo};
@@ -88,11 +88,10 @@ impl Context {
             || self.conns.values().any(|held| held.proc == *proc)
     }
 
-    /// The ranks of the tools of a namespace that are on this node.
-    pub(crate) fn tools_of(&self, nspace: &Nspace) -> RankSet {
+    /// The tools of a namespace that are on this node.
+    pub(crate) fn tools_of(&self, nspace: &Nspace) -> impl Iterator<Item = &Conn> {
         let is_tool = |held: &&Conn| held.kind == Kind::Tool && held.stage != ConnStage::Asked;
-        let tools = self.conns.values().filter(is_tool).map(|held| &held.proc);
-        tools.filter(|tool| tool.nspace == *nspace).map(|tool| tool.rank).collect()
+        self.conns.values().filter(is_tool).filter(move |tool| tool.proc.nspace == *nspace)
     }
 
     /// Whether a process may send requests on some connection.

@@ -66,7 +66,11 @@ impl Context {
 
     /// Whether a namespace is known to belong to another user. This may become known only while an operation is waiting for it.
     pub(super) fn is_of_another(&self, by: &ProcId, uid: Uid, nspace: &Nspace) -> bool {
-        self.jobs.get(nspace).is_some_and(Job::has_user) && !self.may_see(by, uid, nspace)
+        match self.jobs.get(nspace) {
+            Some(job) => job.has_user() && !self.may_see(by, uid, nspace),
+            // tools are in no job
+            None => !self.config.trusts(uid) && self.tools_of(nspace).any(|tool| tool.peer.uid != uid),
+        }
     }
 
     /// The voice of a process.

@@ -82,7 +82,7 @@ impl<'a> LocalPart<'a> {
                 // clients may be registered before their namespace is
                 let local = job.map(Job::known_local).unwrap_or_default();
                 // tools are in no job: those that are here are all
-                let tools = cx.tools_of(nspace);
+                let tools: RankSet = cx.tools_of(nspace).map(|tool| tool.proc.rank).collect();
                 let are_tools = !tools.is_empty() && (named.all || named.ranks.is_subset(&tools));
                 if signature.operation.is_fence() && are_tools {
                     part.ranks.insert(nspace.clone(), if named.all { tools } else { named.ranks.clone() });

@@ -473,6 +473,35 @@ fn qry_12_grp_12_groups_are_shown_with_their_members_to_those_who_may_see_one_of
 }
 
 #[test]
+fn con_02_fen_01_nothing_is_done_together_with_a_tool_of_another_user() {
+    let Scene { mut t, alice, .. } = Scene::new([Upcall::ToolConnected]);
+    let mut attach = |uid: Uid, name: &str| {
+        let conn = t.hello_as(Identity::Tool(None), (uid, group_of(uid)));
+        let (id, ..) = t.upcall();
+        t.answer(id, Ok(Answer::Identity(proc(name, 0))));
+        assert!(matches!(t.next(), Command::Accept { .. }));
+        Peer { conn, proc: proc(name, 0) }
+    };
+    let (own, bobs) = (attach(ALICE, "alices-tool"), attach(BOB, "bobs-tool"));
+    for request in [
+        fence([alice.proc.clone(), bobs.proc.clone()]),
+        Request::Connect(Connect::new(vec![alice.proc.clone(), bobs.proc.clone()])),
+    ] {
+        let to = t.ask(&alice, request);
+        let failure = t.fails(to, Status::ERR_NO_PERMISSIONS);
+        assert_eq!(failure.message, "job bobs-tool does not belong to uid 1000");
+    }
+    let together = fence([alice.proc.clone(), own.proc.clone()]);
+    for to in [t.ask(&alice, together.clone()), t.ask(&own, together)] {
+        assert_eq!(t.fenced(to), modex([]));
+    }
+    // nor may he name hers
+    let to = t.ask(&bobs, fence([own.proc, bobs.proc.clone()]));
+    t.fails(to, Status::ERR_NO_PERMISSIONS);
+    t.finish();
+}
+
+#[test]
 fn a_namespace_that_is_known_to_have_no_user_is_no_other_users() {
     let Scene { mut t, alice, .. } = Scene::new([Upcall::Connect]);
     t.register(spec("nobodys", ";0"), None);
