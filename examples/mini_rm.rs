@@ -81,13 +81,16 @@ impl MiniRm {
         handle.register_nspace(JobSpec::new(nspace.clone()).node_map([node])?.ranks_block(1, procs)?).await?;
 
         let (uid, gid) = (Uid::new(getuid().as_raw()), Gid::new(getgid().as_raw()));
-        let mut running = JoinSet::new();
-        for rank in 0..procs {
-            let proc = ProcId::new(nspace.clone(), Rank::new(rank)?);
-            handle.register_client(&proc, uid, gid, None).await?;
-            let mut row = ProcInfo::new(proc.clone());
+        // the first process may ask before the last one is started
+        for rank in Rank::first(procs) {
+            let mut row = ProcInfo::new(ProcId::new(nspace.clone(), rank));
             (row.hostname, row.executable) = (Some(node.into()), Some(program.into()));
             self.table().push(row);
+        }
+        let mut running = JoinSet::new();
+        for rank in Rank::first(procs) {
+            let proc = ProcId::new(nspace.clone(), rank);
+            handle.register_client(&proc, uid, gid, None).await?;
             let mut command = Command::new(program);
             command.args(args);
             handle.setup_fork(&proc).await?.apply(&mut command);
