@@ -1,8 +1,7 @@
-//! The methods of [`Client`] that deal with other processes; `manager.rs` has those that deal with the server and its
-//! host.
+//! The process itself, and the methods of [`Client`] that deal with other processes; those for the server and its host stand beside their
+//! builders.
 
 mod locality;
-mod manager;
 
 use std::fmt;
 
@@ -65,11 +64,11 @@ impl Client {
         Self { core }
     }
 
-    fn core(&self) -> Core {
+    pub(crate) fn core(&self) -> Core {
         self.core.clone()
     }
 
-    fn draft<R>(&self, request: R) -> Draft<R> {
+    pub(crate) fn draft<R>(&self, request: R) -> Draft<R> {
         Draft::new(self.core(), request)
     }
 

@@ -115,16 +115,7 @@ pub use error::{
     ProtocolError, TransportError,
 };
 pub use events::{EventError, HandlerCall, HandlerOutcome, HandlerResult};
-pub use ops::{
-    AbortBuilder, AllocateBuilder, ConnectBuilder, ConnectedSet, CredentialBuilder, DisconnectBuilder,
-    EventStream, EventsBuilder, Fabric, FabricBuilder, FenceBuilder, FinalizeBuilder, GetAllBuilder,
-    GetBuilder, Group, GroupConstructBuilder, GroupDeclineBuilder, GroupDestructBuilder, GroupInviteBuilder,
-    GroupJoinBuilder, GroupLeaveBuilder, HandlerBuilder, HandlerRegistration, HeartbeatBuilder, InputSink,
-    JobControlBuilder, JobView, LogBuilder, Logged, LookupBuilder, MonitorBuilder, NodeRef, NotifyBuilder,
-    OutputBuilder, OutputStream, PublishBuilder, Published, QueryResult, QueryResults, ResourceBlockBuilder,
-    SessionControlBuilder, SpawnBuilder, Target, UnpublishBuilder, ValidateCredentialBuilder,
-    query_before_init,
-};
+pub use ops::*;
 pub use output::{OutputChunk, OutputError};
 pub use pmix_proto::Limits;
 pub use pmix_topology as topology;

@@ -110,8 +110,20 @@ fn whole_seconds(limit: Duration) -> Option<u64> {
 /// }
 /// ```
 ///
-/// `as` names the operation, if what the builder holds is not the request itself. It takes directives and a timeout; with `plain` before its name neither, with `untimed` no timeout.
+/// `as` names the operation, if what the builder holds is not the request itself. It takes directives and a timeout; with `plain`
+/// before its name neither, with `untimed` no timeout. With `sent` it needs no `ask`: the request goes to the server as it is.
 macro_rules! builder {
+    ($(#[$doc:meta])* sent $name:ident ($request:ty) -> $output:ty) => {
+        $crate::ops::builder::builder! { $(#[$doc])* $name ($request) -> $output }
+
+        impl $name {
+            async fn ask(self) -> Result<$output, $crate::error::Error> {
+                let (core, request) = self.draft.online(Self::OPERATION)?;
+                core.call(request).await
+            }
+        }
+    };
+
     ($(#[$doc:meta])* plain $name:ident $(<$T:ident>)? ($request:ty $(as $operation:ty)?) -> $output:ty) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]

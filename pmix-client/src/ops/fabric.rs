@@ -4,6 +4,7 @@ use pmix_types::message;
 use pmix_types::{Directives, FabricOperation, Info, ValueType, keys};
 
 use super::builder::builder;
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::{Error, key_name};
 use pmix_types::KeyOf;
@@ -23,6 +24,15 @@ pub struct Fabric {
     /// Which fabric was asked for.
     directives: Directives,
     infos: Directives,
+}
+
+impl Client {
+    /// Registers for a fabric, to read what the host knows about it; await the builder.
+    #[doc(alias = "PMIx_Fabric_register")]
+    #[doc(alias = "PMIx_Fabric_register_nb")]
+    pub fn register_fabric(&self) -> FabricBuilder {
+        FabricBuilder::new(self.draft(message::Fabric::new(FabricOperation::REQUEST_INFO)))
+    }
 }
 
 builder! {

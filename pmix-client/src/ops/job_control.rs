@@ -4,8 +4,21 @@ use pmix_types::message::JobControl;
 use pmix_types::{Info, Key, Procs, keys};
 
 use super::builder::{Draft, builder};
+use crate::client::Client;
 use crate::core::Core;
-use crate::error::Error;
+
+impl Client {
+    /// Controls processes (signals, pauses or ends them), or has files removed after they have ended; await the
+    /// builder.
+    ///
+    /// [`Procs::own_nspace`] and an empty list mean the caller's namespace; rank `WILDCARD` means all processes of a
+    /// namespace (JCT-01).
+    #[doc(alias = "PMIx_Job_control")]
+    #[doc(alias = "PMIx_Job_control_nb")]
+    pub fn job_control(&self, targets: impl Into<Procs>) -> JobControlBuilder {
+        JobControlBuilder::of(self.core(), targets.into())
+    }
+}
 
 builder! {
     /// A request to control processes, or to clean up after them. Await it to send it and get the results.
@@ -32,11 +45,11 @@ builder! {
     /// `ERR_NOT_SUPPORTED` for operations that neither server nor host supports, `ERR_NOT_FOUND` or
     /// `ERR_INVALID_NAMESPACE` for targets that are not known, `ERR_NO_PERMISSIONS` for those of another user,
     /// `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for files that are both to be removed and to be kept, `ERR_TIMEOUT`,
-    /// `ERR_UNREACH` for a singleton, [`Error::Lost`], `ERR_INIT` after finalize.
+    /// `ERR_UNREACH` for a singleton, [`Error::Lost`](crate::Error::Lost), `ERR_INIT` after finalize.
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    JobControlBuilder(JobControl) -> Vec<Info>
+    sent JobControlBuilder(JobControl) -> Vec<Info>
 }
 
 impl JobControlBuilder {
@@ -129,10 +142,5 @@ impl JobControlBuilder {
             }
         }
         self.directive(key, list.join(","))
-    }
-
-    async fn ask(self) -> Result<Vec<Info>, Error> {
-        let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.call(request).await
     }
 }

@@ -4,9 +4,63 @@ use pmix_types::message::Monitor;
 use pmix_types::{DataRange, Info, Key, Status, ValueType, keys};
 
 use super::builder::{Draft, builder};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
 use pmix_types::TypedKey;
+
+impl Client {
+    /// Requests monitoring, such as `MONITOR_HEARTBEAT`, which raises an event with this code (MON-01); await the
+    /// builder.
+    #[doc(alias = "PMIx_Process_monitor")]
+    #[doc(alias = "PMIx_Process_monitor_nb")]
+    pub fn monitor<D: ValueType>(
+        &self,
+        what: impl TypedKey<D>,
+        value: impl Into<D>,
+        code: Status,
+    ) -> MonitorBuilder {
+        MonitorBuilder::of(self.core(), what, value, code)
+    }
+
+    /// Has the server check that this process calls [`Client::heartbeat`] at least once per interval, in whole seconds
+    /// (MON-02); await the builder.
+    ///
+    /// If it does not, the event `MONITOR_HEARTBEAT_ALERT` is raised, with this process as its source. The event is not
+    /// repeated until another heartbeat has arrived. The monitor ends with the connection, or by
+    /// [`Client::cancel_monitors`].
+    #[doc(alias = "PMIx_Process_monitor")]
+    #[doc(alias = "PMIX_MONITOR_HEARTBEAT")]
+    pub fn monitor_heartbeat(&self, interval: Duration) -> MonitorBuilder {
+        MonitorBuilder::heartbeat(self.core(), interval)
+    }
+
+    /// Has a file checked once per interval, in whole seconds: the process counts as working as long as the file grows,
+    /// is read or is modified, whichever the builder selects. Await the builder.
+    ///
+    /// Otherwise the event `MONITOR_FILE_ALERT` is raised, with this process as its source. The event is not repeated
+    /// until the file has changed again. The server itself checks files with absolute paths, for processes of its own
+    /// user; it passes other requests to its host. The monitor ends with the connection, or by
+    /// [`Client::cancel_monitors`].
+    #[doc(alias = "PMIx_Process_monitor")]
+    #[doc(alias = "PMIX_MONITOR_FILE")]
+    pub fn monitor_file(&self, path: impl Into<String>, interval: Duration) -> MonitorBuilder {
+        MonitorBuilder::file(self.core(), path, interval)
+    }
+
+    /// Ends the monitors that this process has requested with this label, or all of them if the label is empty
+    /// (MON-03); await the builder. It fails with `ERR_NOT_FOUND` if there is no such monitor.
+    #[doc(alias = "PMIX_MONITOR_CANCEL")]
+    pub fn cancel_monitors(&self, id: impl Into<String>) -> HeartbeatBuilder {
+        HeartbeatBuilder::of(self.core(), &keys::MONITOR_CANCEL, id)
+    }
+
+    /// Sends a heartbeat of this process, for a monitor of the server (MON-02); await the builder.
+    #[doc(alias = "PMIx_Heartbeat")]
+    pub fn heartbeat(&self) -> HeartbeatBuilder {
+        HeartbeatBuilder::of(self.core(), &keys::SEND_HEARTBEAT, true)
+    }
+}
 
 builder! {
     /// A request for monitoring. Await it to send it and get the results, which may be empty (MON-04).
@@ -59,7 +113,7 @@ builder! {
     ///
     /// # Cancel safety
     /// Not safe: dropping the future does not cancel a request that was sent.
-    MonitorBuilder(Monitor) -> Vec<Info>
+    sent MonitorBuilder(Monitor) -> Vec<Info>
 }
 
 impl MonitorBuilder {
@@ -141,11 +195,6 @@ impl MonitorBuilder {
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {
         self.directive(keys::RANGE, range)
-    }
-
-    async fn ask(self) -> Result<Vec<Info>, Error> {
-        let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.call(request).await
     }
 }
 

@@ -4,11 +4,48 @@ use pmix_types::{
     ValueType, keys,
 };
 
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::{Error, key_name};
 use pmix_types::{AnyKey, KeyOf};
 
 const OPERATION: &str = "query";
+
+impl Client {
+    /// Queries the server and its host.
+    ///
+    /// It is not an error if some keys have no answer (QRY-03): see [`QueryResults::missing`].
+    ///
+    /// # Errors
+    /// If no key was found: `ERR_NOT_FOUND`, or the common cause, which is `ERR_NOT_SUPPORTED` if only the host could
+    /// answer and it does not support queries, `ERR_INVALID_NAMESPACE`, `ERR_BAD_PARAM` if a key lacks a qualifier that
+    /// it needs, or an error of the host. `ERR_BAD_PARAM` without queries, for a query without keys, and for
+    /// contradictory qualifiers (QRY-05). `ERR_UNREACH` for a singleton, except for ABI versions and the attributes of
+    /// clients and tools, which this process answers itself. [`Error::Lost`] if the connection is lost, `ERR_INIT` after
+    /// finalize.
+    ///
+    /// # Cancel safety
+    /// Safe: the reply is dropped.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client) -> Result<(), pmix_client::Error> {
+    /// use pmix_client::types::{Query, keys};
+    ///
+    /// let own = client.proc_id().nspace.clone();
+    /// let table = Query::new(keys::QUERY_PROC_TABLE).qualifier(keys::NSPACE, own);
+    /// let results = client.query([Query::new(keys::QUERY_NAMESPACES), table]).await?;
+    /// let namespaces: Option<String> = results.get(keys::QUERY_NAMESPACES)?;
+    /// println!("{namespaces:?}, not known: {:?}", results.missing());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Query_info")]
+    #[doc(alias = "PMIx_Query_info_nb")]
+    pub async fn query(&self, queries: impl IntoIterator<Item = Query>) -> Result<QueryResults, Error> {
+        query(&self.core(), queries.into_iter().collect()).await
+    }
+}
 
 /// The results of [`Client::query`](crate::Client::query).
 #[derive(Clone, Debug, PartialEq)]

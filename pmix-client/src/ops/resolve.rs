@@ -2,14 +2,66 @@ use std::sync::Arc;
 
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, ResolveNodes, ResolvePeers};
-use pmix_types::{Nspace, ProcId, Status, job};
+use pmix_types::{Namespaces, Nspace, ProcId, Status, job};
 
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
 use crate::store::Store;
 
 const PEERS: &str = "resolve peers";
 const NODES: &str = "resolve nodes";
+
+impl Client {
+    /// Returns the processes on a node.
+    ///
+    /// If `node` is `None`, it is the local node; if `nspaces` is `None`, all known namespaces (RES-11). The server
+    /// answers, after asking its host (RES-03, RES-04); without a connection, the answer comes from the data that the
+    /// process holds (RES-02). It is empty if the node has no process of the namespace, or is not known (RES-08).
+    ///
+    /// # Errors
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), `ERR_DATA_VALUE_NOT_FOUND` if the processes
+    /// of the node are not known (RES-10), errors of the host (RES-05), [`Error::Lost`] if the connection is lost,
+    /// `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Safe: the reply is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), pmix_client::Error> {
+    /// let client = pmix_client::Client::singleton().await?;
+    /// assert_eq!(client.resolve_peers(None, None).await?, [client.proc_id().clone()]);
+    /// assert_eq!(client.resolve_nodes(&client.proc_id().nspace).await?, [client.hostname()]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIx_Resolve_peers")]
+    pub async fn resolve_peers(
+        &self,
+        node: Option<&str>,
+        nspaces: impl Into<Namespaces>,
+    ) -> Result<Vec<ProcId>, Error> {
+        resolve_peers(&self.core(), node, nspaces.into().one()).await
+    }
+
+    /// Returns the names of a namespace's nodes, in its order and without duplicates; empty if it has none (RES-07).
+    ///
+    /// If `nspaces` is `None`, all known namespaces are meant (RES-11). The source of the answer is the same as for
+    /// [`Client::resolve_peers`].
+    ///
+    /// # Errors
+    /// `ERR_INVALID_NAMESPACE` for a namespace that is not known (RES-06), errors of the host (RES-05), [`Error::Lost`]
+    /// if the connection is lost, `ERR_INIT` after finalize.
+    ///
+    /// # Cancel safety
+    /// Safe: the reply is dropped.
+    #[doc(alias = "PMIx_Resolve_nodes")]
+    pub async fn resolve_nodes(&self, nspaces: impl Into<Namespaces>) -> Result<Vec<String>, Error> {
+        resolve_nodes(&self.core(), nspaces.into().one()).await
+    }
+}
 
 /// Processes on a node, from the server, or from what is held here if there is none (RES-02, RES-03).
 pub(crate) async fn resolve_peers(

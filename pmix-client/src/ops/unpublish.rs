@@ -3,7 +3,6 @@ use pmix_types::{DataArray, DataRange, Procs, keys};
 
 use super::builder::{Draft, builder};
 use crate::core::Core;
-use crate::error::Error;
 use pmix_types::AnyKey;
 
 builder! {
@@ -28,13 +27,13 @@ builder! {
     /// # Errors
     /// When awaited: `ERR_BAD_PARAM` for an empty list of keys and for an invalid key, `ERR_UNREACH` if the node that
     /// keeps the data cannot be reached and for a singleton, `ERR_NOT_SUPPORTED` if the host keeps no data (PUB-17) or
-    /// does not support a required directive, `ERR_TIMEOUT`, [`Error::Lost`] if the connection is lost, and `ERR_INIT`
+    /// does not support a required directive, `ERR_TIMEOUT`, [`Error::Lost`](crate::Error::Lost) if the connection is lost, and `ERR_INIT`
     /// after finalize.
     ///
     /// # Cancel safety
     /// Not safe: once the request is sent, the data is unpublished. Dropping the future only drops the reply; calling
     /// it again does no harm.
-    UnpublishBuilder(Unpublish) -> ()
+    sent UnpublishBuilder(Unpublish) -> ()
 }
 
 impl UnpublishBuilder {
@@ -62,10 +61,5 @@ impl UnpublishBuilder {
     pub fn custom_range(self, procs: impl Into<Procs>) -> Self {
         let procs = DataArray::Proc(self.draft.procs(procs));
         self.range(DataRange::CUSTOM).directive(keys::EVENT_CUSTOM_RANGE, procs)
-    }
-
-    async fn ask(self) -> Result<(), Error> {
-        let (core, request) = self.draft.online(Self::OPERATION)?;
-        core.call(request).await
     }
 }

@@ -10,7 +10,7 @@ use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing};
 use pmix_native::msg::{Body, Context, NspaceData, ProcData, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_test_wait::{StillClock, within};
-use pmix_types::message::LATENESS;
+use pmix_types::message::{Finalize, LATENESS, Request as Operation};
 use pmix_types::{Info, KeyVal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -188,7 +188,7 @@ async fn gen_12_a_call_of_a_silent_server_ends_at_its_limit_and_the_connection_l
     served.say(&bytes[9..]).await;
     let serve = async {
         let (frame, request) = served.asked().await;
-        assert!(matches!(request, Request::Fence(_)));
+        assert!(matches!(request, Request::Operation(Operation::Fence(_))));
         served.answer(frame.tag, &Status::SUCCESS.into()).await;
     };
     let (fenced, ()) = within(async { tokio::join!(client.fence_all().into_future(), serve) }).await;
@@ -268,7 +268,7 @@ async fn get_20_a_process_is_asked_for_once_until_the_next_fence() {
         for _ in 0..4 {
             let (frame, request) = served.asked().await;
             match request {
-                Request::Get(get) => {
+                Request::Operation(Operation::Get(get)) => {
                     gets += 1;
                     assert_eq!(get.proc, proc(1));
                     let payload = data(&served);
@@ -298,7 +298,7 @@ async fn get_03_a_get_without_limit_outlasts_the_patience_of_the_server() {
     let serve = async {
         for status in [Status::ERR_TIMEOUT, Status::ERR_TIMEOUT, Status::ERR_NOT_FOUND, Status::ERR_TIMEOUT] {
             let (frame, request) = served.asked().await;
-            assert!(matches!(request, Request::Get(_)));
+            assert!(matches!(request, Request::Operation(Operation::Get(_))));
             served.answer(frame.tag, &status.into()).await;
         }
     };
@@ -318,10 +318,10 @@ async fn gen_10_a_get_that_outlasts_the_patience_of_the_server_is_not_asked_agai
     let (has_ended, ended) = oneshot::channel();
     let serve = async {
         let (get, request) = served.asked().await;
-        assert!(matches!(request, Request::Get(_)));
+        assert!(matches!(request, Request::Operation(Operation::Get(_))));
         is_asked.send(()).unwrap();
         let (finalize, request) = served.asked().await;
-        assert_eq!(request, Request::Finalize);
+        assert_eq!(request, Finalize::new().into());
         served.answer(get.tag, &Status::ERR_TIMEOUT.into()).await;
         ended.await.unwrap();
         served.answer(finalize.tag, &Status::SUCCESS.into()).await;
@@ -349,7 +349,9 @@ async fn get_several_at_once_are_asked_in_one_burst() {
         // all of them, before the first is answered
         let mut tags = Vec::new();
         for _ in 0..20 {
-            let (frame, Request::Get(get)) = served.asked().await else { panic!("no get") };
+            let (frame, Request::Operation(Operation::Get(get))) = served.asked().await else {
+                panic!("no get")
+            };
             tags.push((frame.tag, get.proc));
         }
         for (tag, proc) in tags.into_iter().rev() {
@@ -373,7 +375,7 @@ async fn put_and_finalize_end_a_connection_in_order() {
         assert!(matches!(commit, Request::Commit(parts) if parts.len() == 2));
         served.answer(frame.tag, &Status::SUCCESS.into()).await;
         let (frame, finalize) = served.asked().await;
-        assert_eq!(finalize, Request::Finalize);
+        assert_eq!(finalize, Finalize::new().into());
         served.answer(frame.tag, &Status::SUCCESS.into()).await;
         // then the client closes
         assert_eq!(served.stream.read(&mut [0]).await.unwrap(), 0);

@@ -81,7 +81,7 @@ macro_rules! by_field {
 
 macro_rules! requests {
     ($(
-        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?] }
+        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?], $($columns:tt)* }
         ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
     )+) => {
         $(by_field! { $name [$($about)?] $($field)* $($rest)* })+

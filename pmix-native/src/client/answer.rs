@@ -1,12 +1,11 @@
 //! Replies of the native wire in the form of those that operations expect.
 
-use pmix_types::message::{
-    ConnectReply, Credential, Failure, GetReply, GroupReply, LookupReply, Modex, ProcData as Held, PutEntry,
-    QueryReply, Reply, Request, SpawnReply,
-};
+use std::sync::Arc;
+
+use pmix_types::message::{ProcData as Held, *};
 use pmix_types::{
     DataArray, Directives, EventFilter, Info, KeyName, KeyVal, Nspace, Pdata, ProcId, QualifiedValue, Query,
-    Rank, Scope, Status, Value, keys,
+    Rank, Scope, Status, Value, for_each_request, keys,
 };
 
 use super::expand::expanded;
@@ -15,22 +14,21 @@ use super::job::value_in;
 use super::jobs::Jobs;
 use crate::msg::{Body, Entry, GroupResult, NspaceData, ProcData, RankData};
 
+/// How a body becomes the reply of an operation.
+pub(super) type ReadBody = fn(&mut Jobs, Body) -> Result<Reply, Failure>;
+
 /// What was asked, as far as the answer depends on it.
 #[derive(Debug)]
 pub(super) enum Form {
     /// The data of the own job.
     Job,
-    Done,
-    Get(Wanted),
+    /// The body says it all.
+    Plain(ReadBody),
+    Get(Get),
     /// As a get, of one process and in another form.
-    Refresh(Wanted),
+    Refresh(Get),
     Query(Vec<Query>),
-    Info,
-    Credential,
     Lookup(Found),
-    Spawn,
-    Connect,
-    Disconnect,
     Group(Constructed),
     /// The registration for what invitations bring, after which this one goes on.
     Listen(Box<Request>),
@@ -43,8 +41,6 @@ pub(super) enum Form {
     Pull(u64),
     /// The end of a subscription. What comes before the answer belongs to it.
     PullEnd(u64),
-    Peers,
-    Nodes,
     /// The data of another job, without which a request cannot be answered or made.
     Learn {
         nspace: Nspace,
@@ -52,13 +48,51 @@ pub(super) enum Form {
     },
 }
 
-/// A get.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) proc: ProcId,
-    pub(super) key: Option<KeyName>,
-    pub(super) directives: Directives,
+impl Form {
+    /// A status alone.
+    pub(super) const DONE: Self = Self::Plain(|_, _| Ok(Reply::Done));
 }
+
+/// A reply of an operation.
+trait FromBody {
+    /// How it is made of a body; `None` if that needs more than the body.
+    const READ: Option<ReadBody>;
+}
+
+macro_rules! from_body {
+    ($($type:ty: $read:expr;)+) => {
+        $(impl FromBody for $type { const READ: Option<ReadBody> = $read; })+
+    };
+}
+
+from_body! {
+    (): Some(|_, _| Ok(Reply::Done));
+    Option<Fenced>: Some(|_, _| Ok(Reply::Done));
+    Vec<Info>: Some(|_, body| Ok(Reply::Info(infos(body))));
+    Vec<ProcId>: Some(|_, body| Ok(Reply::Procs(if let Body::Peers(procs) = body { procs } else { Vec::new() })));
+    Vec<String>: Some(|_, body| Ok(Reply::Nodes(nodes(body))));
+    Credential: Some(|_, body| credential(body));
+    SpawnReply: Some(spawned);
+    ConnectReply: Some(|jobs, body| Ok(connected(jobs, body)));
+    GetReply: None;
+    LookupReply: None;
+    QueryReply: None;
+    Arc<GroupReply>: None;
+    Option<Arc<GroupReply>>: None;
+    u64: None;
+}
+
+macro_rules! read_of {
+    ($($name:ident $snake:ident { $($columns:tt)* } $fields:tt $rest:tt)+) => {
+        /// How the reply to a request is made of the body; `None` if that needs more than the body.
+        pub(super) const fn read_of(request: &Request) -> Option<ReadBody> {
+            match request {
+                $(Request::$name(_) => <<$name as Operation>::Reply as FromBody>::READ,)+
+            }
+        }
+    };
+}
+for_each_request!(read_of);
 
 /// A lookup and what it has found.
 #[derive(Debug)]
@@ -81,7 +115,7 @@ pub(super) struct Constructed {
 }
 
 /// What a get has brought.
-pub(super) fn get(jobs: &mut Jobs, wanted: &Wanted, found: Vec<ProcData>) -> Result<Reply, Failure> {
+pub(super) fn get(jobs: &mut Jobs, wanted: &Get, found: Vec<ProcData>) -> Result<Reply, Failure> {
     let mut reply = GetReply::default();
     let mut modex = Vec::new();
     let qualifiers = || wanted.directives.iter().filter(|info| info.is_qualifier());
@@ -143,11 +177,11 @@ fn take_reserved(entries: &mut Vec<Entry>) -> Vec<KeyVal> {
 }
 
 /// The data of one process that comes without its name.
-pub(super) fn refreshed(jobs: &mut Jobs, wanted: &Wanted, entries: Vec<Entry>) -> Result<Reply, Failure> {
+pub(super) fn refreshed(jobs: &mut Jobs, wanted: &Get, entries: Vec<Entry>) -> Result<Reply, Failure> {
     get(jobs, wanted, vec![ProcData { proc: wanted.proc.clone(), entries }])
 }
 
-fn held(data: ProcData, wanted: &Wanted) -> Held {
+fn held(data: ProcData, wanted: &Get) -> Held {
     // the wire does not say under which scope something was put
     let scope = wanted.directives.get(&keys::DATA_SCOPE).ok().flatten().unwrap_or(Scope::UNDEF);
     let entry = |entry| match entry {
@@ -211,7 +245,16 @@ pub(super) fn query(status: Status, queries: &[Query], infos: Vec<Info>) -> Repl
     Reply::Query(QueryReply::new(status, results))
 }
 
-pub(super) fn spawned(jobs: &mut Jobs, body: Body) -> Result<Reply, Failure> {
+pub(super) fn infos(body: Body) -> Vec<Info> {
+    if let Body::Info(infos) = body { infos } else { Vec::new() }
+}
+
+fn nodes(body: Body) -> Vec<String> {
+    let text = if let Body::Nodes(Some(text)) = body { text } else { String::new() };
+    text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn spawned(jobs: &mut Jobs, body: Body) -> Result<Reply, Failure> {
     let Body::Spawn(spawned) = body else {
         return Err(Failure::new(
             Status::ERR_COMM_FAILURE,
@@ -225,7 +268,7 @@ pub(super) fn spawned(jobs: &mut Jobs, body: Body) -> Result<Reply, Failure> {
     Ok(Reply::Spawn(reply))
 }
 
-pub(super) fn connected(jobs: &mut Jobs, body: Body) -> Reply {
+fn connected(jobs: &mut Jobs, body: Body) -> Reply {
     let mut reply = ConnectReply::default();
     if let Body::Connect(told) = body {
         reply.jobs = told.into_iter().map(|data| jobs.learn(data)).collect();
@@ -247,9 +290,9 @@ pub(super) fn group(jobs: &mut Jobs, made: &Constructed, body: Body) -> GroupRep
     reply
 }
 
-pub(super) fn credential(body: Body) -> Result<Reply, Failure> {
+fn credential(body: Body) -> Result<Reply, Failure> {
     match body {
-        Body::Credential(given) => Ok(Reply::Credential(Credential::new(given.credential, given.info))),
+        Body::Credential(credential) => Ok(Reply::Credential(credential)),
         _ => Err(Failure::new(Status::ERR_COMM_FAILURE, "the server has sent no credential")),
     }
 }

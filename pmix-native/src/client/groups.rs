@@ -1,9 +1,11 @@
 //! Groups that this process belongs to. Servers do not know their ids as namespaces, so requests name the members.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 
 use pmix_types::job::JobData;
-use pmix_types::{Nspace, ProcId};
+use pmix_types::message::Request;
+use pmix_types::{Nspace, ProcId, for_each_request};
 
 /// The members of each group, in their order.
 #[derive(Clone, Debug, Default)]
@@ -22,19 +24,22 @@ impl Groups {
         self.0.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// The processes themselves where some are named as members of a group.
-    pub(super) fn name(&self, procs: Vec<ProcId>) -> Vec<ProcId> {
-        if self.0.is_empty() || !procs.iter().any(|proc| self.0.contains_key(&proc.nspace)) {
-            return procs;
+    /// Names the processes themselves in a field of a request, where some are named as members of a group.
+    fn resolve_field(&self, field: &mut dyn Any) {
+        if let Some(procs) = field.downcast_mut::<Vec<ProcId>>() {
+            self.resolve_all(procs);
+        } else if let Some(Some(procs)) = field.downcast_mut::<Option<Vec<ProcId>>>() {
+            self.resolve_all(procs);
+        } else if let Some(proc) = field.downcast_mut::<ProcId>()
+            && let [one] = self.one(proc.clone()).as_slice()
+        {
+            *proc = one.clone();
         }
-        procs.into_iter().flat_map(|proc| self.one(proc)).collect()
     }
 
-    /// The process itself, if it is named as a single member of a group.
-    pub(super) fn name_one(&self, proc: ProcId) -> ProcId {
-        match self.one(proc.clone()).as_slice() {
-            [one] => one.clone(),
-            _ => proc,
+    fn resolve_all(&self, procs: &mut Vec<ProcId>) {
+        if procs.iter().any(|proc| self.0.contains_key(&proc.nspace)) {
+            *procs = std::mem::take(procs).into_iter().flat_map(|proc| self.one(proc)).collect();
         }
     }
 
@@ -47,6 +52,27 @@ impl Groups {
         vec![at.cloned().unwrap_or(proc)]
     }
 }
+
+macro_rules! by_field {
+    ($($name:ident $snake:ident { $($columns:tt)* } ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*))+) => {
+        impl Groups {
+            /// Names the processes themselves where a request names members of groups.
+            pub(super) fn resolve(&self, request: &mut Request) {
+                if self.0.is_empty() {
+                    return;
+                }
+                match request {
+                    $(Request::$name(request) => {
+                        let _ = &request;
+                        $(self.resolve_field(&mut request.$field);)*
+                        $(self.resolve_field(&mut request.$rest);)*
+                    })+
+                }
+            }
+        }
+    };
+}
+for_each_request!(by_field);
 
 /// Most processes that are spelled out: a server may call a job as large as it likes.
 const MAX_SPELLED_OUT: usize = 1 << 18;

@@ -4,13 +4,14 @@
 //! [`Reply::decode`] takes the command. Pushes are identified by their tag, see [`Frame`](crate::conn::Frame).
 //!
 //! ```
-//! use pmix_native::msg::{Body, Command, Context, Get, Reply, Request};
+//! use pmix_native::msg::{Body, Command, Context, Reply, Request};
 //! use pmix_native::{Dialect, Encoding, Version};
+//! use pmix_types::message::Get;
 //! use pmix_types::{ProcId, Rank, Status};
 //!
 //! let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
 //! let proc = ProcId::new("demo".parse()?, Rank::from_raw(1));
-//! let request = Request::Get(Get::new(proc, Some("demo-1".parse()?)));
+//! let request = Request::from(Get::new(proc, Some("demo-1".parse()?)));
 //!
 //! let bytes = request.encode(&context)?;
 //! assert_eq!(bytes[..2], [2, 4]); // one COMMAND, number 4
@@ -28,7 +29,9 @@
 mod command;
 mod context;
 mod data;
+mod field;
 mod lossy;
+mod operation;
 mod push;
 mod reply;
 mod request;
@@ -39,9 +42,7 @@ pub use command::Command;
 pub use context::Context;
 pub use data::{Entry, NspaceData, ProcData, RankData};
 pub use push::{IofDelivery, Push};
-pub use reply::{Body, Credential, GroupResult, Reply, Spawned};
+pub use reply::{Body, GroupResult, Reply, Spawned};
 pub use request::{
-    Abort, Allocate, Collective, CommitPart, DeviceDistances, Get, Group, IofDeregister, IofPull, IofPush,
-    JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, SessionControl,
-    Spawn, Unread, ValidateCredential,
+    CommitPart, DeviceDistances, GroupDestruct, IofDeregister, IofPull, Log, Lookup, Publish, Request, Unread,
 };

@@ -1,9 +1,14 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
+use pmix_types::message::{
+    ConnectReply, Credential, Fenced, GetReply, GroupReply, LookupReply, QueryReply, SpawnReply,
+};
 use pmix_types::{DeviceDistance, Info, Nspace, Pdata, ProcId, Status};
 
 use super::data::{Entry, NspaceData, ProcData, read_entries, read_objects, read_proc_data, write_entries};
 use super::status::known;
-use super::{Command, Context, lossy};
+use super::{Command, Context, lossy, operation};
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
 /// A reply of the server. That to [`Request::Job`](super::Request::Job) is sent without a status.
@@ -59,16 +64,6 @@ pub struct Spawned {
     pub entries: Vec<Entry>,
 }
 
-/// A credential.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Credential {
-    /// The credential itself, opaque.
-    pub credential: Bytes,
-    /// Further information; may be empty.
-    pub info: Vec<Info>,
-}
-
 /// Information for members of a new group. The fields sent depend on the client's library.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -87,13 +82,6 @@ impl Spawned {
     /// A spawned job with its data.
     pub const fn new(nspace: Nspace, entries: Vec<Entry>) -> Self {
         Self { nspace, entries }
-    }
-}
-
-impl Credential {
-    /// A credential with further information.
-    pub const fn new(credential: Bytes, info: Vec<Info>) -> Self {
-        Self { credential, info }
     }
 }
 
@@ -171,34 +159,49 @@ fn read_body(
     status: Status,
 ) -> Result<Body, CodecError> {
     Ok(match command {
-        Command::GET => Body::Get(read_objects(r, read_proc_data)?),
+        Command::LOOKUP if ![Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS].contains(&status) => Body::Empty,
         Command::REFRESH => Body::Refreshed(read_entries(r)?),
-        Command::LOOKUP if [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS].contains(&status) => {
-            Body::Lookup(r.list::<kind::Pdata>()?)
-        }
-        Command::SPAWN => {
-            Body::Spawn(Spawned { nspace: r.item::<kind::JobName>()?, entries: read_entries(r)? })
-        }
-        Command::CONNECT => Body::Connect(read_objects(r, NspaceData::read)?),
-        Command::QUERY
-        | Command::ALLOCATE
-        | Command::JOB_CONTROL
-        | Command::MONITOR
-        | Command::VALIDATE_CREDENTIAL
-        | Command::SESSION_CONTROL
-        | Command::FABRIC_REGISTER
-        | Command::FABRIC_UPDATE => Body::Info(r.list::<kind::Info>()?),
-        Command::GET_CREDENTIAL => Body::Credential(Credential {
-            credential: r.item::<kind::ByteObject>()?,
-            info: r.list::<kind::Info>()?,
-        }),
-        Command::IOF_PULL => Body::Iof(r.item::<kind::Size>()?),
-        Command::GROUP_CONSTRUCT => Body::Group(read_group(context, r)?),
+        Command::FABRIC_UPDATE => Body::Info(r.list::<kind::Info>()?),
         Command::DEVICE_DISTANCES => Body::Distances(r.list::<kind::DeviceDistance>()?),
-        Command::RESOLVE_PEERS => Body::Peers(r.list::<kind::Proc>()?),
-        Command::RESOLVE_NODES => Body::Nodes(r.item::<kind::Text>()?),
-        _ => Body::Empty,
+        // the number of the registration stays with the server
+        Command::REGISTER_EVENTS => Body::Empty,
+        command => operation::read_reply(context, r, command)?,
     })
+}
+
+/// The reply of an operation in the form of a message.
+pub(super) trait Results {
+    fn read(context: &Context, r: &mut Reader<'_>) -> Result<Body, CodecError>;
+}
+
+macro_rules! results {
+    ($($type:ty { |$context:ident, $r:ident| $read:expr })+) => {$(
+        impl Results for $type {
+            fn read($context: &Context, $r: &mut Reader<'_>) -> Result<Body, CodecError> {
+                let _ = ($context, &$r);
+                Ok($read)
+            }
+        }
+    )+};
+}
+
+results! {
+    () { |_context, r| Body::Empty }
+    Option<Fenced> { |_context, r| Body::Empty }
+    Option<Arc<GroupReply>> { |_context, r| Body::Empty }
+    GetReply { |_context, r| Body::Get(read_objects(r, read_proc_data)?) }
+    LookupReply { |_context, r| Body::Lookup(r.list::<kind::Pdata>()?) }
+    SpawnReply { |_context, r| Body::Spawn(Spawned { nspace: r.item::<kind::JobName>()?, entries: read_entries(r)? }) }
+    ConnectReply { |_context, r| Body::Connect(read_objects(r, NspaceData::read)?) }
+    QueryReply { |_context, r| Body::Info(r.list::<kind::Info>()?) }
+    Vec<Info> { |_context, r| Body::Info(r.list::<kind::Info>()?) }
+    Credential {
+        |_context, r| Body::Credential(Credential::new(r.item::<kind::ByteObject>()?, r.list::<kind::Info>()?))
+    }
+    u64 { |_context, r| Body::Iof(r.item::<kind::Size>()?) }
+    Arc<GroupReply> { |context, r| Body::Group(read_group(context, r)?) }
+    Vec<ProcId> { |_context, r| Body::Peers(r.list::<kind::Proc>()?) }
+    Vec<String> { |_context, r| Body::Nodes(r.item::<kind::Text>()?) }
 }
 
 fn write_body(context: &Context, w: &mut Writer, body: &Body) -> Result<(), CodecError> {

@@ -1,7 +1,6 @@
-use bytes::Bytes;
+use pmix_types::message::Request as Operation;
 use pmix_types::{
-    AllocDirective, App, Cpuset, DataRange, Directives, EventCode, Info, IofChannels, KeyName, KeyVal,
-    Nspace, ProcId, Query, Scope, Status, Time, Uid, Value,
+    Cpuset, Directives, EventCode, IofChannels, KeyName, KeyVal, Nspace, ProcId, Scope, Time, Uid, Value,
 };
 
 use super::Command;
@@ -11,63 +10,29 @@ use crate::codec::CodecError;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
+    /// An operation whose message has its fields; what else it has is not sent.
+    Operation(Operation),
     /// The data of the caller's job; answered by [`Body::Job`](super::Body::Job).
     Job,
-    /// Aborts processes.
-    Abort(Abort),
     /// Commits the data that the process has put, by scope; may be empty.
     Commit(Vec<CommitPart>),
-    /// Enters a fence.
-    Fence(Collective),
-    /// Gets data of a process; answered by [`Body::Get`](super::Body::Get).
-    Get(Get),
-    /// Finalizes. The process waits at most two seconds for the reply.
-    Finalize,
     /// Publishes data.
     Publish(Publish),
-    /// Looks up published data; answered by [`Body::Lookup`](super::Body::Lookup).
+    /// Looks up published data.
     Lookup(Lookup),
     /// Unpublishes data; without keys, all data of the caller.
     Unpublish(Lookup),
-    /// Spawns a job; answered by [`Body::Spawn`](super::Body::Spawn).
-    Spawn(Spawn),
-    /// Enters a connect; answered by [`Body::Connect`](super::Body::Connect).
-    Connect(Collective),
-    /// Enters a disconnect.
-    Disconnect(Collective),
-    /// An event.
-    Notify(Notify),
-    /// Registers for events.
-    RegisterEvents(RegisterEvents),
     /// Deregisters from events with these codes, for the default handlers [`Request::DEFAULT_HANDLERS`]. Libraries also send it
     /// without codes when nothing ends. Has no reply.
     DeregisterEvents(Vec<EventCode>),
-    /// Queries; answered by [`Body::Info`](super::Body::Info).
-    Query(Vec<Query>),
     /// Data to be logged.
     Log(Log),
-    /// Requests an allocation; answered by [`Body::Info`](super::Body::Info).
-    Allocate(Allocate),
-    /// Controls processes; answered by [`Body::Info`](super::Body::Info).
-    JobControl(JobControl),
-    /// Requests monitoring; answered by [`Body::Info`](super::Body::Info).
-    Monitor(Monitor),
-    /// Requests a credential; answered by [`Body::Credential`](super::Body::Credential).
-    GetCredential(Directives),
-    /// Validates a credential; answered by [`Body::Info`](super::Body::Info).
-    ValidateCredential(ValidateCredential),
-    /// Subscribes to output; answered by [`Body::Iof`](super::Body::Iof).
+    /// Subscribes to output.
     IofPull(IofPull),
-    /// Input for processes.
-    IofPush(IofPush),
     /// Ends an output subscription.
     IofDeregister(IofDeregister),
-    /// Enters the construction of a group; answered by [`Body::Group`](super::Body::Group).
-    GroupConstruct(Group),
-    /// Leaves a group; names no processes.
-    GroupLeave(Group),
     /// Enters the destruction of a group; libraries before 5.0 name no processes.
-    GroupDestruct(Group),
+    GroupDestruct(GroupDestruct),
     /// Registers a fabric; answered by [`Body::Info`](super::Body::Info).
     FabricRegister(Directives),
     /// Updates the fabric with this index; answered by [`Body::Info`](super::Body::Info).
@@ -77,12 +42,6 @@ pub enum Request {
     /// Gets current data of a process, instead of cached data; since 5.0. Answered by
     /// [`Body::Refreshed`](super::Body::Refreshed).
     Refresh(ProcId),
-    /// Controls a session; since 6.0. Answered by [`Body::Info`](super::Body::Info).
-    SessionControl(SessionControl),
-    /// Resolves the processes on a node; answered by [`Body::Peers`](super::Body::Peers).
-    ResolvePeers(ResolvePeers),
-    /// Resolves the nodes of a job, or of all jobs if the name is empty; answered by [`Body::Nodes`](super::Body::Nodes).
-    ResolveNodes(Nspace),
     /// An unknown request, or an unknown form of one; answer it with `ERR_NOT_SUPPORTED`.
     Other(Command),
 }
@@ -126,17 +85,6 @@ pub struct Unread {
 }
 
 request_structs! {
-    /// A request to abort processes.
-    pub struct Abort {
-        /// Exit status to be reported.
-        pub status: Status,
-        ..
-        /// Message for the user, if any.
-        pub message: Option<String>,
-        /// The processes; empty for the caller's job.
-        pub procs: Vec<ProcId>,
-    }
-
     /// All data put so far with one scope.
     pub struct CommitPart {
         /// The scope. Global data is in both `LOCAL` and `REMOTE`.
@@ -146,26 +94,6 @@ request_structs! {
         ..
         /// What is not among the pairs, because it was not valid: the first 16.
         pub unread: Vec<Unread>,
-    }
-
-    /// Entry into a collective.
-    pub struct Collective {
-        /// The participants; rank `WILDCARD` for all of a job.
-        pub procs: Vec<ProcId>,
-        ..
-        /// Directives; may be empty.
-        pub info: Directives,
-    }
-
-    /// A get that the process could not answer from its own store.
-    pub struct Get {
-        /// The process; rank `WILDCARD` for the data of the job.
-        pub proc: ProcId,
-        /// The key; `None` for all. The reply has all data in any case.
-        pub key: Option<KeyName>,
-        ..
-        /// Directives; may be empty.
-        pub info: Directives,
     }
 
     /// Data to be published.
@@ -188,35 +116,6 @@ request_structs! {
         pub info: Directives,
     }
 
-    /// A request to spawn a job.
-    pub struct Spawn {
-        /// Its applications.
-        pub apps: Vec<App>,
-        ..
-        /// Directives for the whole job; may be empty.
-        pub info: Directives,
-    }
-
-    /// Notification of an event.
-    pub struct Notify {
-        /// The event.
-        pub code: EventCode,
-        /// Its audience.
-        pub range: DataRange,
-        ..
-        /// Further information; may be empty.
-        pub info: Directives,
-    }
-
-    /// An event registration.
-    pub struct RegisterEvents {
-        /// Codes; empty for all (a default handler).
-        pub codes: Vec<EventCode>,
-        ..
-        /// Directives; may be empty.
-        pub info: Directives,
-    }
-
     /// Data to be logged.
     pub struct Log {
         /// The data, by channel.
@@ -224,44 +123,6 @@ request_structs! {
         ..
         /// Its time; `None` from libraries before 3.0.
         pub time: Option<Time>,
-        /// Directives; may be empty.
-        pub info: Directives,
-    }
-
-    /// A request for an allocation.
-    pub struct Allocate {
-        /// The operation on the allocation.
-        pub directive: AllocDirective,
-        ..
-        /// The resources.
-        pub info: Directives,
-    }
-
-    /// A request to control processes.
-    pub struct JobControl {
-        /// The processes; empty for the caller's job.
-        pub targets: Vec<ProcId>,
-        ..
-        /// The operations.
-        pub info: Directives,
-    }
-
-    /// A request for monitoring.
-    pub struct Monitor {
-        /// What to monitor.
-        pub monitor: Info,
-        /// Code of the event to raise.
-        pub event: EventCode,
-        ..
-        /// Directives; may be empty.
-        pub info: Directives,
-    }
-
-    /// A credential to be validated.
-    pub struct ValidateCredential {
-        /// The credential, opaque.
-        pub credential: Bytes,
-        ..
         /// Directives; may be empty.
         pub info: Directives,
     }
@@ -279,17 +140,6 @@ request_structs! {
         pub info: Directives,
     }
 
-    /// Input for processes.
-    pub struct IofPush {
-        /// The receivers.
-        pub targets: Vec<ProcId>,
-        /// The input; empty at its end.
-        pub data: Bytes,
-        ..
-        /// Directives; may be empty.
-        pub info: Directives,
-    }
-
     /// The end of an output subscription.
     pub struct IofDeregister {
         /// The server's number for the subscription.
@@ -299,10 +149,10 @@ request_structs! {
         pub info: Directives,
     }
 
-    /// An operation on a group.
-    pub struct Group {
-        /// Name of the group.
-        pub id: String,
+    /// The destruction of a group.
+    pub struct GroupDestruct {
+        /// The group.
+        pub group: Nspace,
         ..
         /// The participants; empty if the message has none.
         pub procs: Vec<ProcId>,
@@ -321,23 +171,6 @@ request_structs! {
         pub info: Directives,
     }
 
-    /// A request to control a session.
-    pub struct SessionControl {
-        /// Number of the session; `None` for the caller's own.
-        pub session: Option<u32>,
-        ..
-        /// The operation.
-        pub info: Directives,
-    }
-
-    /// A request for the processes on a node.
-    pub struct ResolvePeers {
-        /// The node; `None` for the caller's own.
-        pub node: Option<String>,
-        /// The job; empty for all.
-        pub nspace: Nspace,
-        ..
-    }
 }
 
 impl Request {
@@ -345,45 +178,34 @@ impl Request {
     #[doc(alias = "PMIX_MAX_ERR_CONSTANT")]
     pub const DEFAULT_HANDLERS: EventCode = EventCode::from_raw(i32::MIN);
 
-    /// Its command.
+    /// Its command; [`Command::NONE`] for an operation that the native wire cannot carry.
     pub const fn command(&self) -> Command {
         match self {
+            Self::Operation(request) => match Command::of(request) {
+                Some(command) => command,
+                None => Command::NONE,
+            },
             Self::Job => Command::REQ,
-            Self::Abort(_) => Command::ABORT,
             Self::Commit(_) => Command::COMMIT,
-            Self::Fence(_) => Command::FENCE,
-            Self::Get(_) => Command::GET,
-            Self::Finalize => Command::FINALIZE,
             Self::Publish(_) => Command::PUBLISH,
             Self::Lookup(_) => Command::LOOKUP,
             Self::Unpublish(_) => Command::UNPUBLISH,
-            Self::Spawn(_) => Command::SPAWN,
-            Self::Connect(_) => Command::CONNECT,
-            Self::Disconnect(_) => Command::DISCONNECT,
-            Self::Notify(_) => Command::NOTIFY,
-            Self::RegisterEvents(_) => Command::REGISTER_EVENTS,
             Self::DeregisterEvents(_) => Command::DEREGISTER_EVENTS,
-            Self::Query(_) => Command::QUERY,
             Self::Log(_) => Command::LOG,
-            Self::Allocate(_) => Command::ALLOCATE,
-            Self::JobControl(_) => Command::JOB_CONTROL,
-            Self::Monitor(_) => Command::MONITOR,
-            Self::GetCredential(_) => Command::GET_CREDENTIAL,
-            Self::ValidateCredential(_) => Command::VALIDATE_CREDENTIAL,
             Self::IofPull(_) => Command::IOF_PULL,
-            Self::IofPush(_) => Command::IOF_PUSH,
             Self::IofDeregister(_) => Command::IOF_DEREGISTER,
-            Self::GroupConstruct(_) => Command::GROUP_CONSTRUCT,
-            Self::GroupLeave(_) => Command::GROUP_LEAVE,
             Self::GroupDestruct(_) => Command::GROUP_DESTRUCT,
             Self::FabricRegister(_) => Command::FABRIC_REGISTER,
             Self::FabricUpdate(_) => Command::FABRIC_UPDATE,
             Self::DeviceDistances(_) => Command::DEVICE_DISTANCES,
             Self::Refresh(_) => Command::REFRESH,
-            Self::SessionControl(_) => Command::SESSION_CONTROL,
-            Self::ResolvePeers(_) => Command::RESOLVE_PEERS,
-            Self::ResolveNodes(_) => Command::RESOLVE_NODES,
             Self::Other(command) => *command,
         }
+    }
+}
+
+impl<O: Into<Operation>> From<O> for Request {
+    fn from(request: O) -> Self {
+        Self::Operation(request.into())
     }
 }

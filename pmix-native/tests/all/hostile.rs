@@ -2,8 +2,9 @@
 
 use crate::common::{Direction, Vector, vectors};
 use pmix_native::codec::{Limits, Problem, Reader, Writer, kind};
-use pmix_native::msg::{Context, Log, Publish, Reply, Request, Spawn};
+use pmix_native::msg::{Context, Log, Publish, Reply, Request};
 use pmix_native::{Dialect, Encoding, Version};
+use pmix_types::message::Spawn;
 use pmix_types::{App, DataType, Info, KeyName, KeyVal, ProcId, Scope, Uid, Value, keys};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -242,7 +243,7 @@ fn a_request_without_data_takes_less_memory_than_one_with_data() {
     let spawn = |variables: usize| {
         let mut app = App::new("true", 1);
         app.env = vec!["E=1".into(); variables];
-        Request::Spawn(Spawn::new(vec![app])).encode(&context).unwrap()
+        Request::from(Spawn::new(vec![app])).encode(&context).unwrap()
     };
     let error = Request::decode(&context, &spawn(1 << 20)).unwrap_err();
     assert_eq!(error.problem, Problem::Memory);

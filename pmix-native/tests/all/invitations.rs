@@ -2,7 +2,7 @@
 
 use crate::talk::{Talk, V4, proc};
 use pmix_native::client::own_limit;
-use pmix_native::msg::{Body, Notify, ProcData, Push, Request as Ask};
+use pmix_native::msg::{Body, ProcData, Push, Request as Ask};
 use pmix_types::message::{Connect, Disconnect, Get, GroupInvite, GroupJoin, Reply, Request};
 use pmix_types::{DataArray, DataRange, Event, GroupOpt, Info, KeyVal, ProcId, Rank, Status, keys};
 
@@ -19,12 +19,16 @@ fn grp_03_a_leader_counts_the_answers_and_tells_the_members() {
         let mut invite = GroupInvite::new("g".parse().unwrap(), vec![proc(2), proc(0), proc(1)]);
         invite.directives.push(Info::new(&keys::GROUP_OPTIONAL, true));
         talk.client.request(1, Request::GroupInvite(invite));
-        let (tag, Ask::RegisterEvents(listens)) = talk.asked() else { panic!("it does not listen") };
+        let (tag, Ask::Operation(Request::RegisterEvents(listens))) = talk.asked() else {
+            panic!("it does not listen")
+        };
         assert!(listens.codes.contains(&Status::GROUP_INVITE_ACCEPTED));
         talk.answer(tag, Status::SUCCESS);
-        let (tag, Ask::Notify(invited)) = talk.asked() else { panic!("nobody is invited") };
-        assert_eq!((invited.code, invited.range), (Status::GROUP_INVITED, DataRange::CUSTOM));
-        assert_eq!(invited.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
+        let (tag, Ask::Operation(Request::NotifyEvent(invited))) = talk.asked() else {
+            panic!("nobody is invited")
+        };
+        assert_eq!((invited.event.code, invited.event.range), (Status::GROUP_INVITED, DataRange::CUSTOM));
+        assert_eq!(invited.event.info.get(&keys::GROUP_ID).unwrap().as_deref(), Some("g"));
         talk.answer(tag, Status::SUCCESS);
         talk.push(&of_group(Status::GROUP_INVITE_ACCEPTED, 1, []));
         talk.push(&of_group(Status::GROUP_INVITE_ACCEPTED, 7, []));
@@ -34,9 +38,11 @@ fn grp_03_a_leader_counts_the_answers_and_tells_the_members() {
         let members = if declines { vec![proc(0), proc(1)] } else { vec![proc(0), proc(2), proc(1)] };
         let Ok(Reply::Group(group)) = talk.reply(1) else { panic!("no group") };
         assert_eq!((&group.members, group.partial), (&members, declines));
-        let (tag, Ask::Notify(complete)) = talk.asked() else { panic!("the members are not told") };
-        assert_eq!(complete.code, Status::GROUP_CONSTRUCT_COMPLETE);
-        assert_eq!(complete.info.get(&keys::GROUP_MEMBERSHIP).unwrap(), Some(DataArray::Proc(members)));
+        let (tag, Ask::Operation(Request::NotifyEvent(complete))) = talk.asked() else {
+            panic!("the members are not told")
+        };
+        assert_eq!(complete.event.code, Status::GROUP_CONSTRUCT_COMPLETE);
+        assert_eq!(complete.event.info.get(&keys::GROUP_MEMBERSHIP).unwrap(), Some(DataArray::Proc(members)));
         talk.answer(tag, Status::SUCCESS);
         assert!(talk.client.next_delivery().is_none() && talk.client.is_idle());
     }
@@ -47,10 +53,14 @@ fn grp_03_grp_06_a_member_joins_what_its_leader_makes_and_fails_with_what_it_giv
     let join = |answer| Request::GroupJoin(GroupJoin::new("g".parse().unwrap(), proc(1), answer));
     let mut talk = Talk::started(V4);
     talk.client.request(1, join(GroupOpt::ACCEPT));
-    let (tag, Ask::RegisterEvents(_)) = talk.asked() else { panic!("it does not listen") };
+    let (tag, Ask::Operation(Request::RegisterEvents(_))) = talk.asked() else {
+        panic!("it does not listen")
+    };
     talk.answer(tag, Status::SUCCESS);
-    let (tag, Ask::Notify(accepts)) = talk.asked() else { panic!("it does not accept") };
-    assert_eq!(accepts.code, Status::GROUP_INVITE_ACCEPTED);
+    let (tag, Ask::Operation(Request::NotifyEvent(accepts))) = talk.asked() else {
+        panic!("it does not accept")
+    };
+    assert_eq!(accepts.event.code, Status::GROUP_INVITE_ACCEPTED);
     talk.answer(tag, Status::SUCCESS);
     let members = [Info::new(&keys::GROUP_MEMBERSHIP, DataArray::Proc(vec![proc(1), proc(0)]))];
     talk.push(&of_group(Status::GROUP_CONSTRUCT_COMPLETE, 2, members.clone()));
@@ -74,7 +84,7 @@ fn grp_03_grp_06_a_member_joins_what_its_leader_makes_and_fails_with_what_it_giv
 }
 
 /// An invitation of ranks 1 and 2 by rank 0, which has been sent.
-fn invites(talk: &mut Talk, id: u64, more: impl IntoIterator<Item = Info>) -> Notify {
+fn invites(talk: &mut Talk, id: u64, more: impl IntoIterator<Item = Info>) -> Event {
     let mut invite = GroupInvite::new("g".parse().unwrap(), vec![proc(1), proc(2)]);
     invite.directives = more.into_iter().collect();
     talk.client.request(id, Request::GroupInvite(invite));
@@ -82,7 +92,7 @@ fn invites(talk: &mut Talk, id: u64, more: impl IntoIterator<Item = Info>) -> No
 }
 
 /// Rank 0 accepts an invitation of rank 1.
-fn accepts(talk: &mut Talk, id: u64) -> Notify {
+fn accepts(talk: &mut Talk, id: u64) -> Event {
     talk.client.request(id, join([]));
     sent(talk)
 }
@@ -94,18 +104,18 @@ fn join(more: impl IntoIterator<Item = Info>) -> Request {
 }
 
 /// The notice that was sent, and confirmed. The first time, the process also registers for what comes back.
-fn sent(talk: &mut Talk) -> Notify {
+fn sent(talk: &mut Talk) -> Event {
     let (tag, asked) = talk.asked();
     talk.answer(tag, Status::SUCCESS);
     match asked {
-        Ask::Notify(notice) => notice,
-        Ask::RegisterEvents(_) => sent(talk),
+        Ask::Operation(Request::NotifyEvent(notice)) => notice.event,
+        Ask::Operation(Request::RegisterEvents(_)) => sent(talk),
         other => panic!("{other:?}"),
     }
 }
 
 /// For whom a notice is.
-fn to(notice: &Notify) -> Vec<ProcId> {
+fn to(notice: &Event) -> Vec<ProcId> {
     let Ok(Some(DataArray::Proc(procs))) = notice.info.get(&keys::EVENT_CUSTOM_RANGE) else {
         panic!("{notice:?}")
     };
@@ -180,7 +190,9 @@ fn grp_03_an_acceptance_whose_leader_takes_too_long_is_taken_back() {
 fn grp_03_a_server_that_does_not_confirm_the_registration_does_not_block_the_id() {
     let mut talk = Talk::started(V4);
     talk.client.request(1, join([limit(1)]));
-    let (tag, Ask::RegisterEvents(_)) = talk.asked() else { panic!("it does not listen") };
+    let (tag, Ask::Operation(Request::RegisterEvents(_))) = talk.asked() else {
+        panic!("it does not listen")
+    };
     talk.client.expire(1);
     assert_eq!(talk.reply(1).unwrap_err().status, Status::ERR_TIMEOUT);
     talk.answer(tag, Status::SUCCESS);
@@ -303,8 +315,9 @@ fn con_02_gen_12_servers_are_not_told_of_the_limit_of_a_connect() {
     for request in [Request::Connect(connect), Request::Disconnect(disconnect)] {
         talk.client.request(1, request);
         let (tag, asked) = talk.asked();
-        let (Ask::Connect(asked) | Ask::Disconnect(asked)) = asked else { panic!("{asked:?}") };
-        assert_eq!(asked.info.as_slice(), [Info::new(&keys::CONNECT_XCHG_ONLY, true)]);
+        let Ask::Operation(asked) = asked else { panic!("{asked:?}") };
+        let left = asked.directives().map(|left| left.as_slice());
+        assert_eq!(left, Some(&[Info::new(&keys::CONNECT_XCHG_ONLY, true)][..]));
         talk.client.expire(1);
         assert_eq!(talk.reply(1).unwrap_err().status, Status::ERR_TIMEOUT);
         talk.answer(tag, Status::SUCCESS);
@@ -354,8 +367,10 @@ fn grp_03_a_server_that_makes_the_group_speaks_for_leader_and_members() {
     }
     let about = Info::new(&keys::EVENT_AFFECTED_PROC, proc(1));
     talk.push(&by_server(Status::GROUP_INVITE_ACCEPTED, vec![about]));
-    let (_, Ask::Notify(announced)) = talk.asked() else { panic!("the group is not announced") };
-    assert_eq!(announced.code, Status::GROUP_CONSTRUCT_COMPLETE);
+    let (_, Ask::Operation(Request::NotifyEvent(announced))) = talk.asked() else {
+        panic!("the group is not announced")
+    };
+    assert_eq!(announced.event.code, Status::GROUP_CONSTRUCT_COMPLETE);
     assert!(matches!(talk.reply(1), Ok(Reply::Group(group)) if group.members == [proc(0), proc(1)]));
 
     let mut talk = Talk::started(V4);
@@ -381,8 +396,10 @@ fn what_the_library_asks_by_itself_is_not_answered_to_the_process() {
     }
     talk.client.expire(1);
     assert_eq!(talk.reply(1).unwrap_err().status, Status::ERR_TIMEOUT);
-    let (tag, Ask::Notify(news)) = talk.asked() else { panic!("the others are not told") };
-    assert_eq!(news.code, Status::GROUP_CONSTRUCT_ABORT);
+    let (tag, Ask::Operation(Request::NotifyEvent(news))) = talk.asked() else {
+        panic!("the others are not told")
+    };
+    assert_eq!(news.event.code, Status::GROUP_CONSTRUCT_ABORT);
     talk.client.expire(0);
     talk.client.give_up(&[0].into());
     assert!(talk.client.next_delivery().is_none() && !talk.client.is_idle());
@@ -397,7 +414,7 @@ fn grp_03_a_request_that_has_its_answer_has_no_second_one_when_its_time_is_over(
     talk.client.request(1, join([limit(1)]));
     let (tag, _) = talk.asked();
     talk.answer(tag, Status::SUCCESS);
-    let (tag, Ask::Notify(_)) = talk.asked() else { panic!("it does not accept") };
+    let (tag, Ask::Operation(Request::NotifyEvent(_))) = talk.asked() else { panic!("it does not accept") };
     talk.push(&of_group(Status::GROUP_CONSTRUCT_ABORT, 1, []));
     assert_eq!(talk.reply(1).unwrap_err().status, Status::GROUP_CONSTRUCT_ABORT);
     talk.client.expire(1);

@@ -2,12 +2,16 @@
 
 use bytes::Bytes;
 use pmix_native::msg::{
-    Abort, Allocate, Body, Collective, Command, CommitPart, Context, Credential, DeviceDistances, Entry, Get,
-    Group, GroupResult, IofDelivery, IofDeregister, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
-    Notify, NspaceData, ProcData, Publish, Push, RankData, RegisterEvents, Reply, Request, ResolvePeers,
-    SessionControl, Spawn, Spawned, ValidateCredential,
+    Body, Command, CommitPart, Context, DeviceDistances, Entry, GroupDestruct, GroupResult, IofDelivery,
+    IofDeregister, IofPull, Log, Lookup, NspaceData, ProcData, Publish, Push, RankData, Reply, Request,
+    Spawned,
 };
 use pmix_native::{Dialect, Encoding, Version};
+use pmix_types::message::{
+    Abort, Allocate, Connect, Credential, Disconnect, Fence, Finalize, Get, GetCredential, GroupConstruct,
+    GroupLeave, IofPush, JobControl, Monitor, NotifyEvent, QueryInfo, RegisterEvents, ResolveNodes,
+    ResolvePeers, SessionControl, Spawn, ValidateCredential,
+};
 use pmix_types::{
     AllocDirective, App, Cpuset, DataRange, Device, DeviceDistance, DeviceTypes, Directives, Event, Info,
     IofChannels, KeyVal, Nspace, Pdata, ProcId, Query, Rank, Scope, Status, Time, Uid, Value, keys,
@@ -39,68 +43,76 @@ fn info() -> Directives {
     Directives::new().with(&keys::TIMEOUT, 5).require(&keys::COLLECT_DATA, true)
 }
 
-/// The same request with infos and what else is optional.
+/// The same request with infos.
 macro_rules! filled {
-    ($request:expr $(, $field:ident = $value:expr)*) => {{
+    ($request:expr) => {{
         let mut request = $request;
         request.info = info();
-        $(request.$field = $value;)*
         request
     }};
 }
 
-fn requests() -> Vec<Request> {
+/// Operations whose messages have their fields.
+fn operations() -> Vec<Request> {
     let data = Bytes::from_static(b"\0\x01data");
-    let mut abort = Abort::new(Status::from_raw(-7));
-    abort.message = Some("because".into());
-    abort.procs = procs();
+    let abort = Abort::new(-7, "because".into()).with_procs(procs());
     let mut query = Query::new(&keys::QUERY_NAMESPACES);
     query.qualifiers = info();
-    let keys_wanted = vec!["a".parse().unwrap(), "b".parse().unwrap()];
     let monitor = Info::new(&keys::TIMEOUT, 1);
+    let mut event = Event::new(Status::from_raw(-3000), ProcId::none()).with_range(DataRange::LOCAL);
+    event.info = info();
+    let group = || "g".parse().unwrap();
+    let apps = vec![App::new("true", 2).arg("-x").env("A", "1").cwd("/"), App::new("b", 1)];
+    let codes = vec![Status::from_raw(-61), Status::from_raw(-145)];
     vec![
+        Abort::new(0, String::new()).into(),
+        abort.into(),
+        Fence::new(None).into(),
+        Fence::new(Some(procs())).with_directives(info()).into(),
+        Get::new(procs().remove(0), None).into(),
+        Get::new(procs().remove(1), Some("key".parse().unwrap())).with_directives(info()).into(),
+        Finalize::new().into(),
+        Spawn::new(apps).with_directives(info()).into(),
+        Connect::new(procs()).into(),
+        Disconnect::new(procs()).with_directives(info()).into(),
+        NotifyEvent::new(event).into(),
+        RegisterEvents::new(vec![]).into(),
+        RegisterEvents::new(codes).with_directives(info()).into(),
+        QueryInfo::new(vec![query, Query::new(&keys::QUERY_NAMESPACES)]).into(),
+        Allocate::new(AllocDirective::NEW).with_directives(info()).into(),
+        JobControl::new(procs()).with_directives(info()).into(),
+        Monitor::new(monitor, Status::from_raw(-109)).with_directives(info()).into(),
+        GetCredential::new().with_directives(info()).into(),
+        ValidateCredential::new(data.clone()).with_directives(info()).into(),
+        IofPush::new(procs(), data).with_directives(info()).into(),
+        IofPush::new(procs(), Bytes::new()).into(),
+        GroupConstruct::new(group(), procs()).with_directives(info()).into(),
+        GroupLeave::new(group()).with_directives(info()).into(),
+        SessionControl::new(Some(7)).with_directives(info()).into(),
+        SessionControl::new(None).into(),
+        ResolvePeers::new(None, Some(nspace())).into(),
+        ResolvePeers::new(Some("vm".into()), None).into(),
+        ResolveNodes::new(None).into(),
+    ]
+}
+
+fn requests() -> Vec<Request> {
+    let data = Bytes::from_static(b"\0\x01data");
+    let keys_wanted = vec!["a".parse().unwrap(), "b".parse().unwrap()];
+    let others = vec![
         Request::Job,
-        Request::Abort(Abort::new(Status::SUCCESS)),
-        Request::Abort(abort),
         Request::Commit(vec![]),
         Request::Commit(vec![
             CommitPart::new(Scope::LOCAL, vec![pair("a", 1u16), pair("b", "text")]),
-            CommitPart::new(Scope::REMOTE, vec![pair("c", data.clone())]),
+            CommitPart::new(Scope::REMOTE, vec![pair("c", data)]),
         ]),
-        Request::Fence(Collective::new(procs())),
-        Request::Fence(filled!(Collective::new(procs()))),
-        Request::Get(Get::new(procs().remove(0), None)),
-        Request::Get(filled!(Get::new(procs().remove(1), Some("key".parse().unwrap())))),
-        Request::Finalize,
         Request::Publish(filled!(Publish::new(Uid::new(1000)))),
-        Request::Lookup(filled!(Lookup::new(Uid::new(1000), keys_wanted.clone()))),
+        Request::Lookup(filled!(Lookup::new(Uid::new(1000), keys_wanted))),
         Request::Unpublish(Lookup::new(Uid::new(1000), vec![])),
-        Request::Spawn(filled!(Spawn::new(vec![
-            App::new("true", 2).arg("-x").env("A", "1").cwd("/"),
-            App::new("b", 1)
-        ]))),
-        Request::Connect(Collective::new(procs())),
-        Request::Disconnect(filled!(Collective::new(procs()))),
-        Request::Notify(filled!(Notify::new(Status::from_raw(-3000), DataRange::LOCAL))),
-        Request::RegisterEvents(RegisterEvents::new(vec![])),
-        Request::RegisterEvents(filled!(RegisterEvents::new(vec![
-            Status::from_raw(-61),
-            Status::from_raw(-145)
-        ]))),
         Request::DeregisterEvents(vec![]),
         Request::DeregisterEvents(vec![Status::from_raw(-61), Status::from_raw(-145)]),
-        Request::Query(vec![query, Query::new(&keys::QUERY_NAMESPACES)]),
-        Request::Allocate(filled!(Allocate::new(AllocDirective::NEW))),
-        Request::JobControl(filled!(JobControl::new(procs()))),
-        Request::Monitor(filled!(Monitor::new(monitor, Status::from_raw(-109)))),
-        Request::GetCredential(info()),
-        Request::ValidateCredential(filled!(ValidateCredential::new(data.clone()))),
         Request::IofPull(filled!(IofPull::new(procs(), IofChannels::STDOUT | IofChannels::STDERR, 7))),
-        Request::IofPush(filled!(IofPush::new(procs(), data))),
-        Request::IofPush(IofPush::new(procs(), Bytes::new())),
         Request::IofDeregister(filled!(IofDeregister::new(7))),
-        Request::GroupConstruct(filled!(Group::new("g".into()), procs = procs())),
-        Request::GroupLeave(filled!(Group::new("g".into()))),
         Request::FabricRegister(info()),
         Request::FabricUpdate(3),
         Request::DeviceDistances(filled!(DeviceDistances::new(
@@ -108,14 +120,10 @@ fn requests() -> Vec<Request> {
             Cpuset { source: "hwloc".into(), list: Some("0-3".into()) },
         ))),
         Request::Refresh(ProcId::new(nspace(), Rank::from_raw(1))),
-        Request::SessionControl(filled!(SessionControl::new(Some(7)))),
-        Request::SessionControl(SessionControl::new(None)),
-        Request::ResolvePeers(ResolvePeers::new(None, nspace())),
-        Request::ResolvePeers(ResolvePeers::new(Some("vm".into()), Nspace::none())),
-        Request::ResolveNodes(Nspace::none()),
         Request::Other(Command::GROUP_JOIN),
         Request::Other(Command::from_raw(36)),
-    ]
+    ];
+    operations().into_iter().chain(others).collect()
 }
 
 #[test]
@@ -142,7 +150,7 @@ fn some_requests_depend_on_the_clients_release() {
     for context in contexts() {
         let mut log = filled!(Log::new(info()));
         log.time = (context.client.major >= 3).then_some(Time(1_700_000_000));
-        let mut group = filled!(Group::new("g".into()));
+        let mut group = filled!(GroupDestruct::new("g".parse().unwrap()));
         if context.client.major >= 5 {
             group.procs = procs();
         }
@@ -205,7 +213,8 @@ fn replies_come_back() {
 fn an_empty_item_behind_a_count_of_none_is_skipped() {
     let context = Context::new(Encoding::plain(Dialect::V41), Version::new(5, 0, 11));
     let bytes = [2, 28, 2, 4, b'g', 0, 2, 0, 0, 2, 0];
-    assert_eq!(Request::decode(&context, &bytes), Ok(Request::GroupDestruct(Group::new("g".into()))));
+    let destruct = GroupDestruct::new("g".parse().unwrap());
+    assert_eq!(Request::decode(&context, &bytes), Ok(Request::GroupDestruct(destruct)));
 }
 
 /// A process of an old dialect gets everything but what its library cannot read.

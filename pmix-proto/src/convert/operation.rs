@@ -107,7 +107,7 @@ fields! {
 
 macro_rules! convert {
     ($(
-        $name:ident $snake:ident { names: [$($names:ident)?], about: [$($about:ident)?] }
+        $name:ident $snake:ident { $($columns:tt)* }
         ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
     )+) => {
         $(

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::Shared;
 use super::job::bare_job;
 use super::peer::{Greeting, Ledger, NativePeer};
-use super::translate::{AnswerAs, Task, task};
+use super::translate::{Asked, Task, task};
 use crate::door::{Door, LogLine, warn_with};
 use crate::holder::holder_of;
 use crate::inbox::DriverEvent;
@@ -335,10 +335,10 @@ impl Connection {
             }
         }
         match task(proc, asked) {
-            Task::Ask(request, form) => {
-                let is_commit = form == AnswerAs::Committed;
+            Task::Ask(request, asked) => {
+                let is_commit = asked == Asked::Commit;
                 let mut turn = turn;
-                if matches!(form, AnswerAs::Registration(_)) {
+                if matches!(asked, Asked::RegisterEvents(_)) {
                     turn = self.end_registrations(&[], turn).await?;
                 }
                 let id = u64::from(received.tag);
@@ -351,7 +351,7 @@ impl Connection {
                     };
                     self.ledger.monitored(if monitor.code.is_success() { code } else { monitor.code });
                 }
-                match self.ledger.expect(id, form, request.memory()) {
+                match self.ledger.expect(id, asked, request.memory()) {
                     Ok(()) => return self.ask(id, request, turn).await,
                     Err(Refused::TooMany) => {
                         let under_way = self.ledger.line.under_way();

@@ -15,7 +15,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::translate::{AnswerAs, answer};
+use super::translate::{Asked, answer};
 use crate::door::{LogLine, warn_with};
 use crate::inbox::Peer;
 use crate::line::{Line, Refused};
@@ -40,8 +40,8 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pending requests, with the form of their answers.
-    pending: HashMap<u64, AnswerAs>,
+    /// Pending requests, with what their replies depend on.
+    pending: HashMap<u64, Asked>,
     /// Codes of each event registration.
     registrations: BTreeMap<u64, Vec<Status>>,
     /// Event registrations that newer ones have replaced, and that have not been ended yet.
@@ -63,9 +63,9 @@ impl Ledger {
     }
 
     /// Records a pending request of `bytes` bytes.
-    pub(super) fn expect(&self, id: u64, form: AnswerAs, bytes: usize) -> Result<(), Refused> {
+    pub(super) fn expect(&self, id: u64, asked: Asked, bytes: usize) -> Result<(), Refused> {
         self.line.begin(id, bytes)?;
-        self.lock().pending.insert(id, form);
+        self.lock().pending.insert(id, asked);
         Ok(())
     }
 
@@ -261,39 +261,39 @@ impl Peer for NativePeer {
 
     fn reply(&mut self, id: RequestId, result: Result<Reply, Failure>) {
         self.ledger.line.end(id.0);
-        let form = self.ledger.lock().pending.remove(&id.0);
+        let asked = self.ledger.lock().pending.remove(&id.0);
         // no reply to a request that the connection made by itself
-        let (Some(form), Ok(tag)) = (form, u32::try_from(id.0)) else { return };
-        match (&result, &form) {
-            (Ok(Reply::Registered(number)), AnswerAs::Registration(codes)) => {
+        let (Some(asked), Ok(tag)) = (asked, u32::try_from(id.0)) else { return };
+        match (&result, &asked) {
+            (Ok(Reply::Registered(number)), Asked::RegisterEvents(codes)) => {
                 self.ledger.registered(*number, codes.clone());
             }
-            (Ok(Reply::Registered(number)), AnswerAs::Pull(own)) => {
+            (Ok(Reply::Registered(number)), Asked::IofPull(own)) => {
                 self.ledger.lock().pulls.insert(*number, *own);
             }
-            (_, AnswerAs::PullEnd(number)) => {
+            (_, Asked::IofDeregister(number)) => {
                 self.ledger.lock().pulls.remove(number);
             }
             _ => {}
         }
-        let result = match form {
-            AnswerAs::Committed => {
+        let result = match asked {
+            Asked::Commit => {
                 result.inspect_err(|failure| {
                     warn_with!(self.leave(), proc = %self.proc, %failure, "a commit has failed; the next fence says so");
                     self.ledger.commit_failed(failure.status);
                 })
             }
-            AnswerAs::Aborted => result.inspect_err(|failure| {
+            Asked::Abort => result.inspect_err(|failure| {
                 warn_with!(self.leave(), proc = %self.proc, %failure, "an abort is refused, of which its caller does not hear");
             }),
-            AnswerAs::Fenced => {
+            Asked::Fence => {
                 let failed = self.ledger.lock().commit_failure.take();
                 result.and_then(|reply| failed.map_or(Ok(reply), |status| Err(status.into())))
             }
             _ => result,
         };
         let reply = match result {
-            Ok(reply) => answer(&self.shared.server, self.ledger.context.client, reply, form),
+            Ok(reply) => answer(&self.shared.server, &self.proc, self.ledger.context.client, reply, asked),
             Err(failure) => failure.status.into(),
         };
         let encoded = reply.encode(&self.ledger.context);
@@ -395,11 +395,11 @@ mod tests {
         };
         let done = || Ok(Reply::Done);
         let full = Status::ERR_OUT_OF_RESOURCE;
-        assert_eq!(answered(AnswerAs::Committed, Err(full.into()), Command::COMMIT), full);
+        assert_eq!(answered(Asked::Commit, Err(full.into()), Command::COMMIT), full);
         // nothing else does, and only once
-        assert_eq!(answered(AnswerAs::Status, done(), Command::PUBLISH), Status::SUCCESS);
+        assert_eq!(answered(Asked::Other, done(), Command::PUBLISH), Status::SUCCESS);
         for expected in [full, Status::SUCCESS] {
-            assert_eq!(answered(AnswerAs::Fenced, done(), Command::FENCE), expected);
+            assert_eq!(answered(Asked::Fence, done(), Command::FENCE), expected);
         }
     }
 
@@ -457,10 +457,10 @@ mod tests {
         }
         // replies are sent, large ones only up to a limit; beyond it the caller receives a failure
         for id in 0..500 {
-            peer.ledger.expect(id, AnswerAs::Info, 1).unwrap();
+            peer.ledger.expect(id, Asked::Other, 1).unwrap();
             peer.reply(RequestId(id), Ok(Reply::Info(vec![large()])));
         }
-        peer.ledger.expect(1, AnswerAs::Status, 1).unwrap();
+        peer.ledger.expect(1, Asked::Other, 1).unwrap();
         peer.reply(RequestId(1), Ok(Reply::Done));
         let (frames, bytes) = read(&line);
         assert!((501 + 5..501 + 10).contains(&frames), "{frames}");

@@ -4,24 +4,22 @@ use std::collections::BTreeMap;
 
 use pmix_native::Version;
 use pmix_native::msg::{
-    Body, Collective, CommitPart, Credential, DeviceDistances, Entry, Group, GroupResult, Log as NativeLog,
-    ProcData, Reply as Answer, Request as Ask, Spawned,
+    Body, CommitPart, DeviceDistances, Entry, GroupResult, IofPull as NativePull, Log as NativeLog, ProcData,
+    Reply as Answer, Request as Ask, Spawned,
 };
 use pmix_types::message::{
-    Abort, Allocate, Commit, Connect, Disconnect, Fence, Finalize, Get, GetCredential, GetReply,
-    GroupConstruct, GroupDestruct, GroupLeave, GroupReply, IofDeregister, IofPull, IofPush, JobControl, Log,
-    Lookup, Monitor, NotifyEvent, Publish, PutEntry, QueryInfo, RegisterEvents, Reply, Request, ResolveNodes,
-    ResolvePeers, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential,
+    Commit, Get, GetReply, GroupDestruct, GroupReply, IofDeregister, IofPull, Log, Lookup, Publish, PutEntry,
+    Reply, Request, SpawnReply, Unpublish,
 };
-use pmix_types::{DataArray, Event, Info, KeyName, KeyVal, Nspace, ProcId, Scope, Status, Value, keys};
+use pmix_types::{DataArray, Info, KeyName, KeyVal, ProcId, Scope, Status, Value, keys};
 
 use super::job::spell_out;
 
 /// How a native request is handled.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// The engine answers it; the reply takes this form.
-    Ask(Request, AnswerAs),
+    /// The engine answers it.
+    Ask(Request, Asked),
     /// The reply is job data, which the connection holds.
     Job,
     /// Distances to devices, which this server computes itself.
@@ -32,187 +30,103 @@ pub(super) enum Task {
     Refuse(Status),
 }
 
-/// The form of a reply.
+/// What was asked, as far as the reply to the process depends on it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum AnswerAs {
-    Status,
-    /// A status that the C library does not pass on.
-    Committed,
-    Aborted,
-    /// A status, which also says whether commits before it have failed.
-    Fenced,
+pub(super) enum Asked {
+    /// The reply of the engine says it all.
+    Other,
+    /// Its status is not passed on by the C library.
+    Commit,
+    /// As a commit.
+    Abort,
+    /// Its status also says whether commits before it have failed.
+    Fence,
     Get {
         proc: ProcId,
         key: Option<KeyName>,
     },
     /// The current data of this process.
-    Refreshed(ProcId),
-    Info,
-    Credential,
-    Peers,
-    Nodes,
-    Found,
-    Spawned,
-    Connected,
-    Group {
-        /// Namespace of the caller, whose data the caller already has.
-        own: Nspace,
-    },
+    Refresh(ProcId),
     /// A registration of these codes: the server keeps its number, and replies with a status.
-    Registration(Vec<Status>),
+    RegisterEvents(Vec<Status>),
     /// An output subscription, with the process's own number for it: the server keeps its own number and replies with it.
-    Pull(u64),
+    IofPull(u64),
     /// The end of the output subscription with this number, which is the server's.
-    PullEnd(u64),
+    IofDeregister(u64),
+}
+
+impl From<Request> for Task {
+    fn from(request: Request) -> Self {
+        let asked = match &request {
+            Request::Commit(_) => Asked::Commit,
+            Request::Abort(_) => Asked::Abort,
+            Request::Fence(_) => Asked::Fence,
+            Request::Get(get) => Asked::Get { proc: get.proc.clone(), key: get.key.clone() },
+            Request::RegisterEvents(register) => Asked::RegisterEvents(register.codes.clone()),
+            Request::IofDeregister(end) => Asked::IofDeregister(end.registration),
+            _ => Asked::Other,
+        };
+        Self::Ask(request, asked)
+    }
 }
 
 pub(super) fn task(caller: &ProcId, ask: Ask) -> Task {
-    match ask {
-        Ask::Job => Task::Job,
-        Ask::Abort(abort) => {
-            let mut request = Abort::new(abort.status.to_raw(), abort.message.unwrap_or_default());
-            request.procs = abort.procs;
-            Task::Ask(Request::Abort(request), AnswerAs::Aborted)
-        }
-        Ask::Commit(parts) => {
-            Task::Ask(Request::Commit(Commit::new(entries(caller, parts))), AnswerAs::Committed)
-        }
-        Ask::Fence(fence) => {
-            let mut enter = Fence::new((!fence.procs.is_empty()).then_some(fence.procs));
-            enter.directives = fence.info;
-            Task::Ask(Request::Fence(enter), AnswerAs::Fenced)
-        }
-        Ask::Get(get) => {
-            let mut wanted = Get::new(get.proc.clone(), get.key.clone());
-            // an empty host name stands for the caller's node
-            let nameless = |info: &Info| info.is(&keys::HOSTNAME) && info.value.as_str() == Some("");
-            wanted.directives = get.info.into_iter().filter(|info| !nameless(info)).collect();
-            Task::Ask(Request::Get(wanted), AnswerAs::Get { proc: get.proc, key: get.key })
-        }
-        Ask::Finalize => Task::Ask(Request::Finalize(Finalize::new()), AnswerAs::Status),
-        Ask::Notify(notify) => {
-            let mut event = Event::new(notify.code, caller.clone()).with_range(notify.range);
-            event.info = notify.info;
-            Task::Ask(Request::NotifyEvent(NotifyEvent::new(event)), AnswerAs::Status)
-        }
-        Ask::RegisterEvents(asked) => {
-            let mut register = RegisterEvents::new(asked.codes.clone());
-            register.directives = asked.info.into_iter().filter(|info| !filters_events(info)).collect();
-            Task::Ask(Request::RegisterEvents(register), AnswerAs::Registration(asked.codes))
-        }
-        Ask::DeregisterEvents(codes) => Task::Deregister(codes),
-        Ask::Query(queries) => Task::Ask(Request::QueryInfo(QueryInfo::new(queries)), AnswerAs::Info),
-        Ask::ResolvePeers(ask) => {
-            let wanted = ResolvePeers::new(ask.node, named(ask.nspace));
-            Task::Ask(Request::ResolvePeers(wanted), AnswerAs::Peers)
-        }
-        Ask::ResolveNodes(nspace) => {
-            Task::Ask(Request::ResolveNodes(ResolveNodes::new(named(nspace))), AnswerAs::Nodes)
-        }
+    let request: Request = match ask {
+        Ask::Operation(request) => completed(caller, request),
+        Ask::Job => return Task::Job,
+        Ask::Commit(parts) => Commit::new(entries(caller, parts)).into(),
+        Ask::DeregisterEvents(codes) => return Task::Deregister(codes),
         Ask::Publish(publish) => {
             let plain = |mut info: Info| {
                 info.value = plain(info.value);
                 info
             };
-            let data = publish.info.into_vec().into_iter().map(plain).collect();
-            Task::Ask(Request::Publish(Publish::new(data)), AnswerAs::Status)
+            Publish::new(publish.info.into_vec().into_iter().map(plain).collect()).into()
         }
-        Ask::Lookup(lookup) => {
-            let mut look = Lookup::new(lookup.keys);
-            look.directives = lookup.info;
-            Task::Ask(Request::Lookup(look), AnswerAs::Found)
-        }
-        Ask::Unpublish(lookup) => {
-            let mut unpublish = Unpublish::new(lookup.keys);
-            unpublish.directives = lookup.info;
-            Task::Ask(Request::Unpublish(unpublish), AnswerAs::Status)
-        }
-        Ask::Spawn(asked) => {
-            let mut spawn = Spawn::new(asked.apps);
-            spawn.directives = asked.info;
-            Task::Ask(Request::Spawn(spawn), AnswerAs::Spawned)
-        }
-        Ask::Connect(Collective { procs, info, .. }) => {
-            let mut connect = Connect::new(procs);
-            connect.directives = info;
-            Task::Ask(Request::Connect(connect), AnswerAs::Connected)
-        }
-        Ask::Disconnect(Collective { procs, info, .. }) => {
-            let mut disconnect = Disconnect::new(procs);
-            disconnect.directives = info;
-            Task::Ask(Request::Disconnect(disconnect), AnswerAs::Status)
-        }
-        Ask::GroupConstruct(Group { id, procs, info, .. }) => of_group(id, |id| {
-            let mut construct = GroupConstruct::new(id, procs);
-            construct.directives = info;
-            (Request::GroupConstruct(construct), AnswerAs::Group { own: caller.nspace.clone() })
-        }),
+        Ask::Lookup(lookup) => Lookup::new(lookup.keys).with_directives(lookup.info).into(),
+        Ask::Unpublish(lookup) => Unpublish::new(lookup.keys).with_directives(lookup.info).into(),
         // newer libraries list the members, which the server knows
-        Ask::GroupDestruct(Group { id, info, .. }) => of_group(id, |id| {
-            let mut destruct = GroupDestruct::new(id);
-            destruct.directives = info;
-            (Request::GroupDestruct(destruct), AnswerAs::Status)
-        }),
-        Ask::GroupLeave(Group { id, info, .. }) => of_group(id, |id| {
-            let mut leave = GroupLeave::new(id);
-            leave.directives = info;
-            (Request::GroupLeave(leave), AnswerAs::Status)
-        }),
-        Ask::JobControl(asked) => {
-            let mut control = JobControl::new(asked.targets);
-            control.directives = asked.info;
-            Task::Ask(Request::JobControl(control), AnswerAs::Info)
+        Ask::GroupDestruct(destruct) => {
+            GroupDestruct::new(destruct.group).with_directives(destruct.info).into()
         }
-        Ask::IofPull(asked) => {
-            let mut pull = IofPull::new(asked.procs, asked.channels);
-            pull.directives = asked.info;
-            Task::Ask(Request::IofPull(pull), AnswerAs::Pull(asked.id))
+        Ask::IofPull(NativePull { procs, channels, id, info, .. }) => {
+            let pull = IofPull::new(procs, channels).with_directives(info);
+            return Task::Ask(pull.into(), Asked::IofPull(id));
         }
         // an end has no directives
         Ask::IofDeregister(end) if end.info.deny_unprocessed().is_err() => {
-            Task::Refuse(Status::ERR_NOT_SUPPORTED)
+            return Task::Refuse(Status::ERR_NOT_SUPPORTED);
         }
-        Ask::IofDeregister(end) => {
-            Task::Ask(Request::IofDeregister(IofDeregister::new(end.id)), AnswerAs::PullEnd(end.id))
-        }
-        Ask::IofPush(input) => {
-            let mut push = IofPush::new(input.targets, input.data);
-            push.directives = input.info;
-            Task::Ask(Request::IofPush(push), AnswerAs::Status)
-        }
-        Ask::Log(said) => Task::Ask(Request::Log(log(said)), AnswerAs::Status),
-        Ask::Allocate(asked) => {
-            let mut allocate = Allocate::new(asked.directive);
-            allocate.directives = asked.info;
-            Task::Ask(Request::Allocate(allocate), AnswerAs::Info)
-        }
-        Ask::Monitor(asked) => {
-            let mut monitor = Monitor::new(asked.monitor, asked.event);
-            monitor.directives = asked.info;
-            Task::Ask(Request::Monitor(monitor), AnswerAs::Info)
-        }
-        Ask::GetCredential(info) => Task::Ask(
-            Request::GetCredential(GetCredential::new().with_directives(info)),
-            AnswerAs::Credential,
-        ),
-        Ask::ValidateCredential(asked) => {
-            let mut validate = ValidateCredential::new(asked.credential);
-            validate.directives = asked.info;
-            Task::Ask(Request::ValidateCredential(validate), AnswerAs::Info)
-        }
+        Ask::IofDeregister(end) => IofDeregister::new(end.id).into(),
+        Ask::Log(said) => log(said).into(),
         Ask::Refresh(proc) => {
             let mut wanted = Get::new(proc.clone(), None);
             wanted.directives.push(Info::new(&keys::GET_REFRESH_CACHE, true));
-            Task::Ask(Request::Get(wanted), AnswerAs::Refreshed(proc))
+            return Task::Ask(wanted.into(), Asked::Refresh(proc));
         }
-        Ask::SessionControl(asked) => {
-            let mut control = SessionControl::new(asked.session);
-            control.directives = asked.info;
-            Task::Ask(Request::SessionControl(control), AnswerAs::Info)
+        Ask::DeviceDistances(asked) => return Task::Distances(asked),
+        _ => return Task::Refuse(Status::ERR_NOT_SUPPORTED),
+    };
+    request.into()
+}
+
+/// An operation of which the message does not say everything, or says it in another way.
+fn completed(caller: &ProcId, mut request: Request) -> Request {
+    match &mut request {
+        Request::Get(get) => {
+            // an empty host name stands for the caller's node
+            let nameless = |info: &Info| info.is(&keys::HOSTNAME) && info.value.as_str() == Some("");
+            get.directives =
+                std::mem::take(&mut get.directives).into_iter().filter(|info| !nameless(info)).collect();
         }
-        Ask::DeviceDistances(asked) => Task::Distances(asked),
-        _ => Task::Refuse(Status::ERR_NOT_SUPPORTED),
+        Request::NotifyEvent(notify) => notify.event.source = caller.clone(),
+        Request::RegisterEvents(register) => {
+            let directives = std::mem::take(&mut register.directives);
+            register.directives = directives.into_iter().filter(|info| !filters_events(info)).collect();
+        }
+        _ => {}
     }
+    request
 }
 
 /// Whether a directive says which events a handler is for. Libraries check that themselves, and have all handlers for a code
@@ -222,19 +136,6 @@ fn filters_events(info: &Info) -> bool {
         || info.is(&keys::EVENT_AFFECTED_PROCS)
         || info.is(&keys::EVENT_CUSTOM_RANGE)
         || info.is(&keys::RANGE)
-}
-
-/// Checks a group's id, which is text of any length on this wire.
-fn of_group(id: String, ask: impl FnOnce(Nspace) -> (Request, AnswerAs)) -> Task {
-    Nspace::new(id).map_or(Task::Refuse(Status::ERR_BAD_PARAM), |id| {
-        let (request, form) = ask(id);
-        Task::Ask(request, form)
-    })
-}
-
-/// An empty namespace stands for none in particular.
-fn named(nspace: Nspace) -> Option<Nspace> {
-    (!nspace.is_empty()).then_some(nspace)
 }
 
 /// A native log request has a field for the time; a directive of the process overrides it.
@@ -289,53 +190,55 @@ fn entries(caller: &ProcId, parts: Vec<CommitPart>) -> Vec<PutEntry> {
     entries
 }
 
-pub(super) fn answer(server: &ProcId, library: Version, reply: Reply, form: AnswerAs) -> Answer {
-    match (reply, form) {
-        (Reply::Get(found), AnswerAs::Get { proc, key }) => {
-            Body::Get(found_data(server, found, proc, key)).into()
-        }
-        (Reply::Get(found), AnswerAs::Refreshed(proc)) => {
-            Body::Refreshed(refreshed(server, found, &proc)).into()
-        }
-        (Reply::Query(found), AnswerAs::Info) => {
+/// The reply to a process that `caller` is, with a library of this release.
+pub(super) fn answer(
+    server: &ProcId,
+    caller: &ProcId,
+    library: Version,
+    reply: Reply,
+    asked: Asked,
+) -> Answer {
+    match reply {
+        Reply::Get(found) => match asked {
+            Asked::Refresh(proc) => Body::Refreshed(refreshed(server, found, &proc)).into(),
+            Asked::Get { proc, key: Some(key) } => {
+                Body::Get(found_data(server, found, Some((proc, key)))).into()
+            }
+            _ => Body::Get(found_data(server, found, None)).into(),
+        },
+        Reply::Query(found) => {
             let results = if library.major < 6 { one_by_key(found.results) } else { found.results };
             // those libraries read the results only after a success
             let is_partial = found.status == Status::ERR_PARTIAL_SUCCESS;
             let status = if library.major < 5 && is_partial { Status::SUCCESS } else { found.status };
             Answer { status, body: Body::Info(results) }
         }
-        (Reply::Procs(procs), AnswerAs::Peers) => Body::Peers(procs).into(),
-        (Reply::Nodes(nodes), AnswerAs::Nodes) => {
-            Body::Nodes((!nodes.is_empty()).then(|| nodes.join(","))).into()
-        }
-        (Reply::Info(info), AnswerAs::Info) => Body::Info(info).into(),
-        (Reply::Credential(found), AnswerAs::Credential) => {
-            Body::Credential(Credential::new(found.credential, found.info)).into()
-        }
+        Reply::Procs(procs) => Body::Peers(procs).into(),
+        Reply::Nodes(nodes) => Body::Nodes((!nodes.is_empty()).then(|| nodes.join(","))).into(),
+        Reply::Info(info) => Body::Info(info).into(),
+        Reply::Credential(found) => Body::Credential(found).into(),
         // the C library reads the data only after a success
-        (Reply::Lookup(reply), AnswerAs::Found) => Body::Lookup(reply.found).into(),
-        (Reply::Spawn(SpawnReply { nspace, job, .. }), AnswerAs::Spawned) => {
+        Reply::Lookup(reply) => Body::Lookup(reply.found).into(),
+        Reply::Spawn(SpawnReply { nspace, job, .. }) => {
             let entries = job.map(|job| spell_out(&job, server).entries).unwrap_or_default();
             Body::Spawn(Spawned::new(nspace, entries)).into()
         }
-        (Reply::Connect(reply), AnswerAs::Connected) => {
+        Reply::Connect(reply) => {
             Body::Connect(reply.jobs.iter().map(|job| spell_out(job, server)).collect()).into()
         }
-        (Reply::Group(reply), AnswerAs::Group { own }) => group(server, &reply, &own),
-        (Reply::Registered(number), AnswerAs::Pull(_)) => Body::Iof(number).into(),
-        (Reply::Done | Reply::Fence(_) | Reply::Registered(_), _) => Status::SUCCESS.into(),
-        // the engine replies to each request in the form of that request
-        _ => Status::ERROR.into(),
+        Reply::Group(reply) => group(server, caller, &reply),
+        Reply::Registered(number) if matches!(asked, Asked::IofPull(_)) => Body::Iof(number).into(),
+        Reply::Done | Reply::Fence(_) | Reply::Registered(_) => Status::SUCCESS.into(),
     }
 }
 
 /// The C library reads the description of a group only after a success. If some members did not come, it gets a status for
-/// that.
-fn group(server: &ProcId, reply: &GroupReply, own: &Nspace) -> Answer {
+/// that. The caller has the data of its own job.
+fn group(server: &ProcId, caller: &ProcId, reply: &GroupReply) -> Answer {
     if reply.partial {
         return Status::ERR_PARTIAL_SUCCESS.into();
     }
-    let others = reply.jobs.iter().filter(|job| job.nspace() != own);
+    let others = reply.jobs.iter().filter(|job| *job.nspace() != caller.nspace);
     let jobs = others.map(|job| spell_out(job, server)).collect();
     let mut group = GroupResult::new(reply.members.clone());
     (group.context_id, group.jobs) = (reply.context_id, jobs);
@@ -377,7 +280,7 @@ fn refreshed(server: &ProcId, found: GetReply, proc: &ProcId) -> Vec<Entry> {
 }
 
 /// All data that came with the requested value; the job data of another job comes first.
-fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyName>) -> Vec<ProcData> {
+fn found_data(server: &ProcId, found: GetReply, asked: Option<(ProcId, KeyName)>) -> Vec<ProcData> {
     let mut all = Vec::new();
     if let Some(job) = &found.job {
         let whole = ProcId::wildcard(job.nspace().clone());
@@ -386,7 +289,7 @@ fn found_data(server: &ProcId, found: GetReply, proc: ProcId, key: Option<KeyNam
     for data in &found.modex.procs {
         all.push(ProcData { proc: data.proc.clone(), entries: data.entries.iter().map(pair).collect() });
     }
-    if let (Some(value), Some(key), true) = (found.value, key, found.modex.procs.is_empty()) {
+    if let (Some(value), Some((proc, key)), true) = (found.value, asked, found.modex.procs.is_empty()) {
         all.push(ProcData { proc, entries: vec![Entry::Pair(KeyVal { key, value })] });
     }
     all

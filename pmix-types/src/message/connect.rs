@@ -20,6 +20,7 @@ macro_rules! connect_operations {
                 },
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
                 names: own,
+                native: { CONNECT = 10, c: "PMIX_CONNECTNB_CMD", message: [procs, directives] },
                 upcalls: {
                     /// Connects processes with the other servers (CON-02). The nodes in the request lack those of a namespace that is not
                     /// known here: ask the other servers for it, as in [`direct_modex`](Self::direct_modex).
@@ -44,6 +45,7 @@ macro_rules! connect_operations {
                 directives: "`CONNECT_ID`, `TIMEOUT` and the like; may be empty.",
                 names: own,
                 about: own,
+                native: { DISCONNECT = 11, c: "PMIX_DISCONNECTNB_CMD", message: [procs, directives] },
                 upcalls: {
                     /// Disconnects processes with the other servers, those on the nodes in the request (CON-14). If the request has the
                     /// namespace of a connected set, one process leaves it without waiting for the others.

@@ -20,6 +20,7 @@ macro_rules! control_operations {
                     /// The processes to abort; empty for the caller's namespace (ABT-01).
                     procs: Vec<ProcId> = Vec::new(),
                 },
+                native: { ABORT = 1, c: "PMIX_ABORT_CMD", message: [status, message, procs] },
                 upcalls: {
                     /// Ends processes. Return `ERR_PARAM_VALUE_NOT_SUPPORTED`, without ending any process, if the host cannot end this set
                     /// (HST-05).
@@ -38,6 +39,7 @@ macro_rules! control_operations {
                     targets: Vec<ProcId>,
                 },
                 directives: "The operations to perform.",
+                native: { JOB_CONTROL = 18, c: "PMIX_JOB_CONTROL_CMD", message: [targets, directives] },
                 upcalls: {
                     /// Signals, pauses or ends processes (JCT-01). A target with rank `WILDCARD` means all processes of its namespace, on
                     /// all nodes. The directives name the actions: `JOB_CTRL_KILL` ends, `JOB_CTRL_TERMINATE` asks to end,

@@ -20,6 +20,7 @@ macro_rules! data_operations {
                     /// The keys and values; may be empty.
                     entries: Vec<PutEntry>,
                 },
+                native: { COMMIT = 2, c: "PMIX_COMMIT_CMD" },
             }
             /// A get that the process cannot answer locally.
             Get get -> GetReply {
@@ -32,6 +33,7 @@ macro_rules! data_operations {
                 },
                 directives: "`IMMEDIATE`, `TIMEOUT`, `GET_REFRESH_CACHE`, realms and the like; may be empty.",
                 about: own,
+                native: { GET = 4, c: "PMIX_GETNB_CMD", message: [proc, directives, key] },
                 upcalls: {
                     /// Fetches the data of a process from its server, whose host obtains it with
                     /// [`ServerHandle::dmodex_request`](crate::ServerHandle::dmodex_request) (DMX-01). Idempotent.

@@ -12,6 +12,7 @@ macro_rules! event_operations {
                     codes: Vec<Status>,
                 },
                 directives: "Filters and the like; may be empty.",
+                native: { REGISTER_EVENTS = 13, c: "PMIX_REGEVENTS_CMD", message: [codes, directives] },
                 upcalls: {
                     /// Asks the host to notify the server of events with these codes, which only the host can see. Called for a code
                     /// when the first process registers for it (HST-06).
@@ -29,6 +30,7 @@ macro_rules! event_operations {
                     /// Number of the registration.
                     registration: u64,
                 },
+                native: { DEREGISTER_EVENTS = 14, c: "PMIX_DEREGEVENTS_CMD" },
                 upcalls: {
                     /// The last registration for these codes has ended (HST-06).
                     DeregisterEvents deregister_events(DeregisterEventsRequest) -> () {
@@ -45,6 +47,7 @@ macro_rules! event_operations {
                     /// The event.
                     event: Event,
                 },
+                native: { NOTIFY = 12, c: "PMIX_NOTIFY_CMD", message: [event] },
                 upcalls: {
                     /// Sends an event to the other servers within its range. Never called with an event that came from the host (HST-07).
                     NotifyEvent notify_event(Event) -> () {

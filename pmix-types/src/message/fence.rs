@@ -28,6 +28,7 @@ macro_rules! fence_operations {
                     trace: Option<TraceContext> = None,
                 },
                 directives: "`COLLECT_DATA`, `TIMEOUT` and the like; may be empty.",
+                native: { FENCE = 3, c: "PMIX_FENCENB_CMD", message: [procs, directives] },
                 upcalls: {
                     /// Carries out a fence with the other servers. Returns the data of all servers, including this one, concatenated in any
                     /// order (FEN-09). Not idempotent.

@@ -14,6 +14,7 @@ macro_rules! greeting_operations {
                 "finalize", memory: PLAIN,
                 fields: {},
                 directives: "`TIMEOUT` and the like; may be empty.",
+                native: { FINALIZE = 5, c: "PMIX_FINALIZE_CMD", message: [] },
                 upcalls: {
                     /// A client has called finalize and waits for the answer (CLI-06).
                     ClientFinalized client_finalized(ClientFinalized) -> () {

@@ -21,6 +21,7 @@ macro_rules! group_operations {
                 },
                 directives: "`GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.",
                 names: own,
+                native: { GROUP_CONSTRUCT = 24, c: "PMIX_GROUP_CONSTRUCT_CMD", since: [4, 0, 0], message: [group, procs, directives] },
                 upcalls: {
                     /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
                     /// destruct is empty. As in [`connect`](Self::connect), nodes may be missing in a construct. Called for a construct if
@@ -88,6 +89,7 @@ macro_rules! group_operations {
                     group: Nspace,
                 },
                 directives: "`TIMEOUT` and the like; may be empty.",
+                native: { GROUP_DESTRUCT = 28, c: "PMIX_GROUP_DESTRUCT_CMD", since: [4, 0, 0] },
             }
             /// The caller alone leaves a group (GRP-10); answered once the notification of the others is on its way.
             GroupLeave group_leave -> () {
@@ -97,6 +99,7 @@ macro_rules! group_operations {
                     group: Nspace,
                 },
                 directives: "May be empty.",
+                native: { GROUP_LEAVE = 27, c: "PMIX_GROUP_LEAVE_CMD", since: [4, 0, 0], message: [group, directives] },
             }
         }
     };

@@ -18,6 +18,7 @@ macro_rules! iof_operations {
                     channels: IofChannels,
                 },
                 directives: "`IOF_COPY`, `IOF_BUFFERING_SIZE` and the like; may be empty.",
+                native: { IOF_PULL = 22, c: "PMIX_IOF_PULL_CMD", since: [3, 0, 0] },
                 upcalls: {
                     /// Starts or ends forwarding of output (IOF-01).
                     IofPull iof_pull(IofPullRequest) -> () {
@@ -34,6 +35,7 @@ macro_rules! iof_operations {
                     /// Number of the subscription.
                     registration: u64,
                 },
+                native: { IOF_DEREGISTER = 29, c: "PMIX_IOF_DEREG_CMD", since: [4, 0, 0] },
             }
             /// Input for processes; answered once it is accepted (IOF-10).
             IofPush iof_push -> () {
@@ -46,6 +48,7 @@ macro_rules! iof_operations {
                 },
                 directives: "`IOF_COMPLETE` and the like; may be empty.",
                 about: own,
+                native: { IOF_PUSH = 23, c: "PMIX_IOF_PUSH_CMD", since: [3, 0, 0], message: [targets, directives, data] },
                 upcalls: {
                     /// Passes input to processes (IOF-10).
                     PushStdin push_stdin(IofPush) -> () {

@@ -12,6 +12,7 @@ macro_rules! log_operations {
                     data: Vec<Info>,
                 },
                 directives: "Directives for writing it, such as `LOG_ONCE`; may be empty.",
+                native: { LOG = 16, c: "PMIX_LOG_CMD" },
                 upcalls: {
                     /// Logs data: the key of each info names a channel, such as `LOG_STDERR` (LOG-01). All channels are tried, in this order;
                     /// with `LOG_ONCE`, only until one has taken its message (LOG-02). Must not log through PMIx on the same node again

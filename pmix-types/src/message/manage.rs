@@ -12,6 +12,7 @@ macro_rules! manage_operations {
                     directive: AllocDirective,
                 },
                 directives: "The resources; may be empty.",
+                native: { ALLOCATE = 17, c: "PMIX_ALLOC_CMD", message: [directive, directives] },
                 upcalls: {
                     /// Creates, extends, releases or reacquires an allocation (ALC-01). The answer to `NEW` has an `ALLOC_ID`, by which
                     /// later requests name the allocation; it can be released once. With `ALLOC_TIME` it lasts that many seconds. A host
@@ -37,6 +38,7 @@ macro_rules! manage_operations {
                     code: Status,
                 },
                 directives: "How to monitor, and how often; may be empty.",
+                native: { MONITOR = 19, c: "PMIX_MONITOR_CMD", message: [monitor, code, directives] },
                 upcalls: {
                     /// Monitors what the library cannot monitor, and other nodes (HST-09).
                     Monitor monitor(Monitor) -> Infos {
@@ -51,6 +53,7 @@ macro_rules! manage_operations {
                 "get credential", memory: PLAIN,
                 fields: {},
                 directives: "`CRED_TYPE` and the like; may be empty.",
+                native: { GET_CREDENTIAL = 20, c: "PMIX_GET_CREDENTIAL_CMD", since: [3, 0, 0], message: [directives] },
                 upcalls: {
                     /// Issues a credential for the calling process (CRD-01), whose uid and gid are those of [`UpcallContext`], never
                     /// those in the directives. `CRED_TYPE` lists the acceptable types in order of preference; the answer names the
@@ -73,6 +76,7 @@ macro_rules! manage_operations {
                     credential: Bytes,
                 },
                 directives: "May be empty.",
+                native: { VALIDATE_CREDENTIAL = 21, c: "PMIX_VALIDATE_CRED_CMD", since: [3, 0, 0], message: [credential, directives] },
                 upcalls: {
                     /// Validates a credential and returns facts about its holder (CRD-02): at least `USERID`, the uid for which it was
                     /// issued, and `GRPID` if it is known.
@@ -94,6 +98,7 @@ macro_rules! manage_operations {
                     session: Option<u32>,
                 },
                 directives: "What to do with it.",
+                native: { SESSION_CONTROL = 35, c: "PMIX_SESSION_CTRL_CMD", since: [6, 0, 0], message: [session, directives] },
                 upcalls: {
                     /// Controls a session as the directives say. `req.session` is its number, or `None` for the session of the
                     /// caller. The answer may hold results, or be empty. Refuse required directives that you do not know.
@@ -112,6 +117,7 @@ macro_rules! manage_operations {
                     operation: FabricOperation,
                 },
                 directives: "The fabric, for example by its `FABRIC_IDENTIFIER`; may be empty.",
+                native: { FABRIC_REGISTER = 30, c: "PMIX_FABRIC_REGISTER_CMD", since: [4, 0, 0] },
                 upcalls: {
                     /// Describes a fabric: its devices and the distances between them. The directives name the fabric by
                     /// `FABRIC_IDENTIFIER`, `FABRIC_VENDOR` and `FABRIC_PLANE`, or, after the first answer, by its `FABRIC_INDEX`. The first

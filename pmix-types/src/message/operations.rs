@@ -32,6 +32,11 @@ use crate::{
 ///         processes and directives name members of groups, an `Nspace` is the id of a group, an `Option<Nspace>` a namespace,
 ///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field of
 ///         which something is recorded tells: the number of processes, keys, a group, a namespace, an event, or the size of bytes,
+///     native: { the command of the C library with its number,
+///         c: the command's name there,
+///         since: [the first release of the C library whose servers know it; left out if all do],
+///         message: [the fields of its message in their order; left out if the message has a form of its own] },
+///         left out if the native wire cannot carry the request,
 ///     upcalls: { what the host is asked when it comes: see `for_each_upcall`; left out if it never is },
 /// }
 /// ```
@@ -46,7 +51,8 @@ macro_rules! for_each_operation {
 /// Calls a macro with the names of requests and of their fields, for what treats each field by its type:
 ///
 /// ```text
-/// Name name { names: [own, or nothing], about: [own, or nothing] } (arguments of `new`) (other fields, directives last)
+/// Name name { names: [own, or nothing], about: [own, or nothing], native: [{ as in its row }, or nothing] }
+/// (arguments of `new`) (other fields, directives last)
 /// ```
 #[macro_export]
 #[doc(hidden)]
@@ -66,11 +72,12 @@ macro_rules! fields_of {
             $words:literal, memory: $memory:ident,
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
-            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(upcalls: $upcalls:tt,)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(native: $native:tt,)?
+            $(upcalls: $upcalls:tt,)?
         }
     )+) => {
         $then! { $(
-            $name $snake { names: [$($names)?], about: [$($about)?] }
+            $name $snake { names: [$($names)?], about: [$($about)?], native: [$($native)?] }
             ($($field)*) ($($($more)*)? $(directives = $directives)?)
         )+ }
     };
@@ -107,7 +114,8 @@ macro_rules! upcalls_of {
         $(#[$doc:meta])*
         $name:ident $snake:ident -> $reply:ty {
             $words:literal, memory: $memory:ident, fields: $fields:tt, $(more: $more:tt,)?
-            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(upcalls: { $($upcall:tt)* },)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(native: $native:tt,)?
+            $(upcalls: { $($upcall:tt)* },)?
         }
     )+) => {
         $crate::presence_upcalls! { [$then] $($($($upcall)*)?)+ }
@@ -177,6 +185,7 @@ macro_rules! declare {
             $(directives: $directives:literal,)?
             $(names: $names:ident,)?
             $(about: $about:ident,)?
+            $(native: $native:tt,)?
             $(upcalls: $upcalls:tt,)?
         }
     )+) => {

@@ -15,6 +15,7 @@ macro_rules! publish_operations {
                     data: Vec<Info>,
                 },
                 directives: "`RANGE`, `PERSISTENCE` and the like; may be empty.",
+                native: { PUBLISH = 6, c: "PMIX_PUBLISHNB_CMD" },
                 upcalls: {
                     /// Publishes all of the data, or nothing.
                     ///
@@ -47,6 +48,7 @@ macro_rules! publish_operations {
                     keys: Vec<KeyName>,
                 },
                 directives: "`RANGE`, `WAIT`, `TIMEOUT` and the like; may be empty.",
+                native: { LOOKUP = 7, c: "PMIX_LOOKUPNB_CMD" },
                 upcalls: {
                     /// Finds published data whose range includes the caller, if the range of the lookup also includes the publisher
                     /// (PUB-07, PUB-10). Of several values of a key, returns the one with the narrowest range (PUB-14).
@@ -73,6 +75,7 @@ macro_rules! publish_operations {
                     keys: Vec<KeyName>,
                 },
                 directives: "`RANGE` and the like; may be empty.",
+                native: { UNPUBLISH = 8, c: "PMIX_UNPUBLISHNB_CMD" },
                 upcalls: {
                     /// Removes data that this very process has published in the range of the request: the given keys, or all keys if
                     /// none is given (PUB-15). Keys that are not published are skipped (PUB-16).

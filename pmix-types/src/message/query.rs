@@ -14,6 +14,7 @@ macro_rules! query_operations {
                     /// The queries, each with its qualifiers; never empty.
                     queries: Vec<Query>,
                 },
+                native: { QUERY = 15, c: "PMIX_QUERY_CMD", message: [queries] },
                 upcalls: {
                     /// Answers queries: one info per query, made by [`Query::results`](pmix_types::Query::results). The server itself answers
                     /// the keys that are missing from the results, or all keys after `ERR_NOT_SUPPORTED` or `ERR_NOT_FOUND`. Any other failure
@@ -43,6 +44,7 @@ macro_rules! query_operations {
                     /// The namespace; `None` for all that are known.
                     nspace: Option<Nspace>,
                 },
+                native: { RESOLVE_PEERS = 37, c: "PMIX_RESOLVE_PEERS_CMD", since: [5, 0, 6], message: [node, nspace] },
             }
             /// A request for the names of nodes; the reply has them in order and without duplicates, and may be empty.
             ResolveNodes resolve_nodes -> Vec<String> {
@@ -51,6 +53,7 @@ macro_rules! query_operations {
                     /// The namespace whose nodes are requested; `None` for all that are known.
                     nspace: Option<Nspace>,
                 },
+                native: { RESOLVE_NODES = 38, c: "PMIX_RESOLVE_NODE_CMD", since: [5, 0, 6], message: [nspace] },
             }
         }
     };

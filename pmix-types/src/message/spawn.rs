@@ -17,6 +17,7 @@ macro_rules! spawn_operations {
                     apps: Vec<App>,
                 },
                 directives: "Directives for the whole job; may be empty.",
+                native: { SPAWN = 9, c: "PMIX_SPAWNNB_CMD", message: [directives, apps] },
                 upcalls: {
                     /// Starts all processes of a job or none (HST-04). Returns the namespace of the job once all processes have started.
                     Spawn spawn(Spawn) -> Nspace {

@@ -17,12 +17,13 @@ use bytes::{Bytes, BytesMut};
 use futures::future::join_all;
 use pmix_client::types::App;
 use pmix_native::conn::{Connect, Frame, Framing, Peer as Who, Role, Security, ToolIdentity, User, tag};
-use pmix_native::msg::{Context, Request, Spawn};
+use pmix_native::msg::{Context, Request};
 use pmix_native::{Dialect, Encoding};
 use pmix_proto::frames::PREFACE;
 use pmix_proto::v1::client_message::Content;
 use pmix_proto::v1::{ClientMessage, Part};
 use pmix_tests::hoard;
+use pmix_types::message::Spawn;
 use pmix_types::{Gid, Uid};
 use prost::Message;
 use rustix::io::Errno;
@@ -316,7 +317,7 @@ fn tool_that_spawns(claim: Uid, command: &str) -> io::Result<Bytes> {
     let connect = Connect::new(who, Security::native(user), encoding, "4.2.2");
     let context = Context::new(encoding, "4.2.2".parse().map_err(io::Error::other)?);
     let app = App::new("sh", 1).args(["-c", command]);
-    let spawn = Request::Spawn(Spawn::new(vec![app])).encode(&context).map_err(io::Error::other)?;
+    let spawn = Request::from(Spawn::new(vec![app])).encode(&context).map_err(io::Error::other)?;
     let mut sent = BytesMut::from(&connect.encode().map_err(io::Error::other)?[..]);
     let beats = (0..8).map(|_| (tag::HEARTBEAT, Bytes::new()));
     for (tag, payload) in [(tag::FIRST_REQUEST + 1, spawn)].into_iter().chain(beats) {

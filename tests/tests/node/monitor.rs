@@ -5,10 +5,11 @@ use std::time::Duration;
 use pmix_client::keys;
 use pmix_client::types::{DataRange, Info, Status};
 use pmix_native::conn::Peer as Who;
-use pmix_native::msg::{Monitor, Request};
+use pmix_native::msg::Request;
 use pmix_native::{Dialect, Encoding};
 use pmix_server::NativeWire;
 use pmix_tests::{NativeSession, TestNode, within};
+use pmix_types::message::{Finalize, Monitor};
 
 #[tokio::test]
 async fn hst_09_mon_01a_mon_02_mon_03b_mon_03c_mon_04_a_process_that_sends_no_heartbeat_is_told_of() {
@@ -42,15 +43,15 @@ async fn mon_02_heartbeats_of_the_other_wire_count() {
     let mut watched = NativeSession::open(&node, Who::Client(node.proc(0)), encoding, "4.2.2").await;
     let what = Info::new(&keys::MONITOR_HEARTBEAT, true);
     let mut wish = Monitor::new(what, Status::MONITOR_HEARTBEAT_ALERT);
-    wish.info.push(Info::new(&keys::MONITOR_HEARTBEAT_TIME, 1u32));
-    assert_eq!(watched.ask(&Request::Monitor(wish)).await.status, Status::SUCCESS);
+    wish.directives.push(Info::new(&keys::MONITOR_HEARTBEAT_TIME, 1u32));
+    assert_eq!(watched.ask(&Request::from(wish)).await.status, Status::SUCCESS);
     for _ in 0..2 {
         let alarm = within(alarms.recv()).await.unwrap().unwrap();
         assert_eq!((alarm.source, alarm.range), (node.proc(0), DataRange::NAMESPACE));
         watched.beat().await;
     }
     // and nothing else comes of it
-    assert_eq!(watched.ask(&Request::Finalize).await.status, Status::SUCCESS);
+    assert_eq!(watched.ask(&Finalize::new().into()).await.status, Status::SUCCESS);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use pmix_client::types::message::{
 use pmix_client::types::{DataArray, Directives, Event, Info, KeyName, Pid, Status, Value, keys};
 use pmix_client::{Nspace, ProcId, Rank, Scope};
 use pmix_native::conn::{Peer as Who, tag};
-use pmix_native::msg::{Get as NativeGet, Request as Ask};
+use pmix_native::msg::Request as Ask;
 use pmix_native::{Dialect, Encoding};
 use pmix_proto::ServerBody;
 use pmix_proto::v1::ClientMessage;
@@ -196,7 +196,7 @@ fn encoding() -> Encoding {
 }
 
 fn native_get(proc: ProcId, name: &str) -> Ask {
-    Ask::Get(NativeGet::new(proc, Some(key(name))))
+    Ask::from(Get::new(proc, Some(key(name))))
 }
 
 #[tokio::test]

@@ -2,33 +2,30 @@
 
 use bytes::Bytes;
 use pmix_types::message::{
-    Commit, DeregisterEvents, Failure, GetReply, IofDeregister, NotifyEvent, PutEntry, QueryInfo,
+    Commit, DeregisterEvents, Failure, Get, GetReply, IofDeregister, NotifyEvent, PutEntry, QueryInfo,
     RegisterEvents, Reply, Request, ResolveNodes, ResolvePeers,
 };
 use pmix_types::{DataRange, EventFilter, Info, IofChannels, Nspace, ProcId, Query, Status, Supported, keys};
 
 use super::Conversation;
-use crate::client::answer::{Constructed, Form, Found, Wanted};
+use crate::client::answer::{Constructed, Form, Found, read_of};
 use crate::client::ask::{knows, parts, translate, unknown};
 use crate::client::events;
 use crate::client::groups::spelled_out;
 use crate::client::invite::{CODES, is_invitation};
 use crate::client::limit::check_limit;
 use crate::conn::tag;
-use crate::msg::{
-    Command, Get, IofDeregister as NativeIofDeregister, IofPull, Lookup, RegisterEvents as NativeRegister,
-    Request as Ask, ResolvePeers as NativePeers,
-};
+use crate::msg::{Command, IofDeregister as NativeIofDeregister, IofPull, Lookup, Request as Ask};
 
 impl Conversation {
     /// Sends a request, or answers it here. `has_learnt` says that the server was asked for what was missing before.
-    pub(super) fn begin(&mut self, id: u64, request: Request, has_learnt: bool) -> Result<(), Failure> {
+    pub(super) fn begin(&mut self, id: u64, mut request: Request, has_learnt: bool) -> Result<(), Failure> {
+        if !has_learnt {
+            self.groups.resolve(&mut request);
+        }
         match request {
             Request::Commit(Commit { entries, .. }) => self.commit(id, entries),
-            Request::Get(get) => {
-                let proc = self.groups.name_one(get.proc);
-                self.get(id, Wanted { proc, key: get.key, directives: get.directives })
-            }
+            Request::Get(get) => self.get(id, get),
             Request::RegisterEvents(registration) => self.register(id, registration),
             Request::DeregisterEvents(DeregisterEvents { registration: number, .. }) => {
                 self.deregister(id, number)
@@ -52,7 +49,7 @@ impl Conversation {
                     return Err(Failure::new(Status::ERR_NOT_SUPPORTED, message));
                 }
                 self.last_output += 1;
-                let mut ask = IofPull::new(self.groups.name(pull.procs), pull.channels, self.last_output);
+                let mut ask = IofPull::new(pull.procs, pull.channels, self.last_output);
                 ask.info = pull.directives;
                 self.ask(id, &Ask::IofPull(ask), Form::Pull(self.last_output))
             }
@@ -70,8 +67,14 @@ impl Conversation {
                 self.ask(id, &Ask::IofDeregister(NativeIofDeregister::new(server)), Form::PullEnd(number))
             }
             request if is_invitation(&request) => self.invite(id, request),
-            Request::ResolvePeers(resolve) => self.resolve_peers(id, resolve, has_learnt),
-            Request::ResolveNodes(ResolveNodes { nspace, .. }) => self.resolve_nodes(id, nspace, has_learnt),
+            Request::ResolvePeers(resolve) if !knows(self.server(), Command::RESOLVE_PEERS) => {
+                self.resolve_peers(id, resolve, has_learnt)
+            }
+            Request::ResolveNodes(ResolveNodes { nspace, .. })
+                if !knows(self.server(), Command::RESOLVE_NODES) =>
+            {
+                self.resolve_nodes(id, nspace, has_learnt)
+            }
             request => {
                 self.check(&request)?;
                 if let Some(nspace) = self.unknown_member(&request).filter(|_| !has_learnt) {
@@ -117,13 +120,12 @@ impl Conversation {
             _ => return Ok(()),
         };
         let me = &self.caller.proc;
-        let named = self.groups.name(procs.to_vec());
         // a name may begin with that of the cluster
         let qualified = format!(":{}", me.nspace);
         let is_me = |proc: &ProcId| {
             proc.matches(me) || proc.nspace.ends_with(&qualified) && proc.with_rank(me.rank).matches(proc)
         };
-        if named.is_empty() || named.iter().any(is_me) {
+        if procs.is_empty() || procs.iter().any(is_me) {
             return Ok(());
         }
         let message = format!("{me} is not one of the participants");
@@ -145,9 +147,6 @@ impl Conversation {
             Request::Lookup(lookup) => {
                 Form::Lookup(Found::new(lookup.keys.clone(), lookup.directives.clone()))
             }
-            Request::Spawn(_) => Form::Spawn,
-            Request::Connect(_) => Form::Connect,
-            Request::Disconnect(_) => Form::Disconnect,
             Request::NotifyEvent(NotifyEvent { event, .. }) => {
                 let mut event = event.clone();
                 event.source = self.caller.proc.clone();
@@ -159,35 +158,30 @@ impl Conversation {
                 if construct.procs.is_empty() || adds {
                     return Err(unknown(self.server(), "groups made by bootstrap"));
                 }
-                let procs = self.groups.name(construct.procs.clone());
                 Form::Group(Constructed {
                     id: construct.group.clone(),
-                    members: spelled_out(&procs, |nspace| self.jobs.get(nspace)),
+                    members: spelled_out(&construct.procs, |nspace| self.jobs.get(nspace)),
                     wants_context: construct.directives.flag(&keys::GROUP_ASSIGN_CONTEXT_ID)?,
                 })
             }
             Request::GroupDestruct(destruct) => Form::GroupEnd(destruct.group.clone()),
             Request::GroupLeave(leave) => Form::GroupEnd(leave.group.clone()),
-            Request::GetCredential(_) => Form::Credential,
-            Request::JobControl(_)
-            | Request::Allocate(_)
-            | Request::Monitor(_)
-            | Request::ValidateCredential(_)
-            | Request::SessionControl(_)
-            | Request::Fabric(_) => Form::Info,
-            _ => Form::Done,
+            request => match read_of(request) {
+                Some(read) => Form::Plain(read),
+                None => return Err(unknown(self.server(), request.operation())),
+            },
         })
     }
 
     fn commit(&mut self, id: u64, entries: Vec<PutEntry>) -> Result<(), Failure> {
         let mut all = self.committed.clone();
         all.extend(entries.into_iter().map(|entry| (entry.key.clone(), entry)));
-        self.ask(id, &Ask::Commit(parts(all.values())), Form::Done)?;
+        self.ask(id, &Ask::Commit(parts(all.values())), Form::DONE)?;
         self.committed = all;
         Ok(())
     }
 
-    fn get(&mut self, id: u64, mut wanted: Wanted) -> Result<(), Failure> {
+    fn get(&mut self, id: u64, mut wanted: Get) -> Result<(), Failure> {
         let refreshes = wanted.directives.flag(&keys::GET_REFRESH_CACHE)?;
         let is_reserved = wanted.key.as_ref().is_some_and(|key| key.is_reserved());
         // sets are defined while processes run: the server knows the latest
@@ -217,13 +211,12 @@ impl Conversation {
             // a server would wait for the process to put it, and what the host knows of the own job is there
             wanted.directives.push(Info::new(&keys::IMMEDIATE, true));
         }
-        let mut get = Get::new(wanted.proc.clone(), wanted.key.clone());
-        get.info = wanted.directives.clone();
+        let mut get = wanted.clone();
         if !knows(self.server(), Command::REFRESH) {
             // asked to refresh, such a server finds nothing in the store of this process; it answers with the latest anyway
-            get.info.remove(&keys::GET_REFRESH_CACHE);
+            get.directives.remove(&keys::GET_REFRESH_CACHE);
         }
-        self.ask(id, &Ask::Get(get), Form::Get(wanted))
+        self.ask(id, &get.into(), Form::Get(wanted))
     }
 
     fn register(&mut self, id: u64, registration: RegisterEvents) -> Result<(), Failure> {
@@ -244,9 +237,8 @@ impl Conversation {
             self.reply(id, Ok(Reply::Registered(number)));
             return Ok(());
         };
-        let mut ask = NativeRegister::new(unknown);
-        ask.info = rest.into();
-        self.ask(id, &Ask::RegisterEvents(ask), Form::Registration(filter))
+        let ask = RegisterEvents::new(unknown).with_directives(rest.into());
+        self.ask(id, &ask.into(), Form::Registration(filter))
     }
 
     fn deregister(&mut self, id: u64, number: u64) -> Result<(), Failure> {
@@ -268,11 +260,6 @@ impl Conversation {
     }
 
     fn resolve_peers(&mut self, id: u64, resolve: ResolvePeers, has_learnt: bool) -> Result<(), Failure> {
-        if knows(self.server(), Command::RESOLVE_PEERS) {
-            let ResolvePeers { node, nspace, .. } = resolve;
-            let ask = NativePeers::new(node, nspace.unwrap_or_else(Nspace::none));
-            return self.ask(id, &Ask::ResolvePeers(ask), Form::Peers);
-        }
         if let Some(nspace) = self.unknown_job(resolve.nspace.as_ref(), has_learnt)? {
             return self.learn(id, nspace, Request::ResolvePeers(resolve));
         }
@@ -282,10 +269,6 @@ impl Conversation {
     }
 
     fn resolve_nodes(&mut self, id: u64, nspace: Option<Nspace>, has_learnt: bool) -> Result<(), Failure> {
-        if knows(self.server(), Command::RESOLVE_NODES) {
-            let ask = Ask::ResolveNodes(nspace.unwrap_or_else(Nspace::none));
-            return self.ask(id, &ask, Form::Nodes);
-        }
         if let Some(unknown) = self.unknown_job(nspace.as_ref(), has_learnt)? {
             return self.learn(id, unknown, Request::ResolveNodes(ResolveNodes::new(nspace)));
         }
@@ -308,8 +291,8 @@ impl Conversation {
     /// Asks for the data of another job, and then goes on with a request.
     fn learn(&mut self, id: u64, nspace: Nspace, then: Request) -> Result<(), Failure> {
         let mut get = Get::new(ProcId::wildcard(nspace.clone()), Some(keys::JOB_SIZE.key_name()));
-        get.info.push(Info::new(&keys::IMMEDIATE, true));
-        self.ask(id, &Ask::Get(get), Form::Learn { nspace, then: then.into() })
+        get.directives.push(Info::new(&keys::IMMEDIATE, true));
+        self.ask(id, &get.into(), Form::Learn { nspace, then: then.into() })
     }
 
     /// Looks up the next key of a lookup by itself, or answers it.

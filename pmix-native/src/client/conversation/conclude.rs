@@ -1,10 +1,10 @@
 //! Replies on their way in.
 
-use pmix_types::message::{Failure, Reply};
-use pmix_types::{Directives, Info, ProcId, Status};
+use pmix_types::message::{Failure, Get, Reply};
+use pmix_types::{ProcId, Status};
 
 use super::{Conversation, Delivery};
-use crate::client::answer::{self, Form, Found, Wanted};
+use crate::client::answer::{self, Form, Found};
 use crate::client::ask::{asks_for_attributes, unknown};
 use crate::msg::{Body, Command, Context, Reply as Answer};
 
@@ -22,8 +22,7 @@ impl Conversation {
         let form = match form {
             Form::Learn { nspace, then } => {
                 if let Body::Get(found) = body {
-                    let wanted =
-                        Wanted { proc: ProcId::wildcard(nspace), key: None, directives: Directives::new() };
+                    let wanted = Get::new(ProcId::wildcard(nspace), None);
                     // what goes on says what it lacks
                     let _ = answer::get(&mut self.jobs, &wanted, found);
                 }
@@ -62,7 +61,7 @@ impl Conversation {
                 self.deliveries.push_back(Delivery::Job(Ok(job)));
                 return Ok(None);
             }
-            Form::Done => Reply::Done,
+            Form::Plain(read) => read(&mut self.jobs, body)?,
             Form::Get(wanted) => {
                 let found = if let Body::Get(found) = body { found } else { Vec::new() };
                 answer::get(&mut self.jobs, &wanted, found)?
@@ -71,12 +70,7 @@ impl Conversation {
                 let found = if let Body::Refreshed(found) = body { found } else { Vec::new() };
                 answer::refreshed(&mut self.jobs, &wanted, found)?
             }
-            Form::Query(queries) => answer::query(status, &queries, infos(body)),
-            Form::Info => Reply::Info(infos(body)),
-            Form::Credential => answer::credential(body)?,
-            Form::Spawn => answer::spawned(&mut self.jobs, body)?,
-            Form::Connect => answer::connected(&mut self.jobs, body),
-            Form::Disconnect => Reply::Done,
+            Form::Query(queries) => answer::query(status, &queries, answer::infos(body)),
             Form::Group(made) => {
                 let reply = answer::group(&mut self.jobs, &made, body);
                 self.groups.insert(made.id, reply.members.clone());
@@ -99,11 +93,6 @@ impl Conversation {
             Form::PullEnd(own) => {
                 self.outputs.remove(&own);
                 Reply::Done
-            }
-            Form::Peers => Reply::Procs(if let Body::Peers(procs) = body { procs } else { Vec::new() }),
-            Form::Nodes => {
-                let text = if let Body::Nodes(Some(text)) = body { text } else { String::new() };
-                Reply::Nodes(text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
             }
             // they have their answers above
             Form::Learn { .. } | Form::Lookup(_) | Form::Listen(_) | Form::Invited(_) => Reply::Done,
@@ -138,10 +127,6 @@ impl Conversation {
 
 const fn is_partial(status: Status) -> bool {
     matches!(status, Status::ERR_PARTIAL_SUCCESS | Status::QUERY_PARTIAL_SUCCESS)
-}
-
-fn infos(body: Body) -> Vec<Info> {
-    if let Body::Info(infos) = body { infos } else { Vec::new() }
 }
 
 /// Reads a reply. What follows a failure is of no interest, and need not be readable.

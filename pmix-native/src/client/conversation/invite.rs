@@ -1,44 +1,41 @@
 //! Groups by invitation, as far as they concern the server: it carries the events.
 
-use pmix_types::message::{Failure, GroupReply, Reply, Request};
+use pmix_types::message::{Failure, GroupReply, NotifyEvent, RegisterEvents, Reply, Request};
 use pmix_types::{Directives, Event, EventFilter, GroupOpt, Nspace, ProcId, Status};
 
 use super::{Conversation, OWN, Pending};
 use crate::client::answer::Form;
 use crate::client::groups::spelled_out;
 use crate::client::invite::{CODES, Effects, Outcome};
-use crate::msg::{Notify, RegisterEvents, Request as Ask};
+use crate::msg::Command;
 
 impl Conversation {
     /// Invites others, or answers an invitation. First the server must know that this process listens.
     pub(super) fn invite(&mut self, id: u64, request: Request) -> Result<(), Failure> {
         if self.listener.is_none() {
             let ask = RegisterEvents::new(CODES.to_vec());
-            return self.ask(id, &Ask::RegisterEvents(ask), Form::Listen(request.into()));
+            return self.ask(id, &ask.into(), Form::Listen(request.into()));
         }
         let me = self.caller.proc.clone();
         let (event, group, effects) = match request {
             Request::GroupInvite(mut invite) => {
-                let named = self.groups.name(invite.procs);
-                invite.procs = spelled_out(&named, |nspace| self.jobs.get(nspace));
+                invite.procs = spelled_out(&invite.procs, |nspace| self.jobs.get(nspace));
                 let group = invite.group.clone();
                 self.check_new_group(&group, &invite.procs)?;
                 let (event, effects) = self.invitations.lead(id, &me, invite)?;
                 (event, group, effects)
             }
-            Request::GroupJoin(mut join) => {
-                join.leader = self.groups.name_one(join.leader);
+            Request::GroupJoin(join) => {
                 let (group, accepts) = (join.group.clone(), join.answer == GroupOpt::ACCEPT);
                 let event = self.invitations.answer(id, &me, join)?;
                 if !accepts {
-                    let ask = Ask::Notify(notice(event));
-                    return self.ask(id, &ask, Form::Done);
+                    return self.ask(id, &NotifyEvent::new(event).into(), Form::DONE);
                 }
                 (event, group, Effects::default())
             }
             _ => return Ok(()),
         };
-        let told = self.ask(id, &Ask::Notify(notice(event)), Form::Invited(group.clone()));
+        let told = self.ask(id, &NotifyEvent::new(event).into(), Form::Invited(group.clone()));
         if told.is_err() {
             self.invitations.end(&group, id);
         } else {
@@ -79,7 +76,7 @@ impl Conversation {
             return;
         };
         let message = match self.pending.remove(&tag) {
-            Some(Pending { form: Form::Connect | Form::Disconnect, .. }) => {
+            Some(Pending { command: Command::CONNECT | Command::DISCONNECT, .. }) => {
                 "not all participants have entered in time"
             }
             _ => "the server did not answer in time",
@@ -90,7 +87,8 @@ impl Conversation {
     /// Tells the others, and answers the requests whose invitations have come to an end.
     fn carry_out(&mut self, Effects { news, outcomes }: Effects) {
         for (group, event) in news {
-            if let Err(failure) = self.ask(OWN, &Ask::Notify(notice(event)), Form::Invited(group.clone())) {
+            if let Err(failure) = self.ask(OWN, &NotifyEvent::new(event).into(), Form::Invited(group.clone()))
+            {
                 tracing::warn!(%group, %failure, "the members of a group cannot be told of it");
             }
         }
@@ -106,10 +104,4 @@ impl Conversation {
         (reply.members, reply.partial) = (members, is_partial);
         Reply::Group(reply.into())
     }
-}
-
-fn notice(event: Event) -> Notify {
-    let mut notice = Notify::new(event.code, event.range);
-    notice.info = event.info;
-    notice
 }

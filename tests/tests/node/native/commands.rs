@@ -11,15 +11,19 @@ use pmix_host::{MemoryExchange, StandardHost};
 use pmix_launch::LocalLauncher;
 use pmix_native::conn::{Peer as Who, Role, ToolIdentity};
 use pmix_native::msg::{
-    Abort, Allocate, Body, Collective, Command, CommitPart, Context, DeviceDistances, Get, Group,
-    IofDeregister, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents,
-    Request, ResolvePeers, SessionControl, Spawn, ValidateCredential,
+    Body, Command, CommitPart, Context, DeviceDistances, GroupDestruct, IofDeregister, IofPull, Log, Lookup,
+    Publish, Request,
 };
 use pmix_native::{Dialect, Encoding};
 use pmix_server::topology::{DeviceFilter, Topology};
 use pmix_server::{HostModule, NativeWire, ServerBuilder, Upcall};
 use pmix_tests::{NativeSession, TestNode, Willing, native_user};
-use pmix_types::Uid;
+use pmix_types::message::{
+    Abort, Allocate, Connect, Disconnect, Fence, Finalize, Get, GetCredential, GroupConstruct, GroupLeave,
+    IofPush, JobControl, Monitor, NotifyEvent, QueryInfo, RegisterEvents, ResolveNodes, ResolvePeers,
+    SessionControl, Spawn, ValidateCredential,
+};
+use pmix_types::{Event, Uid};
 
 /// Who serves a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,22 +111,17 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
     let key = || "k".parse().unwrap();
     let info = || Info::dynamic(key(), Value::Uint32(1));
     let code = Status::from_raw(-3000);
-    let group = || Group::new("g".into());
-    let construct = || {
-        let mut group = group();
-        (group.procs, group.info) = (job(), Directives::new().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true));
-        Request::GroupConstruct(group)
-    };
+    let group = || "g".parse().unwrap();
     Some(match Command::from_raw(number) {
         Command::REQ => Request::Job,
-        Command::ABORT => Request::Abort(Abort::new(Status::from_raw(1))),
+        Command::ABORT => Abort::new(1, String::new()).into(),
         Command::COMMIT => {
             let pair = KeyVal { key: key(), value: Value::Uint32(1) };
             Request::Commit(vec![CommitPart::new(Scope::GLOBAL, vec![pair])])
         }
-        Command::FENCE => Request::Fence(Collective::new(job())),
-        Command::GET => Request::Get(Get::new(me(), Some(key()))),
-        Command::FINALIZE => Request::Finalize,
+        Command::FENCE => Fence::new(Some(job())).into(),
+        Command::GET => Get::new(me(), Some(key())).into(),
+        Command::FINALIZE => Finalize::new().into(),
         Command::PUBLISH => {
             let mut publish = Publish::new(Uid::ROOT);
             publish.info = vec![info()].into();
@@ -130,34 +129,36 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
         }
         Command::LOOKUP => Request::Lookup(Lookup::new(Uid::ROOT, vec![key()])),
         Command::UNPUBLISH => Request::Unpublish(Lookup::new(Uid::ROOT, vec![key()])),
-        Command::SPAWN => Request::Spawn(Spawn::new(vec![App::new("true", 1)])),
-        Command::CONNECT => Request::Connect(Collective::new(job())),
-        Command::DISCONNECT => Request::Disconnect(Collective::new(job())),
-        Command::NOTIFY => Request::Notify(Notify::new(code, DataRange::LOCAL)),
-        Command::REGISTER_EVENTS => Request::RegisterEvents(RegisterEvents::new(vec![code])),
+        Command::SPAWN => Spawn::new(vec![App::new("true", 1)]).into(),
+        Command::CONNECT => Connect::new(job()).into(),
+        Command::DISCONNECT => Disconnect::new(job()).into(),
+        Command::NOTIFY => NotifyEvent::new(Event::new(code, me()).with_range(DataRange::LOCAL)).into(),
+        Command::REGISTER_EVENTS => RegisterEvents::new(vec![code]).into(),
         Command::DEREGISTER_EVENTS => Request::DeregisterEvents(vec![code]),
-        Command::QUERY => Request::Query(vec![Query::new(&keys::QUERY_NAMESPACES)]),
+        Command::QUERY => QueryInfo::new(vec![Query::new(&keys::QUERY_NAMESPACES)]).into(),
         Command::LOG => {
             let text = Info::new(&keys::LOG_STDERR, "a line of a test\n");
             let mut log = Log::new(vec![text].into());
             log.time = Some(Default::default());
             Request::Log(log)
         }
-        Command::ALLOCATE => Request::Allocate(Allocate::new(AllocDirective::NEW)),
+        Command::ALLOCATE => Allocate::new(AllocDirective::NEW).into(),
         Command::JOB_CONTROL => {
             let mut control = JobControl::new(job());
-            control.info = vec![Info::new(&keys::JOB_CTRL_RESUME, true)].into();
-            Request::JobControl(control)
+            control.directives = vec![Info::new(&keys::JOB_CTRL_RESUME, true)].into();
+            control.into()
         }
-        Command::MONITOR => Request::Monitor(Monitor::new(info(), code)),
-        Command::GET_CREDENTIAL => Request::GetCredential(Default::default()),
-        Command::VALIDATE_CREDENTIAL => Request::ValidateCredential(ValidateCredential::new("secret".into())),
+        Command::MONITOR => Monitor::new(info(), code).into(),
+        Command::GET_CREDENTIAL => GetCredential::new().into(),
+        Command::VALIDATE_CREDENTIAL => ValidateCredential::new("secret".into()).into(),
         Command::IOF_PULL => Request::IofPull(IofPull::new(job(), IofChannels::STDOUT, 5)),
-        Command::IOF_PUSH => Request::IofPush(IofPush::new(vec![me()], "line\n".into())),
+        Command::IOF_PUSH => IofPush::new(vec![me()], "line\n".into()).into(),
         Command::IOF_DEREGISTER => Request::IofDeregister(IofDeregister::new(pulled)),
-        Command::GROUP_CONSTRUCT => construct(),
-        Command::GROUP_LEAVE => Request::GroupLeave(group()),
-        Command::GROUP_DESTRUCT => Request::GroupDestruct(group()),
+        Command::GROUP_CONSTRUCT => GroupConstruct::new(group(), job())
+            .with_directives(Directives::new().with(&keys::GROUP_ASSIGN_CONTEXT_ID, true))
+            .into(),
+        Command::GROUP_LEAVE => GroupLeave::new(group()).into(),
+        Command::GROUP_DESTRUCT => Request::GroupDestruct(GroupDestruct::new(group())),
         Command::FABRIC_REGISTER => Request::FabricRegister(Default::default()),
         Command::FABRIC_UPDATE => Request::FabricUpdate(0),
         Command::DEVICE_DISTANCES => {
@@ -165,9 +166,9 @@ fn request(number: u8, pulled: u64) -> Option<Request> {
             Request::DeviceDistances(DeviceDistances::new(Value::Undef, cpuset))
         }
         Command::REFRESH => Request::Refresh(me()),
-        Command::SESSION_CONTROL => Request::SessionControl(SessionControl::new(Some(1))),
-        Command::RESOLVE_PEERS => Request::ResolvePeers(ResolvePeers::new(None, me().nspace)),
-        Command::RESOLVE_NODES => Request::ResolveNodes(me().nspace),
+        Command::SESSION_CONTROL => SessionControl::new(Some(1)).into(),
+        Command::RESOLVE_PEERS => ResolvePeers::new(None, Some(me().nspace)).into(),
+        Command::RESOLVE_NODES => ResolveNodes::new(Some(me().nspace)).into(),
         _ => return None,
     })
 }
@@ -299,7 +300,7 @@ async fn tol_09b_tools_are_told_their_name_and_ask() {
         let reply = session.ask(&request(15, 0).unwrap()).await;
         let Body::Info(found) = reply.body else { panic!("{reply:?}") };
         assert_eq!(found[0].value.as_str(), Some("job"));
-        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+        assert_eq!(session.ask(&Finalize::new().into()).await.status, Status::SUCCESS);
     }
 }
 

@@ -7,7 +7,7 @@ use pmix_client::{Client, Nspace, ProcId, Rank};
 use pmix_native::conn::{
     ClientAnswer, Connect, Frame, Framing, Peer as Who, Role, Security, ToolAnswer, ToolIdentity, User, tag,
 };
-use pmix_native::msg::{CommitPart, Context, Get, Publish, Reply, Request, Spawn};
+use pmix_native::msg::{CommitPart, Context, Publish, Reply, Request};
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::{self, ClientConnected, HostError, ToolConnected};
 use pmix_server::types::{App, Directives, Info, KeyVal, Scope, Status, Value, keys};
@@ -16,6 +16,7 @@ use pmix_tests::{
     Logs, NativeSession, TestNode, forged, native_connect, native_stream, native_user, noise,
     on_both_runtimes, within,
 };
+use pmix_types::message::{Get, Spawn};
 use pmix_types::{Gid, Uid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -318,7 +319,7 @@ impl HostModule for Slow {
         Ok(ProcId::new(Nspace::new("tool").unwrap(), Rank::from_raw(0)))
     }
 
-    async fn spawn(&self, _: &UpcallContext, _: host::Spawn) -> HostResult<Nspace> {
+    async fn spawn(&self, _: &UpcallContext, _: Spawn) -> HostResult<Nspace> {
         self.told.send("spawn").unwrap();
         Ok(Nspace::new("spawned").unwrap())
     }
@@ -334,7 +335,7 @@ async fn sec_03_what_a_process_has_asked_that_left_before_it_was_let_in_is_dropp
     let user = native_user();
     let tool = connect_as(Who::Tool { role: Role::Tool, user, identity: ToolIdentity::Assign }, user);
     let context = Context::new(plain(), "4.2.2".parse().unwrap());
-    let spawn = Request::Spawn(Spawn::new(vec![App::new("true", 1)])).encode(&context).unwrap();
+    let spawn = Request::from(Spawn::new(vec![App::new("true", 1)])).encode(&context).unwrap();
     let mut frame = BytesMut::new();
     let frame_of_spawn = Frame { index: 0, tag: tag::FIRST_REQUEST + 1, payload: spawn };
     Framing::default().encode(&frame_of_spawn, &mut frame).unwrap();
@@ -498,13 +499,13 @@ async fn put_06_a_commit_that_cannot_be_read_is_refused_whole_and_what_is_not_va
     let lines = logs.count_with(&["cannot decode a request", "other:2"]);
     assert!((1..100).contains(&lines), "{lines}");
     let mut get = Get::new(other(), Some("good".parse().unwrap()));
-    get.info = Directives::new().with(&keys::IMMEDIATE, true);
-    assert_eq!(session.ask(&Request::Get(get.clone())).await.status, Status::ERR_NOT_FOUND);
+    get.directives = Directives::new().with(&keys::IMMEDIATE, true);
+    assert_eq!(session.ask(&get.clone().into()).await.status, Status::ERR_NOT_FOUND);
     let mut odd = commit.to_vec();
     let at = odd.windows(4).position(|window| window == b"bad\0").unwrap();
     odd[at] = 7;
     session.ask_bytes(odd).await;
-    assert_eq!(session.ask(&Request::Get(get)).await.status, Status::SUCCESS);
+    assert_eq!(session.ask(&get.into()).await.status, Status::SUCCESS);
     drop(session);
     goes_on(&node, &clients).await;
 }

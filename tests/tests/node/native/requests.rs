@@ -6,14 +6,15 @@ use pmix_client::types::{
 };
 use pmix_client::{ProcId, Rank};
 use pmix_native::conn::{Peer as Who, tag};
-use pmix_native::msg::{
-    Abort, Allocate, Body, Collective, Entry, IofPull, IofPush, JobControl, Log, Monitor, NspaceData, Push,
-    RegisterEvents, Reply, Request, ResolvePeers, SessionControl, ValidateCredential,
-};
+use pmix_native::msg::{Body, Entry, IofPull, Log, NspaceData, Push, Reply, Request};
 use pmix_native::{Dialect, Encoding};
 use pmix_server::host::{self, *};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{NativeSession, TestCluster, TestNode, within};
+use pmix_types::message::{
+    Abort, Allocate, Fence, Finalize, IofPush, JobControl, Monitor, QueryInfo, RegisterEvents, ResolveNodes,
+    ResolvePeers, SessionControl, ValidateCredential,
+};
 use tokio::sync::mpsc;
 
 /// Does everything, and tells what it was asked.
@@ -66,11 +67,8 @@ async fn what_has_the_tag_of_no_request_is_neither_carried_out_nor_answered() {
     let node = TestNode::builder(1).host(Recorder(sender));
     let node = node.server(|server| server.native_wire(NativeWire::On)).start().await;
     let mut session = session(&node).await;
-    let abort = |message: &str| {
-        let mut abort = Abort::new(Status::SUCCESS);
-        abort.message = Some(message.into());
-        Request::Abort(abort).encode(&session.context).unwrap()
-    };
+    let abort =
+        |message: &str| Request::from(Abort::new(0, message.into())).encode(&session.context).unwrap();
     let (low, first) = (abort("low"), abort("first"));
     for tag in [tag::EVENT, tag::IOF, 3, tag::FIRST_REQUEST - 1] {
         session.send(tag, low.clone()).await;
@@ -97,13 +95,13 @@ async fn an_outcome_that_a_release_does_not_know_is_told_as_one_that_it_knows() 
         (Dialect::V41, "no release", Status::ERR_BAD_PARAM),
     ] {
         let mut session = open_as(&node, dialect, version).await;
-        let others = Collective::new(vec![node.proc(1)]);
-        assert_eq!(session.ask(&Request::Fence(others)).await.status, expected, "{dialect} {version}");
+        let others = Fence::new(Some(vec![node.proc(1)]));
+        assert_eq!(session.ask(&others.into()).await.status, expected, "{dialect} {version}");
         // what all know
         let nowhere = Query::new(&keys::QUERY_PROC_TABLE).qualifier(&keys::NSPACE.text(), "nowhere");
-        let unknown = session.ask(&Request::Query(vec![nowhere])).await.status;
+        let unknown = session.ask(&QueryInfo::new(vec![nowhere]).into()).await.status;
         assert_eq!(unknown, Status::ERR_INVALID_NAMESPACE, "{dialect} {version}");
-        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+        assert_eq!(session.ask(&Finalize::new().into()).await.status, Status::SUCCESS);
     }
 }
 
@@ -116,10 +114,10 @@ async fn an_info_without_a_key_does_not_make_a_request_unreadable() {
     for (dialect, version) in [(Dialect::V21, "2.1.4"), (Dialect::V3, "3.2.3"), (Dialect::V41, "4.2.2")] {
         let mut session = open_as(&node, dialect, version).await;
         let mut control = JobControl::new(vec![ProcId::wildcard(me().nspace)]);
-        control.info = Directives::new().with(&keys::JOB_CTRL_ID, "mine");
-        let named = control.info.clone();
-        control.info.push(Info::dynamic("unfilled".parse().unwrap(), true));
-        let request = Request::JobControl(control);
+        control.directives = Directives::new().with(&keys::JOB_CTRL_ID, "mine");
+        let named = control.directives.clone();
+        control.directives.push(Info::dynamic("unfilled".parse().unwrap(), true));
+        let request = Request::from(control);
         let payload = request.encode(&session.context).unwrap();
         let answer = session.ask_bytes(without_text(&payload, "unfilled", dialect)).await;
         let answer = Reply::decode(&session.context, request.command(), &answer).unwrap();
@@ -128,7 +126,7 @@ async fn an_info_without_a_key_does_not_make_a_request_unreadable() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let told = named.with(&keys::USERID, uid).with(&keys::GRPID, gid);
         assert!(carried_out.contains(&format!("{told:?}")), "{dialect}: {carried_out}");
-        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+        assert_eq!(session.ask(&Finalize::new().into()).await.status, Status::SUCCESS);
     }
 }
 
@@ -159,60 +157,34 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
     let text = || vec![Info::new(&keys::LOG_STDERR, "text")];
     let usage = || Info::new(&keys::MONITOR_CANCEL, "of the host");
 
-    let mut abort = Abort::new(Status::from_raw(3));
-    (abort.message, abort.procs) = (Some("over".into()), whole());
     let mut log = Log::new(text().into());
     (log.time, log.info) = (Some(Time(86_400)), Directives::new().with(&keys::LOG_SYSLOG_PRI, 5));
     let stamped = log.info.clone().with(&keys::LOG_TIMESTAMP, Time(86_400));
-    let mut allocate = Allocate::new(AllocDirective::EXTEND);
-    allocate.info = wish();
-    let mut control = JobControl::new(whole());
-    control.info = wish().with(&keys::JOB_CTRL_PAUSE, true);
-    let paused = control.info.clone();
-    let mut monitor = Monitor::new(usage(), code);
-    monitor.info = wish();
-    let mut validate = ValidateCredential::new("secret".into());
-    validate.info = wish();
+    let copied = Directives::new().with(&keys::IOF_COPY, true);
     let mut pull = IofPull::new(whole(), IofChannels::STDERR, 5);
-    pull.info = Directives::new().with(&keys::IOF_COPY, true);
-    let copied = pull.info.clone();
-    let mut push = IofPush::new(whole(), "last".into());
-    push.info = Directives::new().with(&keys::IOF_COMPLETE, true);
-    let last = push.info.clone();
-    let mut of_session = SessionControl::new(Some(7));
-    of_session.info = wish();
-
-    let aborted = host::Abort::new(3, "over".into()).with_procs(whole());
+    pull.info = copied.clone();
     let pulled = host::IofPull::new(whole(), IofChannels::STDERR).with_directives(identity(copied));
     let pulled = IofPullRequest::new(pulled, true);
+    let aborted = Abort::new(3, "over".into()).with_procs(whole());
+
+    let allocate = |directives| Allocate::new(AllocDirective::EXTEND).with_directives(directives);
+    let paused = || wish().with(&keys::JOB_CTRL_PAUSE, true);
+    let control = |directives| JobControl::new(whole()).with_directives(directives);
+    let monitor = |directives| Monitor::new(usage(), code).with_directives(directives);
+    let validate = |directives| ValidateCredential::new("secret".into()).with_directives(directives);
+    let last = || Directives::new().with(&keys::IOF_COMPLETE, true);
+    let push = |directives| IofPush::new(whole(), "last".into()).with_directives(directives);
+    let of_session = |directives| SessionControl::new(Some(7)).with_directives(directives);
     for (request, expected) in [
-        (Request::Abort(abort), format!("{aborted:?}")),
+        (aborted.clone().into(), format!("{aborted:?}")),
         (Request::Log(log), format!("{:?}", host::Log::new(text()).with_directives(identity(stamped)))),
-        (
-            Request::Allocate(allocate),
-            format!("{:?}", host::Allocate::new(AllocDirective::EXTEND).with_directives(identity(wish()))),
-        ),
-        (
-            Request::JobControl(control),
-            format!("{:?}", host::JobControl::new(whole()).with_directives(identity(paused))),
-        ),
-        (
-            Request::Monitor(monitor),
-            format!("{:?}", host::Monitor::new(usage(), code).with_directives(identity(wish()))),
-        ),
-        (
-            Request::ValidateCredential(validate),
-            format!("{:?}", host::ValidateCredential::new("secret".into()).with_directives(identity(wish()))),
-        ),
+        (allocate(wish()).into(), format!("{:?}", allocate(identity(wish())))),
+        (control(paused()).into(), format!("{:?}", control(identity(paused())))),
+        (monitor(wish()).into(), format!("{:?}", monitor(identity(wish())))),
+        (validate(wish()).into(), format!("{:?}", validate(identity(wish())))),
         (Request::IofPull(pull), format!("{pulled:?}")),
-        (
-            Request::IofPush(push),
-            format!("{:?}", host::IofPush::new(whole(), "last".into()).with_directives(identity(last))),
-        ),
-        (
-            Request::SessionControl(of_session),
-            format!("{:?}", host::SessionControl::new(Some(7)).with_directives(identity(wish()))),
-        ),
+        (push(last()).into(), format!("{:?}", push(identity(last())))),
+        (of_session(wish()).into(), format!("{:?}", of_session(identity(wish())))),
     ] {
         let reply = session.ask(&request).await;
         assert_eq!(reply.status, Status::SUCCESS, "{request:?}");
@@ -224,7 +196,7 @@ async fn gen_14_hst_05_iof_10_log_03_mon_03b_what_a_c_client_asks_reaches_the_ho
 async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
     let node = TestNode::builder(1).server(|server| server.native_wire(NativeWire::On)).start().await;
     node.add_job(JobSpec::new("bare".parse().unwrap()), []).await;
-    let query = |query: Query| Request::Query(vec![query]);
+    let query = |query: Query| Request::from(QueryInfo::new(vec![query]));
     let names = Query::new(&keys::QUERY_NAMESPACES);
     let some = query(names.clone().key(&keys::QUERY_QUEUE_LIST));
     // with any other status, libraries before 5.0 ignore the results
@@ -238,7 +210,7 @@ async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
         assert_eq!(reply.status, status, "{version}");
         let Body::Info(results) = reply.body else { panic!("{version}: {:?}", reply.body) };
         assert!(matches!(&results[..], [one] if one.is(&keys::QUERY_NAMESPACES)), "{version}: {results:?}");
-        assert_eq!(session.ask(&Request::Finalize).await.status, Status::SUCCESS);
+        assert_eq!(session.ask(&Finalize::new().into()).await.status, Status::SUCCESS);
     }
     let mut session = session(&node).await;
     for (asked, status) in [
@@ -252,16 +224,16 @@ async fn qry_03_res_07_res_11_a_c_client_hears_the_status_and_what_is_there() {
         assert_eq!(session.ask(&query(asked)).await.status, status);
     }
     // no namespace stands for all of them, no node for this one
-    let nspace = |name: &str| if name.is_empty() { ProcId::none().nspace } else { name.parse().unwrap() };
+    let nspace = |name: &str| (!name.is_empty()).then(|| name.parse().unwrap());
     for asked in ["", "job"] {
-        let peers = session.ask(&Request::ResolvePeers(ResolvePeers::new(None, nspace(asked)))).await;
+        let peers = session.ask(&ResolvePeers::new(None, nspace(asked)).into()).await;
         assert_eq!(peers.body, Body::Peers(vec![me()]));
-        let nodes = session.ask(&Request::ResolveNodes(nspace(asked))).await;
+        let nodes = session.ask(&ResolveNodes::new(nspace(asked)).into()).await;
         assert_eq!(nodes.body, Body::Nodes(Some("n0".into())));
     }
-    let none = session.ask(&Request::ResolveNodes(nspace("bare"))).await;
+    let none = session.ask(&ResolveNodes::new(nspace("bare")).into()).await;
     assert_eq!((none.status, none.body), (Status::SUCCESS, Body::Nodes(None)));
-    let unknown = session.ask(&Request::ResolveNodes(nspace("other"))).await;
+    let unknown = session.ask(&ResolveNodes::new(nspace("other")).into()).await;
     assert_eq!(unknown.status, Status::ERR_INVALID_NAMESPACE);
 }
 
@@ -382,9 +354,9 @@ async fn fen_13_evt_20_a_c_client_hears_who_died_on_another_node_in_a_fence() {
     let cluster = TestCluster::with_servers(2, 1, |server| server.native_wire(NativeWire::On)).await;
     let mut witness = session(cluster.node(0)).await;
     let victim = cluster.client(1).await;
-    let lost = Request::RegisterEvents(RegisterEvents::new(vec![Status::ERR_PROC_TERM_WO_SYNC]));
+    let lost = Request::from(RegisterEvents::new(vec![Status::ERR_PROC_TERM_WO_SYNC]));
     assert_eq!(witness.ask(&lost).await.status, Status::SUCCESS);
-    let fence = Request::Fence(Collective::new(vec![ProcId::wildcard(me().nspace)]));
+    let fence = Request::from(Fence::new(Some(vec![ProcId::wildcard(me().nspace)])));
     let kill = async {
         cluster.node(0).until(|stats| stats.waiting > 0).await;
         drop(victim);
