@@ -1,6 +1,6 @@
 //! What this library supports by itself (ATT-01): the client's part of the answers to queries for attribute support.
 
-use pmix_types::{AttributeLevel, AttributeRegistry, Supported, keys};
+use pmix_types::{AttributeLevel, AttributeRegistry, Supported, for_each_upcall, keys};
 
 const QUERY: &[&str] = &[
     AttributeLevel::Client.attributes_key().name(),
@@ -9,11 +9,29 @@ const QUERY: &[&str] = &[
     AttributeLevel::Tool.functions_key().name(),
 ];
 
-/// Functions that take no directives, or only such as are for the server or the host.
+macro_rules! passed_up {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty {
+        $what:literal, c: $c:tt, attributes: $attributes:ident, directives: $directives:ident, passed_up: $passed_up:ident,
+        $(absent: $absent:ident,)? serves: [$($function:literal),* $(,)?],
+    })+) => {
+        &[$(functions!($passed_up [$($function),*])),+]
+    };
+}
+
+macro_rules! functions {
+    (yes $functions:tt) => {
+        &$functions
+    };
+    (no $functions:tt) => {
+        &[]
+    };
+}
+
+/// Functions whose requests go to the host as they come.
+const PASSED_UP: &[&[&str]] = for_each_upcall!(passed_up);
+
+/// Other functions that take no directives, or only such as are for the server or the host.
 const PASSED_ON: &[&str] = &[
-    "PMIx_Abort",
-    "PMIx_Allocation_request",
-    "PMIx_Allocation_request_nb",
     "PMIx_Commit",
     "PMIx_Connect",
     "PMIx_Connect_nb",
@@ -22,12 +40,6 @@ const PASSED_ON: &[&str] = &[
     "PMIx_Disconnect_nb",
     "PMIx_Fabric_deregister",
     "PMIx_Fabric_deregister_nb",
-    "PMIx_Fabric_register",
-    "PMIx_Fabric_register_nb",
-    "PMIx_Fabric_update",
-    "PMIx_Fabric_update_nb",
-    "PMIx_Get_credential",
-    "PMIx_Get_credential_nb",
     "PMIx_Get_relative_locality",
     "PMIx_Group_construct",
     "PMIx_Group_construct_nb",
@@ -56,16 +68,11 @@ const PASSED_ON: &[&str] = &[
     "PMIx_Put",
     "PMIx_Resolve_nodes",
     "PMIx_Resolve_peers",
-    "PMIx_Resource_block",
-    "PMIx_Resource_block_nb",
-    "PMIx_Session_control",
     "PMIx_Spawn",
     "PMIx_Spawn_nb",
     "PMIx_Store_internal",
     "PMIx_Unpublish",
     "PMIx_Unpublish_nb",
-    "PMIx_Validate_credential",
-    "PMIx_Validate_credential_nb",
 ];
 
 const SUPPORTED: &[Supported<'static>] = &[
@@ -89,7 +96,9 @@ const SUPPORTED: &[Supported<'static>] = &[
 
 /// What is supported by this library, and by the one on top of it.
 pub(crate) fn with(more: &AttributeRegistry) -> AttributeRegistry {
-    let mut registry = AttributeRegistry::of_library(AttributeLevel::Client, SUPPORTED);
+    let passed_up = PASSED_UP.iter().map(|functions| Supported { functions, attributes: &[] });
+    let rows: Vec<_> = SUPPORTED.iter().copied().chain(passed_up).collect();
+    let mut registry = AttributeRegistry::of_library(AttributeLevel::Client, &rows);
     registry.merge(more.clone());
     registry
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pmix_server::host::*;
 use pmix_types::{
-    AllocDirective, DataRange, Event, FabricOperation, GroupOperation, Info, IofChannels, Nspace, ProcId,
-    Rank, ResourceBlockDirective, Status, keys,
+    DataRange, Event, GroupOperation, Info, IofChannels, Nspace, ProcId, Rank, Status, for_each_upcall, keys,
 };
 
 use super::{Outcome, Verdict};
@@ -49,7 +48,6 @@ pub(super) async fn check(host: &dyn HostModule, patience: Duration) -> Verdict 
 /// A request about nothing; `None` for an upcall that every host accepts by default.
 fn request(upcall: Upcall, caller: &ProcId) -> Option<UpcallRequest> {
     Some(match upcall {
-        Upcall::Abort => UpcallRequest::Abort(Abort::new(0, "".into()).with_procs(Vec::new())),
         Upcall::Fence => UpcallRequest::Fence(FenceRequest::new(Vec::new(), Vec::new(), Bytes::new())),
         Upcall::DirectModex => UpcallRequest::DirectModex(DirectModexRequest::new(caller.clone())),
         Upcall::Publish => UpcallRequest::Publish(Publish::new(Vec::new())),
@@ -67,15 +65,10 @@ fn request(upcall: Upcall, caller: &ProcId) -> Option<UpcallRequest> {
         Upcall::Query => UpcallRequest::Query(QueryRequest::new(Vec::new())),
         Upcall::ToolConnected => UpcallRequest::ToolConnected(ToolConnected::new(None)),
         Upcall::Log => UpcallRequest::Log(Log::new(Vec::new())),
-        Upcall::Allocate => UpcallRequest::Allocate(Allocate::new(AllocDirective::NEW)),
         Upcall::JobControl => UpcallRequest::JobControl(JobControl::new(Vec::new())),
         Upcall::Monitor => {
             let monitor = Info::new(&keys::MONITOR_CANCEL, "none");
             UpcallRequest::Monitor(Monitor::new(monitor, Status::SUCCESS))
-        }
-        Upcall::GetCredential => UpcallRequest::GetCredential(GetCredential::new()),
-        Upcall::ValidateCredential => {
-            UpcallRequest::ValidateCredential(ValidateCredential::new(Bytes::new()))
         }
         Upcall::IofPull => {
             let pull = IofPull::new(Vec::new(), IofChannels::STDOUT);
@@ -97,15 +90,34 @@ fn request(upcall: Upcall, caller: &ProcId) -> Option<UpcallRequest> {
             UpcallRequest::Group(request)
         }
         Upcall::Bootstrap => UpcallRequest::Bootstrap(BootstrapRequest::new(String::new(), None, Vec::new())),
-        Upcall::Fabric => UpcallRequest::Fabric(Fabric::new(FabricOperation::REQUEST_INFO)),
-        Upcall::SessionControl => UpcallRequest::SessionControl(SessionControl::new(None)),
-        Upcall::ResourceBlock => {
-            let block = ResourceBlock::new(ResourceBlockDirective::DEFINE, String::new(), Vec::new());
-            UpcallRequest::ResourceBlock(block)
-        }
-        _ => return None,
+        other => return passed_up(other),
     })
 }
+
+/// Requests that go up as processes send them.
+macro_rules! passed_up {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty {
+        $what:literal, c: $c:tt, attributes: $attributes:ident, directives: $directives:ident, passed_up: $passed_up:ident,
+        $($rest:tt)*
+    })+) => {
+        fn passed_up(upcall: Upcall) -> Option<UpcallRequest> {
+            match upcall {
+                $(Upcall::$name => example!($name $passed_up),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+macro_rules! example {
+    ($name:ident yes) => {
+        Some(UpcallRequest::$name($name::example()))
+    };
+    ($name:ident no) => {
+        None
+    };
+}
+for_each_upcall!(passed_up);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! What ends when a connection, a process or a namespace is gone. All nouns are named here, three times, so that a new
 //! noun does not compile until it is handled here.
 
-use pmix_types::message::{Failure, Reply};
-use pmix_types::{Directives, Nspace, ProcId, Status};
+use pmix_types::message::{Failure, Finalize, Reply};
+use pmix_types::{Nspace, ProcId, Status};
 
 use super::collective::Lower;
 use super::connections::{Conn, ConnStage, Kind};
@@ -138,7 +138,7 @@ impl Engine {
     }
 
     /// A process finalizes, also if a directive is wrong. Its data stays, and its connection lasts until it closes it.
-    pub(crate) fn on_finalize(&mut self, asked: Asked, mut directives: Directives) {
+    pub(crate) fn finalize(&mut self, asked: Asked, Finalize { mut directives, .. }: Finalize) {
         let Asked { at, by: caller, to, .. } = asked;
         let until = deadline(at, &mut directives);
         let until =

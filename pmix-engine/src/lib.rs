@@ -123,7 +123,6 @@ use names::ResolveNames;
 use query::Queries;
 use record::Recorder;
 use registration::Registration;
-use requests::Route;
 use timers::Timer;
 
 /// What does not change while a server runs.
@@ -342,7 +341,7 @@ impl Engine {
             return self.cx.reply(to, Err(failure));
         }
         let asked = Asked { at, by: caller, to, bytes };
-        request.route(asked, self);
+        self.answer(asked, request);
     }
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {

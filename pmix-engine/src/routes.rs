@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-use pmix_types::message::{Disconnect, Failure, Get, GetReply, IofPush, Reply, ResolvePeers};
+use pmix_types::message::*;
 use pmix_types::why::Wait;
 use pmix_types::{Directives, Event, Gid, Nspace, ProcId, Query, Status, Uid, keys};
 
-use super::bootstrap::Bootstraps;
+use super::bootstrap::{self, Bootstraps};
 use super::collective::{Collectives, Entry, Filing, Lower};
 use super::context::Context;
+use super::control::cleanup;
 use super::events::check_size;
+use super::group::not_complete;
 use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
@@ -22,7 +24,7 @@ use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallId, UpcallRe
 
 impl Engine {
     /// Input of a user who has not left too much at the host.
-    pub(crate) fn on_push(&mut self, asked: Asked, input: IofPush) {
+    pub(crate) fn iof_push(&mut self, asked: Asked, input: IofPush) {
         match self.forwards.check_left(&asked) {
             Ok(()) => self.iof.on_push(asked, input, &mut self.cx),
             Err(failure) => self.cx.reply(asked.to, Err(failure)),
@@ -65,7 +67,7 @@ impl Engine {
     }
 
     /// An event of a process. If it is about a group, the server first updates its own records.
-    pub(crate) fn on_notify(&mut self, asked: Asked, mut event: Event) {
+    pub(crate) fn notify_event(&mut self, asked: Asked, NotifyEvent { mut event, .. }: NotifyEvent) {
         if let Err(failure) = check_size(&event) {
             return self.cx.reply(asked.to, Err(failure));
         }
@@ -112,7 +114,7 @@ impl Engine {
     }
 
     /// Queries, each with what it means if it names connected sets. One that names too much fails, and nothing that it names is looked at.
-    pub(crate) fn on_query(&mut self, asked: Asked, queries: Vec<Query>) {
+    pub(crate) fn query_info(&mut self, asked: Asked, QueryInfo { queries, .. }: QueryInfo) {
         if let Err(failure) = query::check(&queries) {
             return self.cx.reply(asked.to, Err(failure));
         }
@@ -128,7 +130,7 @@ impl Engine {
     }
 
     /// The size of a connected set is known here, whatever the host knows of it.
-    pub(crate) fn on_get(&mut self, asked: Asked, get: Get) {
+    pub(crate) fn get(&mut self, asked: Asked, get: Get) {
         match self.connected.size_asked(&get, &asked.by, &self.cx) {
             Some(size) => self.cx.reply(asked.to, Ok(Reply::Get(GetReply::value(size.into())))),
             None => self.data.on_get(asked, get, &self.psets, &mut self.cx),
@@ -136,7 +138,7 @@ impl Engine {
     }
 
     /// A connected set is known here, whatever the host knows of it.
-    pub(crate) fn on_resolve_peers(&mut self, asked: Asked, ask: ResolvePeers) {
+    pub(crate) fn resolve_peers(&mut self, asked: Asked, ask: ResolvePeers) {
         let of_set = ask.nspace.as_ref().and_then(|nspace| {
             let node = ask.node.as_ref().unwrap_or(&self.cx.config.hostname);
             self.connected.peers_of(nspace, node, &asked.by, &self.cx)
@@ -147,7 +149,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn on_resolve_nodes(&mut self, asked: Asked, nspace: Option<Nspace>) {
+    pub(crate) fn resolve_nodes(&mut self, asked: Asked, ResolveNodes { nspace, .. }: ResolveNodes) {
         let of_set = nspace.as_ref().and_then(|name| self.connected.nodes_of(name, &asked.by, &self.cx));
         match of_set {
             Some(nodes) => self.cx.reply(asked.to, Ok(Reply::Nodes(nodes))),
@@ -179,7 +181,7 @@ impl Engine {
         self.bootstraps.has(id) && self.groups.get(id).is_none()
     }
 
-    pub(crate) fn enter(&mut self, asked: &Asked, entry: Result<Entry, Failure>) {
+    fn enter(&mut self, asked: &Asked, entry: Result<Entry, Failure>) {
         match entry {
             Ok(entry) => {
                 self.with_collectives(|collectives, lower, cx| collectives.enter(asked, entry, lower, cx));
@@ -188,10 +190,74 @@ impl Engine {
         }
     }
 
-    pub(crate) fn on_disconnect(&mut self, asked: Asked, disconnect: Disconnect) {
+    pub(crate) fn fence(&mut self, asked: Asked, fence: Fence) {
+        self.enter(&asked, Ok(Entry::fence(fence, &asked.by.proc)));
+    }
+
+    pub(crate) fn connect(&mut self, asked: Asked, connect: Connect) {
+        self.enter(&asked, Entry::connect(connect));
+    }
+
+    pub(crate) fn disconnect(&mut self, asked: Asked, disconnect: Disconnect) {
         match disconnect.nspace {
             Some(nspace) => self.on_leave(asked, nspace, disconnect.directives),
             None => self.enter(&asked, Entry::disconnect(disconnect, &self.connected)),
+        }
+    }
+
+    pub(crate) fn group_construct(&mut self, asked: Asked, construct: GroupConstruct) {
+        if bootstrap::is_meant(&construct) {
+            self.with_bootstraps(|bootstraps, below, cx| {
+                bootstraps.on_construct(asked, construct, below, cx);
+            });
+        } else {
+            self.enter(&asked, Entry::construct(construct));
+        }
+    }
+
+    pub(crate) fn group_destruct(&mut self, asked: Asked, destruct: GroupDestruct) {
+        if self.is_bootstrapping(&destruct.group) {
+            return self.cx.reply(asked.to, Err(not_complete(&destruct.group)));
+        }
+        self.with_collectives(|collectives, lower, cx| {
+            collectives.on_group_destruct(&asked, destruct, lower, cx);
+        });
+    }
+
+    pub(crate) fn group_leave(&mut self, asked: Asked, leave: GroupLeave) {
+        if self.is_bootstrapping(&leave.group) {
+            return self.cx.reply(asked.to, Err(not_complete(&leave.group)));
+        }
+        self.with_collectives(|collectives, lower, cx| {
+            collectives.on_group_leave(&asked, leave, lower, cx);
+        });
+    }
+
+    pub(crate) fn group_invite(&mut self, asked: Asked, invite: GroupInvite) {
+        self.with_invites(|invites, below, cx| invites.on_invite(asked, invite, below, cx));
+    }
+
+    pub(crate) fn group_join(&mut self, asked: Asked, join: GroupJoin) {
+        self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
+    }
+
+    /// What is to be removed is registered here; the rest is for the host.
+    pub(crate) fn job_control(&mut self, asked: Asked, control: JobControl) {
+        let left = if cleanup::is_cleanup(&control.directives) {
+            self.cleanups.on_request(&asked, control, &mut self.cx)
+        } else {
+            Some(control)
+        };
+        if let Some(control) = left {
+            let request = Ok(UpcallRequest::JobControl(control));
+            self.forwards.pass_up(asked, request, Form::of::<JobControl>(), &mut self.cx);
+        }
+    }
+
+    /// Heartbeats and files are watched here; the rest is for the host.
+    pub(crate) fn monitor(&mut self, asked: Asked, monitor: Monitor) {
+        if let Some(request) = self.monitors.on_request(&asked, monitor, &mut self.cx) {
+            self.forwards.pass_up(asked, request, Form::of::<Monitor>(), &mut self.cx);
         }
     }
 

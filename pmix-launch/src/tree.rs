@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use pmix_types::Uid;
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -18,6 +19,12 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn of(stat: &Stat) -> Option<Self> {
         Pid::from_raw(stat.pid).map(|pid| Self { pid, since: stat.starttime })
+    }
+
+    /// Whether the kernel lets a user signal it: its real or its saved user is that one.
+    pub(crate) fn may_be_signalled_by(self, user: Uid) -> bool {
+        let status = Process::new(self.pid.as_raw_pid()).and_then(|process| process.status());
+        status.is_ok_and(|status| [status.ruid, status.suid].contains(&user.as_raw()))
     }
 
     /// Sends it a signal, unless it has ended.
@@ -46,6 +53,21 @@ pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Seen> {
         Some(seen).filter(|_| !group.is_some_and(|group| leaders.contains(&group)))
     };
     below(leaders, group).into_iter().filter_map(outside).collect()
+}
+
+/// A process with its group, if that has a number here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) seen: Seen,
+    pub(crate) group: Option<Pid>,
+}
+
+/// Processes and their live descendants.
+pub(crate) fn members(roots: &[Pid]) -> Vec<Member> {
+    let member = |stat: &Stat, seen| Member { seen, group: Pid::from_raw(stat.pgrp) };
+    let stat = |root: &Pid| Process::new(root.as_raw_pid()).and_then(|process| process.stat()).ok();
+    let roots_seen = roots.iter().filter_map(stat).filter_map(|stat| Some(member(&stat, Seen::of(&stat)?)));
+    roots_seen.chain(below(roots, member)).collect()
 }
 
 /// A process that a job has left behind.

@@ -183,6 +183,15 @@ impl Door {
         if !other_users {
             return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
         }
+        // else one person would have the shares of very many
+        if uid.is_subordinate() {
+            return Err(format!(
+                "uid {uid} is lent to a user by /etc/subuid, whom this server serves under the own uid"
+            ));
+        }
+        if uid.is_unmapped() {
+            return Err("it belongs to a user that the user namespace of this server does not map".to_owned());
+        }
         let mut users = self.users();
         let (counted, visitors, connections) = {
             let (counted, user) = users.entry(Some(uid), true, now());

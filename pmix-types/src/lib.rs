@@ -10,6 +10,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod accounts;
 mod app;
 mod array;
 mod attributes;

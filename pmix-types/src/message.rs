@@ -9,6 +9,7 @@ mod connect;
 mod control;
 mod data;
 mod event;
+mod example;
 mod failure;
 mod fence;
 mod greeting;

@@ -94,7 +94,7 @@ pub use terminal::Terminal;
 pub use tools::{ECHO, beside, echoing_node};
 pub use users::{OtherUser, stranger_program};
 pub use web::Web;
-pub use willing::Willing;
+pub use willing::{Recorder, Said, Willing};
 pub use wires::{TestedWire, tested_wire, uri_of};
 
 /// What newcomers are shown compiles.

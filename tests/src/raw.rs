@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
-use http::{Request, Response, Uri};
+use http::{Response, Uri};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -18,6 +18,8 @@ use pmix_proto::v1::session_client::SessionClient;
 use pmix_proto::v1::{ClientMessage, QueryInfo, QueryReply, ServerMessage};
 use pmix_proto::{Assembler, Limits, ServerBody};
 use pmix_test_wait::until;
+use pmix_types::message::{Failure, Hello, Identity, Reply, Request};
+use pmix_types::{Pid, ProcId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
@@ -54,6 +56,27 @@ enum Incomings {
 }
 
 impl RawSession {
+    /// Opens a session as this process, which is let in.
+    pub async fn join(socket: &Path, proc: ProcId) -> Self {
+        let hello = Hello::new(Identity::Client(proc), Pid(1));
+        let mut session = Self::open(socket, pmix_proto::encode_hello(&hello)).await.unwrap();
+        assert!(matches!(session.next().await, Ok(Some((0, ServerBody::Welcome { .. })))));
+        session
+    }
+
+    /// Sends a request, and returns what is answered next.
+    ///
+    /// # Errors
+    /// The failure of the request.
+    pub async fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+        pmix_proto::encode_request(1, request).for_each(|message| self.outgoing.send(message).unwrap());
+        match self.next().await.unwrap().unwrap() {
+            (_, ServerBody::Reply(reply)) => Ok(reply),
+            (_, ServerBody::Failure(failure)) => Err(failure),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Opens a session with these first messages.
     ///
     /// # Errors
@@ -109,7 +132,7 @@ impl RawSession {
         let connection = connect(socket).await;
         let requests = connection.clone();
         let service =
-            tower::service_fn(|request: Request<Body>| send(requests.clone(), request.map(&change)));
+            tower::service_fn(|request: http::Request<Body>| send(requests.clone(), request.map(&change)));
         let mut client = SessionClient::with_origin(service, Uri::from_static("http://localhost"))
             .max_encoding_message_size(usize::MAX);
         let (outgoing, messages) = mpsc::unbounded_channel();
@@ -164,7 +187,7 @@ async fn hung_up(socket: &AsyncFd<std::os::unix::net::UnixStream>) {
 /// That of the call.
 pub async fn query_once(socket: &Path, queries: &[Query]) -> Result<QueryReply, tonic::Status> {
     let connection = connect(socket).await;
-    let service = tower::service_fn(|request: Request<Body>| send(connection.clone(), request));
+    let service = tower::service_fn(|request: http::Request<Body>| send(connection.clone(), request));
     let mut client = QueriesClient::with_origin(service, Uri::from_static("http://localhost"));
     Ok(client.query(QueryInfo { queries: queries.iter().map(Into::into).collect() }).await?.into_inner())
 }
@@ -177,7 +200,7 @@ pub async fn hoard(socket: &Path) {
     query[1..5].copy_from_slice(&(4_u32 << 20).to_be_bytes());
     let query = query.freeze();
     for _ in 0..8 {
-        let request = Request::post("http://localhost/pmix.v1.Queries/Query")
+        let request = http::Request::post("http://localhost/pmix.v1.Queries/Query")
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(Body::new(Unfinished(Some(query.clone()))))
@@ -221,7 +244,7 @@ async fn open(socket: &Path) -> (SendRequest<Body>, JoinHandle<()>) {
 
 async fn send(
     mut connection: SendRequest<Body>,
-    request: Request<Body>,
+    request: http::Request<Body>,
 ) -> hyper::Result<Response<Incoming>> {
     connection.send_request(request).await
 }

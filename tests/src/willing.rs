@@ -1,9 +1,12 @@
 //! A host that does everything.
 
-use pmix_client::types::{Info, Pdata, Value, keys};
+use bytes::Bytes;
+use pmix_client::types::{Info, Pdata, Status, Value, for_each_upcall, keys};
 use pmix_client::{Nspace, ProcId};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
+
+use tokio::sync::mpsc;
 
 use crate::names::{nspace, proc};
 
@@ -11,57 +14,85 @@ use crate::names::{nspace, proc};
 #[derive(Clone, Copy, Debug)]
 pub struct Willing;
 
-/// What it can be asked for.
-const SERVED: [Upcall; 15] = [
-    Upcall::Abort,
+/// As [`Willing`], and tells what it was asked.
+#[derive(Clone, Debug)]
+pub struct Recorder(pub mpsc::UnboundedSender<String>);
+
+/// What they can be asked for, apart from what goes to the host as it comes.
+const SERVED: [Upcall; 11] = [
     Upcall::Publish,
     Upcall::Lookup,
     Upcall::Unpublish,
     Upcall::Spawn,
     Upcall::Log,
-    Upcall::Allocate,
     Upcall::JobControl,
     Upcall::Monitor,
-    Upcall::GetCredential,
-    Upcall::ValidateCredential,
     Upcall::IofPull,
     Upcall::PushStdin,
-    Upcall::SessionControl,
     Upcall::Group,
+    Upcall::ToolConnected,
 ];
 
 macro_rules! willing {
-    ($($name:ident($request:ty, $reply:ty) $answer:expr;)+) => {
+    ($($(#[$doc:meta])* $name:ident $method:ident($request:ty) -> $reply:ty { $($about:tt)* })+) => {
         #[async_trait]
         impl HostModule for Willing {
             fn capabilities(&self) -> Capabilities {
-                SERVED.into_iter().chain([Upcall::ToolConnected]).collect()
+                Upcall::ALL.iter().copied().filter(|upcall| SERVED.contains(upcall) || upcall.is_passed_up()).collect()
             }
 
-            $(async fn $name(&self, _: &UpcallContext, _: $request) -> HostResult<$reply> {
-                Ok($answer)
+            $(async fn $method(&self, _: &UpcallContext, _: $request) -> HostResult<$reply> {
+                Said::said()
+            })+
+        }
+
+        #[async_trait]
+        impl HostModule for Recorder {
+            fn capabilities(&self) -> Capabilities {
+                Willing.capabilities()
+            }
+
+            $(async fn $method(&self, _: &UpcallContext, request: $request) -> HostResult<$reply> {
+                self.0.send(format!("{request:?}")).unwrap();
+                Said::said()
             })+
         }
     };
 }
 
-willing! {
-    abort(Abort, ()) ();
-    publish(Publish, ()) ();
-    lookup(Lookup, Found) vec![Pdata::new(proc("job", 0), "k".parse().unwrap(), Value::Uint32(7))];
-    unpublish(Unpublish, ()) ();
-    spawn(Spawn, Nspace) nspace("child");
-    log(Log, ()) ();
-    allocate(Allocate, Infos) Willing::said();
-    job_control(JobControl, Infos) Willing::said();
-    monitor(Monitor, Infos) Willing::said();
-    get_credential(GetCredential, Credential) Credential::new("secret".into(), Willing::said());
-    validate_credential(ValidateCredential, Infos) Willing::said();
-    iof_pull(IofPullRequest, ()) ();
-    push_stdin(IofPush, ()) ();
-    session_control(SessionControl, Infos) Willing::said();
-    group(GroupRequest, Grouped) numbered();
-    tool_connected(ToolConnected, ProcId) proc("tool", 0);
+for_each_upcall!(willing);
+
+/// An answer of a host that does what it is asked for.
+pub trait Said: Sized {
+    /// The answer.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for an answer to what no host is asked in tests of this kind.
+    fn said() -> HostResult<Self>;
+}
+
+macro_rules! said {
+    ($($reply:ty: $said:expr;)+) => {$(
+        impl Said for $reply {
+            fn said() -> HostResult<Self> {
+                $said
+            }
+        }
+    )+};
+}
+
+said! {
+    (): Ok(());
+    Infos: Ok(Willing::said());
+    Found: Ok(vec![Pdata::new(proc("job", 0), "k".parse().unwrap(), Value::Uint32(7))]);
+    Nspace: Ok(nspace("child"));
+    Credential: Ok(Credential::new("secret".into(), Willing::said()));
+    Grouped: Ok(numbered());
+    ProcId: Ok(proc("tool", 0));
+    Bytes: Err(Status::ERR_NOT_SUPPORTED.into());
+    Connected: Err(Status::ERR_NOT_SUPPORTED.into());
+    QueryResults: Err(Status::ERR_NOT_SUPPORTED.into());
+    Bootstrapped: Err(Status::ERR_NOT_SUPPORTED.into());
 }
 
 impl Willing {

@@ -124,7 +124,7 @@ impl Forwards {
         self.left.check(asked)
     }
 
-    pub(crate) fn on_publish(&mut self, asked: Asked, mut publish: Publish, cx: &mut Context) {
+    pub(crate) fn publish(&mut self, asked: Asked, mut publish: Publish, cx: &mut Context) {
         let Publish { data, directives, .. } = &mut publish;
         // what is a directive by its key is no data, wherever it stands (PUB-02); neither is what must be carried out and has a
         // key that is not for processes to publish (GEN-05)
@@ -139,7 +139,7 @@ impl Forwards {
         self.pass_up(asked, result.map(|()| UpcallRequest::Publish(publish)), Form::of::<Publish>(), cx);
     }
 
-    pub(crate) fn on_lookup(&mut self, asked: Asked, mut lookup: Lookup, cx: &mut Context) {
+    pub(crate) fn lookup(&mut self, asked: Asked, mut lookup: Lookup, cx: &mut Context) {
         let result = if lookup.keys.is_empty() {
             Err(bad_param("a lookup needs keys"))
         } else {
@@ -149,7 +149,7 @@ impl Forwards {
         self.pass_up(asked, result.map(|()| UpcallRequest::Lookup(lookup)), form, cx);
     }
 
-    pub(crate) fn on_unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, cx: &mut Context) {
+    pub(crate) fn unpublish(&mut self, asked: Asked, mut unpublish: Unpublish, cx: &mut Context) {
         let result = fill_in_range(&mut unpublish.directives);
         self.pass_up(
             asked,
@@ -160,7 +160,7 @@ impl Forwards {
     }
 
     /// The host is told whose child the job is, and what kind of process has asked for it.
-    pub(crate) fn on_spawn(&mut self, asked: Asked, mut spawn: Spawn, cx: &mut Context) {
+    pub(crate) fn spawn(&mut self, asked: Asked, mut spawn: Spawn, cx: &mut Context) {
         let result = if spawn.apps.is_empty() {
             Err(bad_param("there is no application to start"))
         } else {
@@ -171,7 +171,7 @@ impl Forwards {
         self.pass_up(asked, result.map(|()| UpcallRequest::Spawn(spawn)), Form::Spawned, cx);
     }
 
-    pub(crate) fn on_log(&mut self, asked: Asked, log: Log, cx: &mut Context) {
+    pub(crate) fn log(&mut self, asked: Asked, log: Log, cx: &mut Context) {
         let result = if log.data.is_empty() {
             Err(bad_param("there is nothing to log"))
         } else {

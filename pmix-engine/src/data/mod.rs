@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use pmix_types::job::{JobData, Target};
-use pmix_types::message::{Failure, PutEntry, Reply};
+use pmix_types::message::{Commit, Failure, PutEntry, Reply};
 use pmix_types::why::Wait;
 use pmix_types::{Directives, KeyName, Memory, Nspace, ProcId, RankSet, Scope, Status, Uid};
 
@@ -51,7 +51,7 @@ impl Data {
         self.gets.len() == 0 && self.fetches.is_empty() && self.held.len() == 0
     }
 
-    pub(crate) fn on_commit(&mut self, asked: &Asked, entries: Vec<PutEntry>, cx: &mut Context) {
+    pub(crate) fn commit(&mut self, asked: Asked, Commit { entries, .. }: Commit, cx: &mut Context) {
         let proc = &asked.by.proc;
         let result = commit(&asked.by, entries, cx);
         let committed = result.is_ok();

@@ -11,12 +11,12 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use pmix_types::message::{Failure, Push, RegisterEvents, Reply};
+use pmix_types::message::{DeregisterEvents, Failure, Push, RegisterEvents, Reply};
 use pmix_types::why::Wait;
 use pmix_types::{DataRange, Directives, Event, EventFilter, Memory, Nspace, ProcId, Status, Uid, keys};
 
 use super::context::Context;
-use super::ids::{Counter, ReplyTo};
+use super::ids::Counter;
 use super::users::{Listener, Voice};
 use super::{Asked, Caller, Command, ConnId, UpcallId};
 use audience::Audience;
@@ -77,7 +77,7 @@ impl Events {
         self.registrations.is_empty() && self.uplink.is_empty() && self.watch.is_empty()
     }
 
-    pub(super) fn on_register(&mut self, asked: Asked, request: RegisterEvents, cx: &mut Context) {
+    pub(super) fn register_events(&mut self, asked: Asked, request: RegisterEvents, cx: &mut Context) {
         let Asked { by, to, .. } = asked;
         let RegisterEvents { codes, mut directives, .. } = request;
         let filter = match self.check_registration(to.conn, codes, &mut directives, cx) {
@@ -138,7 +138,8 @@ impl Events {
         Ok(filter)
     }
 
-    pub(super) fn on_deregister(&mut self, to: ReplyTo, number: u64, cx: &mut Context) {
+    pub(super) fn deregister_events(&mut self, asked: Asked, request: DeregisterEvents, cx: &mut Context) {
+        let (to, number) = (asked.to, request.registration);
         if cx.conns.get_mut(&to.conn).is_some_and(|held| held.registrations.remove(&number)) {
             cx.reply(to, Ok(Reply::Done));
             self.end_registration(number, cx);

@@ -8,7 +8,7 @@ mod subscription;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use pmix_types::message::{Failure, IofPull, IofPush, Output, Reply};
+use pmix_types::message::{Failure, IofDeregister, IofPull, IofPush, Output, Reply};
 use pmix_types::{IofChannels, Memory, Nspace, ProcId, Status, keys};
 
 use super::context::{Context, Owner};
@@ -47,7 +47,7 @@ impl Iof {
         self.inputs.waiting()
     }
 
-    pub(super) fn on_pull(&mut self, asked: Asked, request: IofPull, cx: &mut Context) {
+    pub(super) fn iof_pull(&mut self, asked: Asked, request: IofPull, cx: &mut Context) {
         let Asked { by: caller, to, .. } = asked;
         let subscription = match self.subscribe(to.conn, &caller, request, cx) {
             Ok(subscription) => subscription,
@@ -143,8 +143,8 @@ impl Iof {
     }
 
     /// Ends a subscription: sends what was collected for it, and nothing after that (IOF-07).
-    pub(super) fn on_deregister(&mut self, asked: &Asked, number: u64, cx: &mut Context) {
-        let to = asked.to;
+    pub(super) fn iof_deregister(&mut self, asked: Asked, request: IofDeregister, cx: &mut Context) {
+        let (to, number) = (asked.to, request.registration);
         let is_own = |held: &Subscription| held.conn == to.conn && held.stage == SubscriptionStage::Active;
         match self.subscriptions.get_mut(&number) {
             Some(held) if is_own(held) => {

@@ -21,6 +21,14 @@ macro_rules! directives {
     };
 }
 
+/// Hosts see the request itself, if it goes up as it comes.
+macro_rules! passed_up {
+    ($name:ident yes) => {
+        pub use pmix_types::message::$name;
+    };
+    ($name:ident no) => {};
+}
+
 macro_rules! is_yes {
     (yes) => {
         true
@@ -39,6 +47,8 @@ macro_rules! declare {
             $(absent: $absent:ident,)? serves: [$($function:literal),* $(,)?],
         }
     )+) => {
+        $(passed_up! { $name $passed_up })+
+
         /// The entries of the host module, by which a host declares what it serves.
         ///
         /// | upcall | method | in C | serves |
@@ -219,4 +229,4 @@ macro_rules! replies {
     )+};
 }
 
-pub(super) use {answers, attributes, declare, directives, is_yes, replies};
+pub(super) use {answers, attributes, declare, directives, is_yes, passed_up, replies};

@@ -10,20 +10,19 @@ use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-pub use pmix_types::message::{
-    Abort, Allocate, Credential, Fabric, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
-    Publish, RegisterEvents, ResourceBlock, SessionControl, Spawn, Unpublish, ValidateCredential,
-};
 use pmix_types::message::{
     ConnectReply, Failure, Fenced, GetReply, GroupReply, LookupReply, Operation, QueryReply, Reply,
     SpawnReply,
+};
+pub use pmix_types::message::{
+    Credential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, RegisterEvents, Spawn, Unpublish,
 };
 use pmix_types::why::ProcLook;
 pub use pmix_types::{Directives, Event};
 use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Rank, Status};
 
 pub use capabilities::Capabilities;
-use declare::{answers, attributes, declare, directives, is_yes, replies};
+use declare::{answers, attributes, declare, directives, is_yes, passed_up, replies};
 use pmix_types::{for_each_reply, for_each_upcall};
 
 for_each_upcall!(declare);

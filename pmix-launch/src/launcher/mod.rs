@@ -471,7 +471,7 @@ impl Launcher for LocalLauncher {
                 process.hurry();
             }
         }
-        Self::reach(&processes, signal).await;
+        Self::reach_for_user(&processes, signal).await;
         Ok(())
     }
 

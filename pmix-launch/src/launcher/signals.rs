@@ -1,9 +1,10 @@
 //! Signals to running processes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use pmix_types::{Nspace, ProcId};
+use pmix_types::{Nspace, ProcId, Uid};
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::task::JoinHandle;
 
 use super::{LocalLauncher, Process};
 use crate::child::Handle;
@@ -29,19 +30,55 @@ impl LocalLauncher {
     /// moment may miss it. Descendants that have left the group receive it after that. Another thread looks for them in /proc, so that
     /// nobody else waits.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
-        let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
-        let alive: Vec<Handle> = alive.cloned().collect();
-        let reached = tokio::task::spawn_blocking(move || {
+        let alive = alive(processes);
+        done(tokio::task::spawn_blocking(move || {
             let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
             // that took a while
             for handle in alive.iter().filter(|handle| !handle.has_ended()) {
                 signal_group(handle.pid(), signal);
             }
             tree::signal_all(&outside, signal);
-        });
-        if let Err(error) = reached.await {
-            tracing::error!(%error, "cannot signal processes");
-        }
+        }))
+        .await;
+    }
+
+    /// Signals processes and their descendants on behalf of the user who runs them: what has become another user's, such as a command
+    /// under `sudo`, gets no signal that this user could not send, although root's launcher could.
+    pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) {
+        // all of a job is killed at its end, whosever it has become
+        let (others, own): (Vec<_>, Vec<_>) =
+            processes.iter().cloned().partition(|process| process.user.is_some() && signal != Signal::KILL);
+        Self::reach(&own, signal).await;
+        let users: BTreeSet<Uid> = others.iter().filter_map(|process| process.user).collect();
+        let alive = alive(&others);
+        done(tokio::task::spawn_blocking(move || {
+            let leaders: Vec<_> = alive.iter().map(Handle::pid).collect();
+            let (theirs, strangers): (Vec<_>, Vec<_>) = tree::members(&leaders)
+                .into_iter()
+                .partition(|member| users.iter().any(|user| member.seen.may_be_signalled_by(*user)));
+            let groups: HashSet<Option<Pid>> = strangers.iter().map(|member| member.group).collect();
+            let is_mixed = |group: Pid| groups.contains(&Some(group));
+            for handle in alive.iter().filter(|handle| !handle.has_ended() && !is_mixed(handle.pid())) {
+                signal_group(handle.pid(), signal);
+            }
+            let reached =
+                |group: Option<Pid>| group.is_some_and(|group| leaders.contains(&group) && !is_mixed(group));
+            let rest: Vec<_> =
+                theirs.iter().filter(|member| !reached(member.group)).map(|member| member.seen).collect();
+            tree::signal_all(&rest, signal);
+        }))
+        .await;
+    }
+}
+
+fn alive(processes: &[Process]) -> Vec<Handle> {
+    let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
+    alive.cloned().collect()
+}
+
+async fn done(reached: JoinHandle<()>) {
+    if let Err(error) = reached.await {
+        tracing::error!(%error, "cannot signal processes");
     }
 }
 

@@ -40,7 +40,7 @@ macro_rules! commands {
 macro_rules! all_commands {
     ($(
         $request:ident $snake:ident {
-            names: $names:tt, about: $about:tt,
+            names: $names:tt, about: $about:tt, by: $by:tt,
             native: [$({ $name:ident = $number:literal, c: $c:literal $(, since: $since:tt)? $(, message: $message:tt)? })?]
         }
         $fields:tt $rest:tt

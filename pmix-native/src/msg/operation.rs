@@ -72,7 +72,7 @@ macro_rules! own_message {
 
 macro_rules! messages {
     ($(
-        $name:ident $snake:ident { names: $names:tt, about: $about:tt, native: $native:tt } $fields:tt $rest:tt
+        $name:ident $snake:ident { names: $names:tt, about: $about:tt, by: $by:tt, native: $native:tt } $fields:tt $rest:tt
     )+) => {
         $(message! { $name $fields $native })+
 

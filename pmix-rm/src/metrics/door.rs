@@ -76,6 +76,7 @@ impl Door {
             Self::Socket(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let user = stream.peer_cred().ok().map(|peer| Uid::new(peer.uid()));
+                let user = user.filter(|uid| !uid.is_subordinate());
                 Ok((Box::new(stream), user))
             }
             Self::Port(listener, users) => {

@@ -13,7 +13,7 @@ macro_rules! connect_operations {
         $crate::group_operations! { [$($then)*] $($before)*
             /// Entry into a connect.
             Connect connect -> ConnectReply {
-                "connect", memory: NAMING,
+                "connect", memory: NAMING, by: engine,
                 fields: {
                     /// The participants, including the caller; never empty (CON-03).
                     procs: Vec<ProcId>,
@@ -33,7 +33,7 @@ macro_rules! connect_operations {
             }
             /// Entry into a disconnect, or the request of the caller alone to leave a connected set (CON-14).
             Disconnect disconnect -> () {
-                "disconnect", memory: NAMING,
+                "disconnect", memory: NAMING, by: engine,
                 fields: {
                     /// The participants, as named in the connect; empty if the set is named by its namespace.
                     procs: Vec<ProcId>,

@@ -33,7 +33,7 @@ macro_rules! control_operations {
             }
             /// A request to control processes, or to have files removed when they have ended.
             JobControl job_control -> Vec<Info> {
-                "job control", memory: NAMING,
+                "job control", memory: NAMING, by: engine,
                 fields: {
                     /// The processes; empty for the caller's namespace (JCT-01).
                     targets: Vec<ProcId>,

@@ -15,16 +15,17 @@ macro_rules! data_operations {
         $crate::fence_operations! { [$($then)*] $($before)*
             /// Commits the data that the process has put (PUT-06).
             Commit commit -> () {
-                "commit", memory: DATA,
+                "commit", memory: DATA, by: data,
                 fields: {
                     /// The keys and values; may be empty.
                     entries: Vec<PutEntry>,
                 },
+                functions: ["PMIx_Commit"],
                 native: { COMMIT = 2, c: "PMIX_COMMIT_CMD" },
             }
             /// A get that the process cannot answer locally.
             Get get -> GetReply {
-                "get", memory: PLAIN,
+                "get", memory: PLAIN, by: engine,
                 fields: {
                     /// The process whose data is requested; rank `WILDCARD` for the job, `UNDEF` if the rank is not known.
                     proc: ProcId,

@@ -6,7 +6,7 @@ macro_rules! event_operations {
         $crate::publish_operations! { [$($then)*] $($before)*
             /// An event registration; the reply is its number.
             RegisterEvents register_events -> u64 {
-                "register events", memory: PLAIN,
+                "register events", memory: PLAIN, by: events,
                 fields: {
                     /// Codes; empty for all (a default handler).
                     codes: Vec<Status>,
@@ -25,7 +25,7 @@ macro_rules! event_operations {
             }
             /// Ends an event registration.
             DeregisterEvents deregister_events -> () {
-                "deregister events", memory: PLAIN,
+                "deregister events", memory: PLAIN, by: events,
                 fields: {
                     /// Number of the registration.
                     registration: u64,
@@ -42,7 +42,7 @@ macro_rules! event_operations {
             }
             /// Notifies of an event; answered once it is accepted (EVT-17).
             NotifyEvent notify_event -> () {
-                "notify event", memory: DATA,
+                "notify event", memory: DATA, by: engine,
                 fields: {
                     /// The event.
                     event: Event,

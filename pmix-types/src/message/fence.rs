@@ -15,7 +15,7 @@ macro_rules! fence_operations {
         $crate::event_operations! { [$($then)*] $($before)*
             /// Entry into a fence; the reply is empty if the server keeps what was collected.
             Fence fence -> Option<Fenced> {
-                "fence", memory: NAMING,
+                "fence", memory: NAMING, by: engine,
                 fields: {
                     /// The participants; `None` for all processes of the caller's namespace (FEN-01).
                     procs: Option<Vec<ProcId>>,

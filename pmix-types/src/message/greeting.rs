@@ -11,7 +11,7 @@ macro_rules! greeting_operations {
         $($then)*! { $($before)*
             /// Finalizes the connection, which may close after the answer (INI-07).
             Finalize finalize -> () {
-                "finalize", memory: PLAIN,
+                "finalize", memory: PLAIN, by: engine,
                 fields: {},
                 directives: "`TIMEOUT` and the like; may be empty.",
                 native: { FINALIZE = 5, c: "PMIX_FINALIZE_CMD", message: [] },

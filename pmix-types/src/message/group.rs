@@ -12,7 +12,7 @@ macro_rules! group_operations {
         $crate::control_operations! { [$($then)*] $($before)*
             /// Entry into the construction of a group (GRP-01).
             GroupConstruct group_construct -> Arc<GroupReply> {
-                "group construct", memory: NAMING,
+                "group construct", memory: NAMING, by: engine,
                 fields: {
                     /// The group's id; never empty.
                     group: Nspace,
@@ -21,6 +21,7 @@ macro_rules! group_operations {
                 },
                 directives: "`GROUP_OPTIONAL`, `TIMEOUT` and the like; may be empty.",
                 names: own,
+                functions: ["PMIx_Group_construct", "PMIx_Group_construct_nb"],
                 native: { GROUP_CONSTRUCT = 24, c: "PMIX_GROUP_CONSTRUCT_CMD", since: [4, 0, 0], message: [group, procs, directives] },
                 upcalls: {
                     /// Constructs or destructs a group together with the servers of the nodes in the request (GRP-01); the answer to a
@@ -59,7 +60,7 @@ macro_rules! group_operations {
             }
             /// An invitation to a group, which the caller leads (GRP-03); answered once all have answered and the group is complete.
             GroupInvite group_invite -> Arc<GroupReply> {
-                "group invite", memory: PLAIN,
+                "group invite", memory: PLAIN, by: engine,
                 fields: {
                     /// The group's id; never empty.
                     group: Nspace,
@@ -67,10 +68,11 @@ macro_rules! group_operations {
                     procs: Vec<ProcId>,
                 },
                 directives: "`TIMEOUT` and the like; may be empty.",
+                functions: ["PMIx_Group_invite", "PMIx_Group_invite_nb"],
             }
             /// The answer to an invitation (GRP-03); answered when the group is complete, or at once with nothing if it is declined.
             GroupJoin group_join -> Option<Arc<GroupReply>> {
-                "group join", memory: PLAIN,
+                "group join", memory: PLAIN, by: engine,
                 fields: {
                     /// The group's id; never empty.
                     group: Nspace,
@@ -80,25 +82,28 @@ macro_rules! group_operations {
                     answer: GroupOpt,
                 },
                 directives: "May be empty.",
+                functions: ["PMIx_Group_join", "PMIx_Group_join_nb"],
             }
             /// Entry into the destruction of a group (GRP-09).
             GroupDestruct group_destruct -> () {
-                "group destruct", memory: NAMING,
+                "group destruct", memory: NAMING, by: engine,
                 fields: {
                     /// The group's id; never empty.
                     group: Nspace,
                 },
                 directives: "`TIMEOUT` and the like; may be empty.",
+                functions: ["PMIx_Group_destruct", "PMIx_Group_destruct_nb"],
                 native: { GROUP_DESTRUCT = 28, c: "PMIX_GROUP_DESTRUCT_CMD", since: [4, 0, 0] },
             }
             /// The caller alone leaves a group (GRP-10); answered once the notification of the others is on its way.
             GroupLeave group_leave -> () {
-                "group leave", memory: PLAIN,
+                "group leave", memory: PLAIN, by: engine,
                 fields: {
                     /// The group's id; never empty.
                     group: Nspace,
                 },
                 directives: "May be empty.",
+                functions: ["PMIx_Group_leave", "PMIx_Group_leave_nb"],
                 native: { GROUP_LEAVE = 27, c: "PMIX_GROUP_LEAVE_CMD", since: [4, 0, 0], message: [group, directives] },
             }
         }

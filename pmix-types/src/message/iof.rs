@@ -10,7 +10,7 @@ macro_rules! iof_operations {
         $crate::greeting_operations! { [$($then)*] $($before)*
             /// A subscription to the output of processes; the reply is its number.
             IofPull iof_pull -> u64 {
-                "pull output", memory: PLAIN,
+                "pull output", memory: PLAIN, by: iof,
                 fields: {
                     /// The processes; rank `WILDCARD` for all of a namespace. Never empty.
                     procs: Vec<ProcId>,
@@ -30,16 +30,17 @@ macro_rules! iof_operations {
             }
             /// Ends an output subscription, after its buffered output was sent.
             IofDeregister iof_deregister -> () {
-                "deregister output", memory: PLAIN,
+                "deregister output", memory: PLAIN, by: iof,
                 fields: {
                     /// Number of the subscription.
                     registration: u64,
                 },
+                functions: ["PMIx_IOF_deregister"],
                 native: { IOF_DEREGISTER = 29, c: "PMIX_IOF_DEREG_CMD", since: [4, 0, 0] },
             }
             /// Input for processes; answered once it is accepted (IOF-10).
             IofPush iof_push -> () {
-                "push input", memory: DATA,
+                "push input", memory: DATA, by: engine,
                 fields: {
                     /// The receivers; rank `WILDCARD` for all of a namespace. Never empty.
                     targets: Vec<ProcId>,

@@ -6,7 +6,7 @@ macro_rules! log_operations {
         $crate::manage_operations! { [$($then)*] $($before)*
             /// Data to be logged; answered once it is handed over.
             Log log -> () {
-                "log", memory: PLAIN,
+                "log", memory: PLAIN, by: forwards,
                 fields: {
                     /// Channels and messages, in order (LOG-01).
                     data: Vec<Info>,

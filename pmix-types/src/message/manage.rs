@@ -30,7 +30,7 @@ macro_rules! manage_operations {
             }
             /// A request for monitoring (MON-01).
             Monitor monitor -> Vec<Info> {
-                "monitoring", memory: PLAIN,
+                "monitoring", memory: PLAIN, by: engine,
                 fields: {
                     /// What to monitor, such as `MONITOR_HEARTBEAT`.
                     monitor: Info,

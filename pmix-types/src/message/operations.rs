@@ -25,6 +25,8 @@ use crate::{
 ///     its name in the Standard, for log lines and errors,
 ///     memory: DATA if the request brings data, which is bounded where it is kept; else the most that it takes: NAMING if it may
 ///         name each process of a job, SPAWN, or PLAIN,
+///     by: the noun of the engine that answers it, by a method with the name of the operation; `engine` if several nouns take part;
+///         left out if the host answers it as it comes,
 ///     fields: { with documentation and type; the arguments of `new` },
 ///     more: { fields that `new` sets to a default; left out if there are none },
 ///     directives: the documentation of the field that holds them; left out if the request has none,
@@ -32,6 +34,7 @@ use crate::{
 ///         processes and directives name members of groups, an `Nspace` is the id of a group, an `Option<Nspace>` a namespace,
 ///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field of
 ///         which something is recorded tells: the number of processes, keys, a group, a namespace, an event, or the size of bytes,
+///     functions: [the Standard's; left out if they are those that its upcalls serve],
 ///     native: { the command of the C library with its number,
 ///         c: the command's name there,
 ///         since: [the first release of the C library whose servers know it; left out if all do],
@@ -51,7 +54,7 @@ macro_rules! for_each_operation {
 /// Calls a macro with the names of requests and of their fields, for what treats each field by its type:
 ///
 /// ```text
-/// Name name { names: [own, or nothing], about: [own, or nothing], native: [{ as in its row }, or nothing] }
+/// Name name { names: [own, or nothing], about: [own, or nothing], by: [a noun, or nothing], native: [{ as in its row }, or nothing] }
 /// (arguments of `new`) (other fields, directives last)
 /// ```
 #[macro_export]
@@ -69,15 +72,15 @@ macro_rules! fields_of {
     ([$then:ident] $(
         $(#[$doc:meta])*
         $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident,
+            $words:literal, memory: $memory:ident, $(by: $by:ident,)?
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
-            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(native: $native:tt,)?
-            $(upcalls: $upcalls:tt,)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(functions: $functions:tt,)?
+            $(native: $native:tt,)? $(upcalls: $upcalls:tt,)?
         }
     )+) => {
         $then! { $(
-            $name $snake { names: [$($names)?], about: [$($about)?], native: [$($native)?] }
+            $name $snake { names: [$($names)?], about: [$($about)?], by: [$($by)?], native: [$($native)?] }
             ($($field)*) ($($($more)*)? $(directives = $directives)?)
         )+ }
     };
@@ -113,9 +116,9 @@ macro_rules! upcalls_of {
     ([$then:ident] $(
         $(#[$doc:meta])*
         $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident, fields: $fields:tt, $(more: $more:tt,)?
-            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(native: $native:tt,)?
-            $(upcalls: { $($upcall:tt)* },)?
+            $words:literal, memory: $memory:ident, $(by: $by:ident,)? fields: $fields:tt, $(more: $more:tt,)?
+            $(directives: $directives:literal,)? $(names: $names:ident,)? $(about: $about:ident,)? $(functions: $functions:tt,)?
+            $(native: $native:tt,)? $(upcalls: { $($upcall:tt)* },)?
         }
     )+) => {
         $crate::presence_upcalls! { [$then] $($($($upcall)*)?)+ }
@@ -175,22 +178,57 @@ macro_rules! directives_of {
     };
 }
 
+/// The functions of an operation, or those that its upcalls serve.
+macro_rules! functions {
+    ([] [$($served:literal)*]) => {
+        concat!($("`", $served, "` "),*)
+    };
+    ([$($function:literal)+] $served:tt) => {
+        concat!($("`", $function, "` "),+)
+    };
+}
+
 macro_rules! declare {
     ($(
         $(#[$doc:meta])*
         $name:ident $snake:ident -> $reply:ty {
-            $words:literal, memory: $memory:ident,
+            $words:literal, memory: $memory:ident, $(by: $by:ident,)?
             fields: { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* },
             $(more: { $($(#[$more_doc:meta])* $more:ident: $more_type:ty = $default:expr,)* },)?
             $(directives: $directives:literal,)?
             $(names: $names:ident,)?
             $(about: $about:ident,)?
-            $(native: $native:tt,)?
-            $(upcalls: $upcalls:tt,)?
+            $(functions: [$($function:literal),*],)?
+            $(native: {
+                $command:ident = $number:literal, c: $c_command:literal
+                $(, since: [$major:literal, $minor:literal, $release:literal])? $(, message: [$($sent:ident),*])?
+            },)?
+            $(upcalls: { $(
+                $(#[$upcall_doc:meta])*
+                $upcall:ident $method:ident($upcall_request:ty) -> $upcall_reply:ty {
+                    $what:literal, c: $c_entries:tt,
+                    attributes: $attributes:ident, directives: $upcall_directives:ident, passed_up: $passed_up:ident,
+                    $(absent: $absent:ident,)? serves: [$($served:literal),* $(,)?],
+                }
+            )* },)?
         }
     )+) => {
         $(
             $(#[$doc])*
+            ///
+            /// # Reply
+            #[doc = concat!("`", stringify!($reply), "`", $(", by `", stringify!($by), "` in the server's engine",)? $($(", from the upcall `", stringify!($method), "`",)*)? ".")]
+            /// The page of its builder in `pmix-client` says which errors there are.
+            ///
+            /// # Wires
+            #[doc = concat!("gRPC and the framed wire: message `", stringify!($name), "`.")]
+            $(#[doc = concat!(
+                " The C library's: `", $c_command, "` (", $number, ")"$(, ", since ", $major, ".", $minor, ".", $release)?
+                $(, ", with" $(, " `", stringify!($sent), "`")*)?, ".",
+            )])?
+            ///
+            /// # Standard
+            #[doc = functions!([$($($function)*)?] [$($($($served)*)*)?])]
             #[derive(Clone, Debug, PartialEq)]
             #[non_exhaustive]
             pub struct $name {

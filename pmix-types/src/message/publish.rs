@@ -9,7 +9,7 @@ macro_rules! publish_operations {
         $crate::spawn_operations! { [$($then)*] $($before)*
             /// Data to be published; answered once others can find it (PUB-03).
             Publish publish -> () {
-                "publish", memory: DATA,
+                "publish", memory: DATA, by: forwards,
                 fields: {
                     /// Keys and values. They may include directives, which are distinguished from data by their keys (PUB-02).
                     data: Vec<Info>,
@@ -42,7 +42,7 @@ macro_rules! publish_operations {
             }
             /// A lookup of published data.
             Lookup lookup -> LookupReply {
-                "lookup", memory: PLAIN,
+                "lookup", memory: PLAIN, by: forwards,
                 fields: {
                     /// The keys; never empty.
                     keys: Vec<KeyName>,
@@ -69,7 +69,7 @@ macro_rules! publish_operations {
             }
             /// A request to unpublish data.
             Unpublish unpublish -> () {
-                "unpublish", memory: PLAIN,
+                "unpublish", memory: PLAIN, by: forwards,
                 fields: {
                     /// The keys; empty for all data of the caller (PUB-15).
                     keys: Vec<KeyName>,

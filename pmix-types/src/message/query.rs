@@ -9,7 +9,7 @@ macro_rules! query_operations {
         $crate::iof_operations! { [$($then)*] $($before)*
             /// Queries of server and host.
             QueryInfo query_info -> QueryReply {
-                "query", memory: PLAIN,
+                "query", memory: PLAIN, by: engine,
                 fields: {
                     /// The queries, each with its qualifiers; never empty.
                     queries: Vec<Query>,
@@ -37,22 +37,24 @@ macro_rules! query_operations {
             }
             /// A request for the processes on a node; the reply may be empty.
             ResolvePeers resolve_peers -> Vec<ProcId> {
-                "resolve peers", memory: PLAIN,
+                "resolve peers", memory: PLAIN, by: engine,
                 fields: {
                     /// Name of the node; `None` for the caller's own.
                     node: Option<String>,
                     /// The namespace; `None` for all that are known.
                     nspace: Option<Nspace>,
                 },
+                functions: ["PMIx_Resolve_peers"],
                 native: { RESOLVE_PEERS = 37, c: "PMIX_RESOLVE_PEERS_CMD", since: [5, 0, 6], message: [node, nspace] },
             }
             /// A request for the names of nodes; the reply has them in order and without duplicates, and may be empty.
             ResolveNodes resolve_nodes -> Vec<String> {
-                "resolve nodes", memory: PLAIN,
+                "resolve nodes", memory: PLAIN, by: engine,
                 fields: {
                     /// The namespace whose nodes are requested; `None` for all that are known.
                     nspace: Option<Nspace>,
                 },
+                functions: ["PMIx_Resolve_nodes"],
                 native: { RESOLVE_NODES = 38, c: "PMIX_RESOLVE_NODE_CMD", since: [5, 0, 6], message: [nspace] },
             }
         }

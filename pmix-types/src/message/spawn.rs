@@ -11,7 +11,7 @@ macro_rules! spawn_operations {
         $crate::connect_operations! { [$($then)*] $($before)*
             /// A request to start a job; answered once all its processes have started.
             Spawn spawn -> SpawnReply {
-                "spawn", memory: SPAWN,
+                "spawn", memory: SPAWN, by: forwards,
                 fields: {
                     /// Its applications; never empty.
                     apps: Vec<App>,

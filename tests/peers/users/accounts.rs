@@ -189,3 +189,24 @@ async fn a_bare_name_does_not_run_the_program_of_another_user() {
     assert_eq!(run(meant).1, format!("runs as {}\n", alice.uid));
     dvm.stop(|_, _| ()).await;
 }
+
+/// One person has 65,536 of them, and would have the share of as many users.
+#[tokio::test]
+async fn the_uids_that_the_system_lends_to_a_user_are_not_users_of_a_shared_dvm() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let lent = dir.path().join("subuid");
+    fs::write(&lent, format!("alice:{}:1\n", bob.uid)).unwrap();
+    let mut outer = Command::new("unshare");
+    let mount = "touch /etc/subuid && mount --bind \"$0\" /etc/subuid && exec \"$@\"";
+    outer.args(["--mount", "--propagation", "private", "sh", "-c", mount]).arg(&lent);
+    let dvm = TestDvm::shared_by(outer).await;
+    let (code, out, err) = run(dvm.pmix_of(&bob, &["submit"], &["true"]));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    let served = run(dvm.pmix_of(&alice, &["submit"], &["echo", "hello"]));
+    assert_eq!(served, (Some(0), "hello\n".to_owned(), String::new()));
+    // the list has changed
+    fs::write(&lent, "").unwrap();
+    assert_eq!(run(dvm.pmix_of(&bob, &["submit"], &["true"])), (Some(0), String::new(), String::new()));
+    dvm.stop(|_, _| ()).await;
+}

@@ -1,13 +1,15 @@
 //! Jobs of a DVM do not reach each other by sessions, process groups or keyrings.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use keyutils::Keyring;
 use keyutils::keytypes::User;
 use pmix_test_wait::{block_until, is_stopped, until};
-use pmix_tests::{OtherUser, Running, TestDvm, mention, on_path, program, run};
+use pmix_tests::{OtherUser, Running, TestDvm, mention, on_path, program, run, skipped};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A rank that says its process id, and stays.
@@ -119,6 +121,56 @@ async fn a_job_that_its_user_has_paused_is_not_continued_by_another_user() {
     paused.signal(Signal::TERM);
     paused.end().await;
     dvm.stop(|_, _| ()).await;
+}
+
+/// As `sudo` does, a program becomes root's: the kernel lets its user send no signal any more.
+#[tokio::test]
+async fn jct_02_what_has_become_roots_gets_no_signal_of_the_user_who_started_it() {
+    let Some(alice) = OtherUser::second() else { return };
+    let Some(setpriv) = on_path("setpriv", "apt-get install util-linux") else { return };
+    let setpriv = alice.copy_of(&setpriv);
+    fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)).unwrap();
+    let setpriv = setpriv.to_str().unwrap();
+    let become_root = [setpriv, "--reuid", "0", "--regid", "0", "--clear-groups"];
+    if run(alice_runs(&alice, &[&become_root[..], &["true"]].concat())).0 != Some(0) {
+        skipped("a file system on which programs may become root's");
+        return;
+    }
+    let mut two_slots = Command::new("sh");
+    two_slots.args(["-c", "exec \"$@\" --host localhost:2", "sh"]);
+    let dvm = TestDvm::shared_by(two_slots).await;
+    let waits = |name: &str| {
+        format!(
+            "hits=0; trap 'hits=$((hits + 1)); echo {name} hit' USR1; trap 'echo {name} has $hits; exit 0' USR2; \
+             echo {name} $$; while :; do sleep 0.1; done"
+        )
+    };
+    let (own, roots) = (waits("own"), waits("roots"));
+    let script = format!("[ $PMIX_RANK = 0 ] || exec {} sh -c \"$1\"; eval \"$0\"", become_root.join(" "));
+    let words = ["-n", "2", "sh", "-c", &script, &own, &roots];
+    let mut job = Running::start(dvm.pmix_of(&alice, &["submit"], &words));
+    let (one, other) = (job.line().await.unwrap(), job.line().await.unwrap());
+    let pid_of = |name: &str| {
+        let line = [&one, &other].into_iter().find_map(|line| line.strip_prefix(name));
+        Pid::from_raw(line.unwrap().trim().parse().unwrap()).unwrap()
+    };
+    let (own, roots) = (pid_of("own "), pid_of("roots "));
+    let (_, out, _) = run(dvm.pmix_of(&alice, &["ps"], &[]));
+    let name = out.lines().nth(1).unwrap().split(' ').next().unwrap();
+    let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "signal", "USR1"], &[name]));
+    assert_eq!(code, Some(0), "{err}");
+    job.line_with("own hit").await;
+    kill_process(roots, Signal::USR2).unwrap();
+    job.line_with("roots has 0").await;
+    kill_process(own, Signal::USR2).unwrap();
+    job.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
+fn alice_runs(alice: &OtherUser, words: &[&str]) -> Command {
+    let mut command = alice.command(words[0]);
+    command.args(&words[1..]);
+    command
 }
 
 #[tokio::test]

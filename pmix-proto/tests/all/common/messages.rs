@@ -1,26 +1,22 @@
 //! Strategies for what a process and its server say to each other.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_types::job::{AppParts, JobData, NodeParts, Parts};
 use pmix_types::map::{NodeMap, ProcMap};
-use pmix_types::message::{
-    Abort, Allocate, Changes, Collected, Commit, Connect, ConnectReply, Credential, DeregisterEvents,
-    Disconnect, Fabric, Failure, Fence, Fenced, Finalize, Get, GetCredential, GetReply, GroupConstruct,
-    GroupDestruct, GroupInvite, GroupJoin, GroupLeave, GroupReply, Hello, Identity, IofDeregister, IofPull,
-    IofPush, JobControl, Log, Lookup, LookupReply, Modex, Monitor, NotifyEvent, Output, ProcData, Publish,
-    Push, PutEntry, QueryInfo, QueryReply, RegisterEvents, Reply, Request, ResolveNodes, ResolvePeers,
-    ResourceBlock, SessionControl, Spawn, SpawnReply, Unpublish, ValidateCredential, Welcome,
-};
+use pmix_types::message::*;
 use pmix_types::trace::TraceContext;
 use pmix_types::{
-    App, Directives, Event, Info, IofChannels, KeyName, KeyVal, Pdata, Pid, ProcId, Query, Rank, RankSet,
-    ResourceUnit, Scope, Status, Value,
+    AllocDirective, App, Directives, Event, FabricOperation, GroupOpt, Info, IofChannels, KeyName, KeyVal,
+    Nspace, Pdata, Pid, ProcId, Query, Rank, RankSet, ResourceBlockDirective, ResourceUnit, Scope, Status,
+    Value, for_each_request,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proptest::strategy::Union;
 
 use super::{Sample, named_nspace, named_proc, text, values};
 
@@ -61,64 +57,6 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
     })
 }
 
-fn get() -> impl Strategy<Value = Get> {
-    (named_proc(), option::of(KeyName::sample(0)), Directives::sample(1)).prop_map(
-        |(proc, key, directives)| {
-            let mut get = Get::new(proc, key);
-            get.directives = directives;
-            get
-        },
-    )
-}
-
-fn fence() -> impl Strategy<Value = Fence> {
-    let trace = option::of((any::<[u8; 16]>(), any::<[u8; 8]>()));
-    let parts = (option::of(vec(named_proc(), 0..3)), any::<u64>(), trace, Directives::sample(1));
-    parts.prop_map(|(procs, since, trace, directives)| {
-        let mut fence = Fence::new(procs);
-        fence.since = since;
-        fence.trace = trace.and_then(|(trace, span)| TraceContext::root(trace, span));
-        fence.directives = directives;
-        fence
-    })
-}
-
-fn abort() -> impl Strategy<Value = Abort> {
-    (any::<i32>(), text(), vec(named_proc(), 0..3)).prop_map(|(status, message, procs)| {
-        let mut abort = Abort::new(status, message);
-        abort.procs = procs;
-        abort
-    })
-}
-
-fn register_events() -> impl Strategy<Value = RegisterEvents> {
-    (vec(Status::sample(0), 0..3), Directives::sample(1)).prop_map(|(codes, directives)| {
-        let mut register = RegisterEvents::new(codes);
-        register.directives = directives;
-        register
-    })
-}
-
-fn iof_pull() -> impl Strategy<Value = IofPull> {
-    (vec(named_proc(), 0..3), IofChannels::sample(0), Directives::sample(1)).prop_map(
-        |(procs, channels, directives)| {
-            let mut pull = IofPull::new(procs, channels);
-            pull.directives = directives;
-            pull
-        },
-    )
-}
-
-fn iof_push() -> impl Strategy<Value = IofPush> {
-    (vec(named_proc(), 0..3), vec(any::<u8>(), 0..9), Directives::sample(1)).prop_map(
-        |(targets, data, directives)| {
-            let mut push = IofPush::new(targets, data.into());
-            push.directives = directives;
-            push
-        },
-    )
-}
-
 fn output() -> impl Strategy<Value = Output> {
     (named_proc(), IofChannels::sample(0), vec(any::<u8>(), 0..9), Directives::sample(1)).prop_map(
         |(source, channels, data, info)| {
@@ -129,119 +67,87 @@ fn output() -> impl Strategy<Value = Output> {
     )
 }
 
-/// A request that is one list and directives.
-macro_rules! list_request {
-    ($request:ident, $items:expr) => {
-        (vec($items, 0..3), Directives::sample(1)).prop_map(|(items, directives)| {
-            let mut request = $request::new(items);
-            request.directives = directives;
-            Request::$request(request)
-        })
+/// A field of a request, which names processes and groups that have names.
+trait Field: Sized {
+    fn field() -> BoxedStrategy<Self>;
+}
+
+macro_rules! fields {
+    ($($type:ty: $strategy:expr;)+) => {$(
+        impl Field for $type {
+            fn field() -> BoxedStrategy<Self> {
+                Strategy::boxed($strategy)
+            }
+        }
+    )+};
+}
+
+macro_rules! sampled {
+    ($($type:ty)+) => {
+        fields! { $($type: <$type>::sample(1);)+ }
     };
 }
 
-fn list_requests() -> impl Strategy<Value = Request> {
-    prop_oneof![
-        list_request!(Publish, Info::sample(1)),
-        list_request!(Lookup, KeyName::sample(0)),
-        list_request!(Unpublish, KeyName::sample(0)),
-        list_request!(Spawn, App::sample(1)),
-        list_request!(Connect, named_proc()),
-        list_request!(Disconnect, named_proc()),
-        (named_nspace(), Directives::sample(1)).prop_map(|(nspace, directives)| {
-            let mut request = Disconnect::leave(nspace);
-            request.directives = directives;
-            Request::Disconnect(request)
-        }),
-        group_request(),
-        list_request!(JobControl, named_proc()),
-        list_request!(Log, Info::sample(1)),
-    ]
+sampled! { i32 u64 String Bytes Status Info Event Directives AllocDirective ResourceBlockDirective IofChannels }
+
+fields! {
+    ProcId: named_proc();
+    Nspace: named_nspace();
+    PutEntry: put_entry();
+    KeyName: KeyName::sample(0);
+    App: App::sample(1);
+    Query: Query::sample(1);
+    ResourceUnit: ResourceUnit::sample(0);
+    FabricOperation: any::<u8>().prop_map(FabricOperation::from);
+    GroupOpt: any::<u8>().prop_map(GroupOpt::from);
+    u32: any::<u32>();
+    TraceContext: any::<([u8; 16], [u8; 8])>()
+        .prop_filter_map("no trace", |(trace, span)| TraceContext::root(trace, span));
 }
 
-fn group_request() -> impl Strategy<Value = Request> {
-    let parts = (named_nspace(), vec(named_proc(), 0..3), named_proc(), any::<u8>(), Directives::sample(1));
-    (0..5, parts).prop_map(|(which, (group, procs, leader, answer, given))| {
-        let mut request = match which {
-            0 => Request::GroupConstruct(GroupConstruct::new(group, procs)),
-            1 => Request::GroupInvite(GroupInvite::new(group, procs)),
-            2 => Request::GroupJoin(GroupJoin::new(group, leader, answer.into())),
-            3 => Request::GroupLeave(GroupLeave::new(group)),
-            _ => Request::GroupDestruct(GroupDestruct::new(group)),
-        };
-        match &mut request {
-            Request::GroupConstruct(GroupConstruct { directives, .. })
-            | Request::GroupInvite(GroupInvite { directives, .. })
-            | Request::GroupJoin(GroupJoin { directives, .. })
-            | Request::GroupLeave(GroupLeave { directives, .. })
-            | Request::GroupDestruct(GroupDestruct { directives, .. }) => *directives = given,
-            other => panic!("{} is none of them", other.operation()),
+impl<T: Field + Debug + 'static> Field for Vec<T> {
+    fn field() -> BoxedStrategy<Self> {
+        vec(T::field(), 0..3).boxed()
+    }
+}
+
+impl<T: Field + Debug + 'static> Field for Option<T> {
+    fn field() -> BoxedStrategy<Self> {
+        option::of(T::field()).boxed()
+    }
+}
+
+macro_rules! requests {
+    ($(
+        $name:ident $snake:ident { $($columns:tt)* } ($($field:ident)*) ($($rest:ident $(= $directives:literal)?)*)
+    )+) => {
+        /// A request of each operation, made of its fields.
+        #[allow(unused_mut, unused_parens, reason = "for requests with few fields")]
+        pub(crate) fn request() -> impl Strategy<Value = Request> {
+            Union::new([$(filled!($name ($($field)*) ($($rest)*))),+])
         }
-        request
-    })
+    };
 }
 
-fn manage_requests() -> impl Strategy<Value = Request> {
-    let bytes = || vec(any::<u8>(), 0..5).prop_map(Bytes::from);
-    let request = prop_oneof![
-        any::<u8>().prop_map(|number| Request::Allocate(Allocate::new(number.into()))),
-        (Info::sample(1), Status::sample(0))
-            .prop_map(|(info, code)| Request::Monitor(Monitor::new(info, code))),
-        Just(Request::GetCredential(GetCredential::new())),
-        bytes().prop_map(|bytes| Request::ValidateCredential(ValidateCredential::new(bytes))),
-        any::<u8>().prop_map(|number| Request::Fabric(Fabric::new(number.into()))),
-        any::<Option<u32>>().prop_map(|session| Request::SessionControl(SessionControl::new(session))),
-        (any::<u8>(), text(), vec(ResourceUnit::sample(0), 0..3)).prop_map(|(number, block, units)| {
-            Request::ResourceBlock(ResourceBlock::new(number.into(), block, units))
-        }),
-    ];
-    (request, Directives::sample(1)).prop_map(|(mut request, given)| {
-        match &mut request {
-            Request::Allocate(Allocate { directives, .. })
-            | Request::Monitor(Monitor { directives, .. })
-            | Request::GetCredential(GetCredential { directives, .. })
-            | Request::ValidateCredential(ValidateCredential { directives, .. })
-            | Request::SessionControl(SessionControl { directives, .. })
-            | Request::Fabric(Fabric { directives, .. })
-            | Request::ResourceBlock(ResourceBlock { directives, .. }) => *directives = given,
-            other => panic!("{} is none of them", other.operation()),
-        }
-        request
-    })
+macro_rules! filled {
+    ($name:ident ($($field:ident)*) ($($rest:ident)*)) => {{
+        let new = ($(of(|request: &$name| &request.$field),)* Just(()))
+            .prop_map(|($($field,)* ())| $name::new($($field),*));
+        (new, ($(of(|request: &$name| &request.$rest),)* Just(())))
+            .prop_map(|(mut request, ($($rest,)* ()))| {
+                $(request.$rest = $rest;)*
+                Request::from(request)
+            })
+            .boxed()
+    }};
 }
 
-fn resolve() -> impl Strategy<Value = Request> {
-    (any::<bool>(), option::of(text()), option::of(named_nspace())).prop_map(|(peers, node, nspace)| {
-        match peers {
-            true => Request::ResolvePeers(ResolvePeers::new(node, nspace)),
-            false => Request::ResolveNodes(ResolveNodes::new(nspace)),
-        }
-    })
+/// The strategy of a field, by its type.
+fn of<R, T: Field>(_: fn(&R) -> &T) -> BoxedStrategy<T> {
+    T::field()
 }
 
-pub(crate) fn request() -> impl Strategy<Value = Request> {
-    prop_oneof![
-        8 => list_requests(),
-        6 => manage_requests(),
-        2 => resolve(),
-        1 => vec(put_entry(), 0..3).prop_map(|entries| Commit::new(entries).into()),
-        1 => get().prop_map(Request::Get),
-        1 => fence().prop_map(Request::Fence),
-        1 => abort().prop_map(Request::Abort),
-        1 => vec(Query::sample(1), 0..3).prop_map(|queries| QueryInfo::new(queries).into()),
-        2 => prop_oneof![
-            register_events().prop_map(Request::RegisterEvents),
-            any::<u64>().prop_map(|number| DeregisterEvents::new(number).into()),
-        ],
-        1 => Event::sample(1).prop_map(|event| NotifyEvent::new(event).into()),
-        2 => prop_oneof![
-            iof_pull().prop_map(Request::IofPull),
-            any::<u64>().prop_map(|number| IofDeregister::new(number).into()),
-            iof_push().prop_map(Request::IofPush),
-        ],
-        1 => Directives::sample(1).prop_map(|directives| Finalize::new().with_directives(directives).into()),
-    ]
-}
+for_each_request!(requests);
 
 fn get_reply() -> impl Strategy<Value = GetReply> {
     (option::of(Value::sample(1)), modex(), option::of(job())).prop_map(|(value, modex, job)| {

@@ -9,7 +9,7 @@ use pmix_native::conn::{
 };
 use pmix_native::msg::{CommitPart, Context, Publish, Reply, Request};
 use pmix_native::{Dialect, Encoding};
-use pmix_server::host::{self, ClientConnected, HostError, ToolConnected};
+use pmix_server::host::{ClientConnected, HostError, ToolConnected};
 use pmix_server::types::{App, Directives, Info, KeyVal, Scope, Status, Value, keys};
 use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
 use pmix_tests::{

@@ -8,45 +8,14 @@ use pmix_client::{ProcId, Rank};
 use pmix_native::conn::{Peer as Who, tag};
 use pmix_native::msg::{Body, Entry, IofPull, Log, NspaceData, Push, Reply, Request};
 use pmix_native::{Dialect, Encoding};
-use pmix_server::host::{self, *};
-use pmix_server::{Capabilities, HostModule, HostResult, NativeWire, Upcall, UpcallContext, async_trait};
-use pmix_tests::{NativeSession, TestCluster, TestNode, within};
+use pmix_server::NativeWire;
+use pmix_server::host::{self, IofPullRequest};
+use pmix_tests::{NativeSession, Recorder, TestCluster, TestNode, within};
 use pmix_types::message::{
     Abort, Allocate, Fence, Finalize, IofPush, JobControl, Monitor, QueryInfo, RegisterEvents, ResolveNodes,
     ResolvePeers, SessionControl, ValidateCredential,
 };
 use tokio::sync::mpsc;
-
-/// Does everything, and tells what it was asked.
-struct Recorder(mpsc::UnboundedSender<String>);
-
-macro_rules! recorded {
-    ($($name:ident($upcall:ident, $request:ty, $reply:ty) $answer:expr;)+) => {
-        #[async_trait]
-        impl HostModule for Recorder {
-            fn capabilities(&self) -> Capabilities {
-                [$(Upcall::$upcall),+].into_iter().collect()
-            }
-
-            $(async fn $name(&self, _: &UpcallContext, request: $request) -> HostResult<$reply> {
-                self.0.send(format!("{request:?}")).unwrap();
-                Ok($answer)
-            })+
-        }
-    };
-}
-
-recorded! {
-    abort(Abort, host::Abort, ()) ();
-    log(Log, host::Log, ()) ();
-    allocate(Allocate, host::Allocate, Infos) Vec::new();
-    job_control(JobControl, host::JobControl, Infos) Vec::new();
-    monitor(Monitor, host::Monitor, Infos) Vec::new();
-    validate_credential(ValidateCredential, host::ValidateCredential, Infos) Vec::new();
-    iof_pull(IofPull, IofPullRequest, ()) ();
-    push_stdin(PushStdin, host::IofPush, ()) ();
-    session_control(SessionControl, host::SessionControl, Infos) Vec::new();
-}
 
 fn me() -> ProcId {
     ProcId::new("job".parse().unwrap(), Rank::from_raw(0))
