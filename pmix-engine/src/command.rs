@@ -159,12 +159,39 @@ pub struct Caller {
     pub trace: Option<TraceContext>,
 }
 
-/// What a call of the host returns.
-#[derive(Clone, Debug)]
-#[allow(clippy::exhaustive_enums, reason = "the driver expects one for each call")]
-pub enum CallValue {
-    /// The call returns nothing.
-    Done,
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident($type:ty),)+) => {
+        /// What a call of the host returns.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::exhaustive_enums, reason = "the driver expects one for each call")]
+        pub enum CallValue {
+            /// The call returns nothing.
+            Done,
+            $($(#[$doc])* $name($type),)+
+        }
+
+        impl TryFrom<CallValue> for () {
+            type Error = CallValue;
+
+            fn try_from(value: CallValue) -> Result<Self, CallValue> {
+                if matches!(value, CallValue::Done) { Ok(()) } else { Err(value) }
+            }
+        }
+
+        $(impl TryFrom<CallValue> for $type {
+            type Error = CallValue;
+
+            fn try_from(value: CallValue) -> Result<Self, CallValue> {
+                match value {
+                    CallValue::$name(value) => Ok(value),
+                    other => Err(other),
+                }
+            }
+        })+
+    };
+}
+
+values! {
     /// Data for another server.
     Blob(Bytes),
     /// The data of a job.
@@ -172,12 +199,7 @@ pub enum CallValue {
     /// Changes of a process's environment, in the order in which they are applied.
     EnvChanges(Vec<Info>),
     /// The user and group of a process.
-    User {
-        /// The user.
-        uid: Uid,
-        /// The group.
-        gid: Gid,
-    },
+    User((Uid, Gid)),
     /// The counters.
     Stats(Box<ServerStats>),
     /// What waits.

@@ -10,7 +10,7 @@ use pmix_types::job::{JobData, JobSpec, Target};
 use pmix_types::message::{Failure, Output, Request};
 use pmix_types::trace::{self, TraceContext};
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, NspaceError, ProcId, Status, Uid, keys};
+use pmix_types::{Directives, Event, Gid, Info, IofChannels, Nspace, NspaceError, ProcId, Uid, keys};
 use tokio::sync::oneshot;
 
 use crate::account::own_uid;
@@ -21,7 +21,7 @@ use crate::open_mpi;
 use crate::pmi1;
 use crate::wire::NativeWire;
 use pmix_engine::upcall::HostObject;
-use pmix_engine::{CallValue, HostCall, Presence, ServerStats};
+use pmix_engine::{HostCall, Presence, ServerStats};
 
 /// The host's access to the library: registration, direct modex, events. Cheap to clone. The host may use it inside
 /// upcalls. It may outlive the server; its calls then fail with `ERR_INIT`.
@@ -266,10 +266,7 @@ impl ServerHandle {
     /// Cancel-safe.
     #[doc(alias = "PMIx_server_setup_fork")]
     pub async fn setup_fork(&self, proc: &ProcId) -> Result<Environment, Failure> {
-        let CallValue::EnvChanges(changes) = self.inbox.call(HostCall::EnvChangesOf(proc.clone())).await?
-        else {
-            return Err(Status::ERROR.into());
-        };
+        let changes: Vec<Info> = self.inbox.call(HostCall::EnvChangesOf(proc.clone())).await?;
         let secret = self.shared.door.secrets().for_proc(proc, &self.inbox).await?;
         let vars = [
             ("PMIX_NAMESPACE", proc.nspace.to_string()),
@@ -336,10 +333,7 @@ impl ServerHandle {
     /// Cancel-safe.
     #[doc(alias = "PMIx_server_dmodex_request")]
     pub async fn dmodex_request(&self, proc: &ProcId, directives: Directives) -> Result<Bytes, Failure> {
-        match self.inbox.call(HostCall::DmodexRequest { proc: proc.clone(), directives }).await? {
-            CallValue::Blob(blob) => Ok(blob),
-            _ => Err(Status::ERROR.into()),
-        }
+        self.inbox.call(HostCall::DmodexRequest { proc: proc.clone(), directives }).await
     }
 
     /// Waits until the outcome of a collective on this node is known, for another node that waits for it. `operation` is the
@@ -356,10 +350,7 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn collective_status(&self, operation: Request) -> Result<Presence, Failure> {
-        match self.inbox.call(HostCall::Absence(operation)).await? {
-            CallValue::Presence(presence) => Ok(presence),
-            _ => Err(Status::ERROR.into()),
-        }
+        self.inbox.call(HostCall::Absence(operation)).await
     }
 
     /// Notifies local processes of an event. Its source is [`ProcId::none`] for an event of the host itself (EVT-12).
@@ -427,10 +418,7 @@ impl ServerHandle {
         nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
     ) -> Result<Arc<JobData>, Failure> {
         let nspace = nspace.try_into().map_err(Into::into)?;
-        match self.inbox.call(HostCall::JobData(nspace)).await? {
-            CallValue::Job(job) => Ok(job),
-            _ => Err(Status::ERROR.into()),
-        }
+        self.inbox.call(HostCall::JobData(nspace)).await
     }
 
     /// Reports the start of a process, with its process id on this node. Optional: it lets [`waits`](Self::waits),
@@ -454,10 +442,7 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn waits(&self, nspaces: &[Nspace]) -> Vec<Wait> {
-        match self.inbox.call(HostCall::Waits(nspaces.to_vec())).await {
-            Ok(CallValue::Waits(waits)) => waits,
-            _ => Vec::new(),
-        }
+        self.inbox.call(HostCall::Waits(nspaces.to_vec())).await.unwrap_or_default()
     }
 
     /// Returns the flight recorder as text: a header, a line for each of the [last
@@ -469,10 +454,7 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn record(&self) -> String {
-        match self.inbox.call(HostCall::Record).await {
-            Ok(CallValue::Record(text)) => text,
-            _ => String::new(),
-        }
+        self.inbox.call(HostCall::Record).await.unwrap_or_default()
     }
 
     /// Returns the server's counters; all zero after the server has stopped.
@@ -480,17 +462,15 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn stats(&self) -> ServerStats {
-        match self.inbox.call(HostCall::Stats).await {
-            Ok(CallValue::Stats(mut stats)) => {
-                stats.refused += self.shared.door.turned_away();
-                *stats
-            }
-            _ => ServerStats::default(),
-        }
+        let Ok(mut stats) = self.inbox.call::<Box<ServerStats>>(HostCall::Stats).await else {
+            return ServerStats::default();
+        };
+        stats.refused += self.shared.door.turned_away();
+        *stats
     }
 
     pub(crate) async fn call(&self, call: HostCall) -> Result<(), Failure> {
-        self.inbox.call(call).await.map(|_| ())
+        self.inbox.call(call).await
     }
 }
 

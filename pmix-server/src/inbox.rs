@@ -123,13 +123,14 @@ impl Inbox {
         if self.send(DriverEvent::Call { call, answer }).await { Ok(()) } else { Err(stopped()) }
     }
 
-    /// Makes a call of the host and waits for its result.
-    pub(crate) async fn call(&self, call: HostCall) -> Result<CallValue, Failure> {
+    /// Makes a call of the host and waits for its result, which is of the type that the call returns.
+    pub(crate) async fn call<T: TryFrom<CallValue>>(&self, call: HostCall) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel();
         if !self.send(DriverEvent::Call { call, answer }).await {
             return Err(stopped());
         }
-        answered.await.unwrap_or_else(|_| Err(stopped()))
+        let value = answered.await.unwrap_or_else(|_| Err(stopped()))?;
+        value.try_into().map_err(|_| Status::ERROR.into())
     }
 }
 

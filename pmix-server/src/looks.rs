@@ -1,6 +1,6 @@
 //! What a server can tell its host of processes on its node: how they are, and what they use.
 
-use pmix_engine::{CallValue, HostCall};
+use pmix_engine::HostCall;
 use pmix_types::ProcId;
 use pmix_types::usage::ProcUsage;
 use pmix_types::why::ProcLook;
@@ -16,10 +16,7 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn looks(&self, procs: &[ProcId]) -> Vec<ProcLook> {
-        match self.inbox().call(HostCall::Looks(procs.to_vec())).await {
-            Ok(CallValue::Looks(looks)) => looks,
-            _ => Vec::new(),
-        }
+        self.inbox().call(HostCall::Looks(procs.to_vec())).await.unwrap_or_default()
     }
 
     /// Returns what these processes use, under the same conditions as [`looks`](Self::looks). The amount of output is not included,
@@ -28,9 +25,6 @@ impl ServerHandle {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn usage(&self, procs: &[ProcId]) -> Vec<ProcUsage> {
-        match self.inbox().call(HostCall::Usage(procs.to_vec())).await {
-            Ok(CallValue::Usage(all)) => all,
-            _ => Vec::new(),
-        }
+        self.inbox().call(HostCall::Usage(procs.to_vec())).await.unwrap_or_default()
     }
 }

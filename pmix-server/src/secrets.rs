@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use pmix_engine::{CallValue, HostCall};
+use pmix_engine::HostCall;
 use pmix_proto::proof::{LENGTH, QUESTION, Secret};
 use pmix_types::message::Failure;
-use pmix_types::{ProcId, Status, Uid};
+use pmix_types::{Gid, ProcId, Status, Uid};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::inbox::Inbox;
@@ -22,9 +22,7 @@ impl Secrets {
     /// # Errors
     /// It is not registered, or the system has no random numbers.
     pub(crate) async fn for_proc(&self, proc: &ProcId, inbox: &Inbox) -> Result<Secret, Failure> {
-        let CallValue::User { uid, .. } = inbox.call(HostCall::UserOf(proc.clone())).await? else {
-            return Err(Status::ERROR.into());
-        };
+        let (uid, _): (Uid, Gid) = inbox.call(HostCall::UserOf(proc.clone())).await?;
         self.for_user(uid).map_err(|error| {
             let message = format!("the system has no random numbers: {error}");
             Failure::new(Status::ERR_OUT_OF_RESOURCE, message)

@@ -145,7 +145,7 @@ pub(crate) fn env_changes_of(proc: &ProcId, cx: &Context) -> Result<CallValue, F
 
 /// With which user and group a process was registered.
 pub(crate) fn user_of(proc: &ProcId, cx: &Context) -> Result<CallValue, Failure> {
-    registered(proc, cx).map(|(_, client)| CallValue::User { uid: client.uid, gid: client.gid })
+    registered(proc, cx).map(|(_, client)| CallValue::User((client.uid, client.gid)))
 }
 
 fn registered<'a>(proc: &ProcId, cx: &'a Context) -> Result<(&'a Job, &'a Client), Failure> {

@@ -215,7 +215,7 @@ fn cli_01_setup_fork_can_ask_whether_a_process_is_registered() {
     let result = t.called(HostCall::EnvChangesOf(proc("other", 0)));
     refused(result, Status::ERR_INVALID_NAMESPACE);
     let user = t.called(HostCall::UserOf(proc("job", 0)));
-    assert!(matches!(user, Ok(CallValue::User { uid, gid }) if (uid, gid) == USER), "{user:?}");
+    assert!(matches!(user, Ok(CallValue::User(ids)) if ids == USER), "{user:?}");
     refused(t.called(HostCall::UserOf(proc("job", 1))), Status::ERR_NOT_FOUND);
     let result = t.called(HostCall::JobData(nspace("other")));
     refused(result, Status::ERR_INVALID_NAMESPACE);

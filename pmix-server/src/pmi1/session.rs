@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pmix_engine::{CallValue, ConnId, HostCall, Input, PeerCred, RequestId};
+use pmix_engine::{ConnId, HostCall, Input, PeerCred, RequestId};
 use pmix_types::job::JobData;
 use pmix_types::message::{Failure, Hello, Identity, Reply, Request};
-use pmix_types::{Pid, ProcId, Status};
+use pmix_types::{Gid, Pid, ProcId, Uid};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -36,10 +36,8 @@ pub(super) enum NotLetIn {
 impl Front {
     /// The user with whom a process was registered: who has inherited its socket speaks for it.
     pub(super) async fn user_of(&self, proc: &ProcId) -> Result<PeerCred, Failure> {
-        match self.inbox.call(HostCall::UserOf(proc.clone())).await? {
-            CallValue::User { uid, gid } => Ok(PeerCred { uid, gid: Some(gid), pid: None }),
-            _ => Err(Status::ERROR.into()),
-        }
+        let (uid, gid): (Uid, Gid) = self.inbox.call(HostCall::UserOf(proc.clone())).await?;
+        Ok(PeerCred { uid, gid: Some(gid), pid: None })
     }
 }
 
