@@ -1,6 +1,6 @@
 //! Processes and their descendants, from `/proc`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use pmix_types::Uid;
@@ -21,10 +21,10 @@ impl Seen {
         Pid::from_raw(stat.pid).map(|pid| Self { pid, since: stat.starttime })
     }
 
-    /// Whether the kernel lets a user signal it: its real or its saved user is that one.
-    pub(crate) fn may_be_signalled_by(self, user: Uid) -> bool {
-        let status = Process::new(self.pid.as_raw_pid()).and_then(|process| process.status());
-        status.is_ok_and(|status| [status.ruid, status.suid].contains(&user.as_raw()))
+    /// Whether the kernel lets one of these users signal it: its real or its saved user is among them. `None` if it is gone.
+    pub(crate) fn may_be_signalled_by(self, users: &BTreeSet<Uid>) -> Option<bool> {
+        let status = Process::new(self.pid.as_raw_pid()).and_then(|process| process.status()).ok()?;
+        Some([status.ruid, status.suid].iter().any(|user| users.contains(&Uid::new(*user))))
     }
 
     /// Sends it a signal, unless it has ended.
@@ -62,12 +62,13 @@ pub(crate) struct Member {
     pub(crate) group: Option<Pid>,
 }
 
-/// Processes and their live descendants.
-pub(crate) fn members(roots: &[Pid]) -> Vec<Member> {
+/// The live descendants of leaders of process groups, and whoever is in these groups, as orphans may be.
+pub(crate) fn members(leaders: &[Pid]) -> Vec<Member> {
     let member = |stat: &Stat, seen| Member { seen, group: Pid::from_raw(stat.pgrp) };
-    let stat = |root: &Pid| Process::new(root.as_raw_pid()).and_then(|process| process.stat()).ok();
-    let roots_seen = roots.iter().filter_map(stat).filter_map(|stat| Some(member(&stat, Seen::of(&stat)?)));
-    roots_seen.chain(below(roots, member)).collect()
+    let grouped = stats().filter_map(|stat| Some(member(&stat, Seen::of(&stat)?)));
+    let is_in_group = |member: &Member| member.group.is_some_and(|group| leaders.contains(&group));
+    let outside = below(leaders, member).into_iter().filter(|member| !is_in_group(member));
+    grouped.filter(is_in_group).chain(outside).collect()
 }
 
 /// A process that a job has left behind.

@@ -35,7 +35,7 @@ impl Users {
         Self(Owners::open().inspect_err(|error| tracing::debug!(%error, "users are not told apart")).ok())
     }
 
-    /// Who has the other end; `None` if that is unknown, or one of the subordinate uids of which one person has very many.
+    /// Who has the other end; `None` if that is unknown, or a subordinate uid, as one person has many.
     pub fn of(&self, socket: impl AsFd, from: SocketAddr) -> Option<Uid> {
         self.0.as_ref()?.uid_of(&SocketPair::new(socket, from).ok()?).ok().filter(|uid| !uid.is_subordinate())
     }

@@ -67,6 +67,11 @@ struct Known {
     shell: PathBuf,
 }
 
+/// Whether the user database has this uid, or cannot be read. May wait for the network.
+pub(crate) fn exists(uid: Uid) -> bool {
+    User::from_uid(to_system(uid)).map_or(true, |user| user.is_some())
+}
+
 impl Account {
     /// Looks up a user. Its groups are `gid`, its primary one in the user database, and those that the group database lists. May wait
     /// for the network.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use pmix_types::Uid;
 use rustix::process::{Resource, getrlimit};
 
-use crate::account::own_uid;
+use crate::account::{self, own_uid};
 use crate::secrets::Secrets;
 
 /// Connections that may wait to be accepted: all ranks of a job on this node start at the same time.
@@ -45,6 +45,8 @@ const REFUSAL: f64 = 1.0;
 const VISIT: f64 = 10.0;
 /// How many connections a user may have for each one that is free. However many one user opens, another finds some free.
 const OF_FREE: usize = 3;
+/// How long the databases of users are not asked again for the same uid.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// Users that are counted separately; all further users are counted as one.
 const USERS: usize = 1024;
 
@@ -64,6 +66,9 @@ struct Inner {
     made: tokio::time::Instant,
     turned_away: AtomicU64,
     secrets: Secrets,
+    is_subordinate: fn(Uid) -> bool,
+    /// Whether subordinate uids have accounts, and when that was asked.
+    accounts: Mutex<BTreeMap<Uid, (bool, Instant)>>,
 }
 
 /// Limits on the connections of other users, derived from the limit of descriptors.
@@ -151,15 +156,27 @@ impl Door {
     /// A door that admits other users or not. Their limits derive from the limit of descriptors, so raise that first.
     pub(crate) fn new(other_users: bool) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::of(own_uid(), other_users, Places::of(descriptors))
+        Self::of(own_uid(), other_users, Places::of(descriptors), Uid::is_subordinate)
     }
 
-    fn of(own: Uid, other_users: bool, places: Places) -> Self {
+    fn of(own: Uid, other_users: bool, places: Places, is_subordinate: fn(Uid) -> bool) -> Self {
         let budget = Mutex::new(Budget { units: UNITS_AT_ONCE, at: tokio::time::Instant::now() });
         let (users, turned_away) = (Mutex::default(), AtomicU64::new(0));
         let (worked, made) = (AtomicU64::new(0), tokio::time::Instant::now());
-        let secrets = Secrets::default();
-        Self(Arc::new(Inner { own, other_users, places, users, budget, worked, made, turned_away, secrets }))
+        let (secrets, accounts) = (Secrets::default(), Mutex::default());
+        Self(Arc::new(Inner {
+            own,
+            other_users,
+            places,
+            users,
+            budget,
+            worked,
+            made,
+            turned_away,
+            secrets,
+            is_subordinate,
+            accounts,
+        }))
     }
 
     /// By which processes recognize this server.
@@ -184,9 +201,9 @@ impl Door {
             return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
         }
         // else one person would have the shares of very many
-        if uid.is_subordinate() {
+        if self.is_lent(uid) {
             return Err(format!(
-                "uid {uid} is lent to a user by /etc/subuid, whom this server serves under the own uid"
+                "uid {uid} has no account and is a subordinate uid (/etc/subuid): connect as the user to whom it is lent"
             ));
         }
         if uid.is_unmapped() {
@@ -208,6 +225,26 @@ impl Door {
         }
         users.count(counted, 1, 1);
         Ok(counted)
+    }
+
+    /// Whether a user has borrowed this uid, who would have the shares of very many users: it is subordinate and has no account.
+    fn is_lent(&self, uid: Uid) -> bool {
+        if !(self.0.is_subordinate)(uid) {
+            return false;
+        }
+        let now = now();
+        let mut accounts = self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((has_account, asked)) = accounts.get(&uid)
+            && now.saturating_duration_since(*asked) < ASK_AGAIN
+        {
+            return !has_account;
+        }
+        if accounts.len() >= USERS {
+            accounts.clear();
+        }
+        let has_account = account::exists(uid);
+        accounts.insert(uid, (has_account, now));
+        !has_account
     }
 
     /// Counts a connection of this user, or of an unknown one, that is refused before it reaches the engine; returns permission to

@@ -9,10 +9,12 @@ const ALICE: Uid = Uid::new(4001);
 const BOB: Uid = Uid::new(4002);
 const CAROL: Uid = Uid::new(4003);
 const DAVE: Uid = Uid::new(4004);
+/// No database has it.
+const BORROWED: Uid = Uid::new(4_294_967_000);
 const PLACES: Places = Places { each: 2, visitors: 3, connections: 5 };
 
 fn door(other_users: bool) -> Door {
-    Door::of(OWN, other_users, PLACES)
+    Door::of(OWN, other_users, PLACES, |_| false)
 }
 
 #[test]
@@ -23,6 +25,16 @@ fn sec_01_a_server_without_other_users_serves_its_own_and_root() {
     let refused = door.enter(ALICE).unwrap_err();
     assert!(refused.contains("belongs to uid 4001") && refused.contains("uid 4000 only"), "{refused}");
     drop(guests);
+}
+
+/// One that somebody has borrowed stands for a user who has another one; one with an account is a user.
+#[test]
+fn subordinate_uids_without_an_account_are_not_let_in() {
+    let door = Door::of(OWN, true, PLACES, |uid| uid == Uid::NOBODY || uid == BORROWED);
+    let refused = door.enter(BORROWED).unwrap_err();
+    assert!(refused.contains("uid 4294967000 has no account"), "{refused}");
+    assert_eq!(door.enter(Uid::NOBODY).is_ok(), account::exists(Uid::NOBODY));
+    assert!(door.enter(ALICE).is_ok());
 }
 
 #[test]
@@ -60,7 +72,7 @@ fn all_other_users_together_leave_room_for_our_own() {
 
 #[test]
 fn however_many_connections_a_user_has_others_find_some() {
-    let door = Door::of(OWN, true, Places { each: 64, visitors: 64, connections: 64 });
+    let door = Door::of(OWN, true, Places { each: 64, visitors: 64, connections: 64 }, |_| false);
     let all = |uid| std::iter::from_fn(|| door.enter(uid).ok()).collect::<Vec<_>>();
     let held = [ALICE, BOB, CAROL].map(all);
     assert_eq!(held.each_ref().map(Vec::len), [48, 12, 3]);

@@ -1,4 +1,4 @@
-//! The operations: a builder, its method of [`Client`](crate::Client) where it needs few words, its request, its result. They build on
+//! The operations: builder, request, result, and for some the method of [`Client`](crate::Client). They build on
 //! [`core`](crate::core), and on each other only where one operation consists of others.
 //!
 //! Everything public in here is public in the crate.

@@ -43,29 +43,36 @@ impl LocalLauncher {
     }
 
     /// Signals processes and their descendants on behalf of the user who runs them: what has become another user's, such as a command
-    /// under `sudo`, gets no signal that this user could not send, although root's launcher could.
+    /// under `sudo`, gets no signal that this user could not send, although root's launcher could. All are killed, whoever owns them by
+    /// now, as at the end of the job.
     pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) {
-        // all of a job is killed at its end, whosever it has become
         let (others, own): (Vec<_>, Vec<_>) =
             processes.iter().cloned().partition(|process| process.user.is_some() && signal != Signal::KILL);
-        Self::reach(&own, signal).await;
+        if !own.is_empty() {
+            Self::reach(&own, signal).await;
+        }
+        if others.is_empty() {
+            return;
+        }
         let users: BTreeSet<Uid> = others.iter().filter_map(|process| process.user).collect();
         let alive = alive(&others);
         done(tokio::task::spawn_blocking(move || {
             let leaders: Vec<_> = alive.iter().map(Handle::pid).collect();
-            let (theirs, strangers): (Vec<_>, Vec<_>) = tree::members(&leaders)
-                .into_iter()
-                .partition(|member| users.iter().any(|user| member.seen.may_be_signalled_by(*user)));
-            let groups: HashSet<Option<Pid>> = strangers.iter().map(|member| member.group).collect();
-            let is_mixed = |group: Pid| groups.contains(&Some(group));
-            for handle in alive.iter().filter(|handle| !handle.has_ended() && !is_mixed(handle.pid())) {
+            let (mut mixed, mut theirs) = (HashSet::new(), Vec::new());
+            for member in tree::members(&leaders) {
+                match member.seen.may_be_signalled_by(&users) {
+                    Some(true) => theirs.push(member),
+                    Some(false) => mixed.extend(member.group),
+                    None => {}
+                }
+            }
+            for handle in alive.iter().filter(|handle| !handle.has_ended() && !mixed.contains(&handle.pid()))
+            {
                 signal_group(handle.pid(), signal);
             }
-            let reached =
-                |group: Option<Pid>| group.is_some_and(|group| leaders.contains(&group) && !is_mixed(group));
-            let rest: Vec<_> =
-                theirs.iter().filter(|member| !reached(member.group)).map(|member| member.seen).collect();
-            tree::signal_all(&rest, signal);
+            let is_reached = |group: Pid| leaders.contains(&group) && !mixed.contains(&group);
+            let rest = theirs.iter().filter(|member| !member.group.is_some_and(is_reached));
+            tree::signal_all(&rest.map(|member| member.seen).collect::<Vec<_>>(), signal);
         }))
         .await;
     }

@@ -41,14 +41,14 @@ macro_rules! all_commands {
     ($(
         $request:ident $snake:ident {
             names: $names:tt, about: $about:tt, by: $by:tt,
-            native: [$({ $name:ident = $number:literal, c: $c:literal $(, since: $since:tt)? $(, message: $message:tt)? })?]
+            native: [$({ $name:ident = $number:literal $(, c: $c:literal)? $(, since: $since:tt)? $(, message: $message:tt)? })?]
         }
         $fields:tt $rest:tt
     )+) => {
         commands! {
             $($(
-                #[doc = concat!("That of [`", stringify!($request), "`](pmix_types::message::", stringify!($request), ").")]
-                #[doc(alias = $c)]
+                #[doc = concat!("The command of [`", stringify!($request), "`](pmix_types::message::", stringify!($request), ").")]
+                $(#[doc(alias = $c)])?
                 $name = $number $($since)?;
             )?)+
             /// Requests the data of the caller's job: the first request of every process.

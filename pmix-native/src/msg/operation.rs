@@ -25,12 +25,12 @@ trait Message: Sized {
 fn taken<T>(field: &mut Option<T>, r: &Reader<'_>) -> Result<T, CodecError> {
     field
         .take()
-        .ok_or_else(|| Problem::Unsuited("the row of the operation names no such field").at(r.offset()))
+        .ok_or_else(|| Problem::Unsuited("the row of the operation names a field twice").at(r.offset()))
 }
 
 macro_rules! message {
     ($name:ident ($($field:ident)*) [{
-        $command:ident = $number:literal, c: $c:literal $(, since: $since:tt)?, message: [$($sent:ident),*]
+        $command:ident = $number:literal $(, c: $c:literal)? $(, since: $since:tt)?, message: [$($sent:ident),*]
     }]) => {
         impl Message for $name {
             const COMMAND: Option<Command> = Some(Command::$command);

@@ -10,7 +10,7 @@ use crate::codec::CodecError;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// An operation whose message has its fields; what else it has is not sent.
+    /// An operation whose row lists the fields of its message; other fields are not sent.
     Operation(Operation),
     /// The data of the caller's job; answered by [`Body::Job`](super::Body::Job).
     Job,

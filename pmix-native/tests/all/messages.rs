@@ -9,8 +9,8 @@ use pmix_native::msg::{
 use pmix_native::{Dialect, Encoding, Version};
 use pmix_types::message::{
     Abort, Allocate, Connect, Credential, Disconnect, Fence, Finalize, Get, GetCredential, GroupConstruct,
-    GroupLeave, IofPush, JobControl, Monitor, NotifyEvent, QueryInfo, RegisterEvents, ResolveNodes,
-    ResolvePeers, SessionControl, Spawn, ValidateCredential,
+    GroupLeave, IofPush, JobControl, Monitor, NotifyEvent, QueryInfo, RegisterEvents, Request as Operation,
+    ResolveNodes, ResolvePeers, SessionControl, Spawn, ValidateCredential,
 };
 use pmix_types::{
     AllocDirective, App, Cpuset, DataRange, Device, DeviceDistance, DeviceTypes, Directives, Event, Info,
@@ -134,6 +134,34 @@ fn requests_come_back() {
             assert_eq!(Request::decode(&context, &bytes), Ok(request), "{context:?}");
         }
     }
+}
+
+/// A row that lists too few fields for its message loses what a request says.
+#[test]
+fn the_message_of_an_operation_has_its_directives() {
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(6, 1, 0));
+    for mut example in Operation::examples() {
+        let Some(directives) = example.directives_mut() else { continue };
+        *directives = info();
+        let request = Request::Operation(example);
+        // the C library's message to finalize has none
+        let Some(bytes) = request.encode(&context).ok().filter(|_| request.command() != Command::FINALIZE)
+        else {
+            continue;
+        };
+        assert_eq!(Request::decode(&context, &bytes), Ok(request));
+    }
+}
+
+/// As C programs may send them, and our own do not.
+#[test]
+fn gen_02_abt_01_a_name_that_is_too_long_is_refused_and_a_text_may_be_absent() {
+    let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
+    let long = [&[2, 27, 2, 0x82, 0x04][..], &[b'g'; 256], &[0, 2, 0]].concat();
+    let refused = Request::decode(&context, &long).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_BAD_PARAM, "{refused}");
+    let silent = [2, 1, 2, 6, 2, 0, 2, 0];
+    assert_eq!(Request::decode(&context, &silent), Ok(Abort::new(3, String::new()).into()));
 }
 
 #[test]

@@ -35,8 +35,8 @@ use crate::{
 ///     about: `own` if the engine's record takes what the request is about by a function of its own; left out if the first field of
 ///         which something is recorded tells: the number of processes, keys, a group, a namespace, an event, or the size of bytes,
 ///     functions: [the Standard's; left out if they are those that its upcalls serve],
-///     native: { the command of the C library with its number,
-///         c: the command's name there,
+///     native: { the command of the native wire with its number,
+///         c: the command's name there; left out if it is one of our own,
 ///         since: [the first release of the C library whose servers know it; left out if all do],
 ///         message: [the fields of its message in their order; left out if the message has a form of its own] },
 ///         left out if the native wire cannot carry the request,
@@ -178,6 +178,16 @@ macro_rules! directives_of {
     };
 }
 
+macro_rules! directives_mut_of {
+    ($request:ident) => {{
+        let _ = $request;
+        None
+    }};
+    ($request:ident $directives:literal) => {
+        Some(&mut $request.directives)
+    };
+}
+
 /// The functions of an operation, or those that its upcalls serve.
 macro_rules! functions {
     ([] [$($served:literal)*]) => {
@@ -185,6 +195,19 @@ macro_rules! functions {
     };
     ([$($function:literal)+] $served:tt) => {
         concat!($("`", $function, "` "),+)
+    };
+}
+
+/// Who answers an operation.
+macro_rules! answered_by {
+    ([]) => {
+        "The host answers."
+    };
+    ([engine]) => {
+        "The server's engine answers."
+    };
+    ([$noun:ident]) => {
+        concat!("The server's engine answers, in `", stringify!($noun), "`.")
     };
 }
 
@@ -200,7 +223,7 @@ macro_rules! declare {
             $(about: $about:ident,)?
             $(functions: [$($function:literal),*],)?
             $(native: {
-                $command:ident = $number:literal, c: $c_command:literal
+                $command:ident = $number:literal $(, c: $c_command:literal)?
                 $(, since: [$major:literal, $minor:literal, $release:literal])? $(, message: [$($sent:ident),*])?
             },)?
             $(upcalls: { $(
@@ -217,14 +240,14 @@ macro_rules! declare {
             $(#[$doc])*
             ///
             /// # Reply
-            #[doc = concat!("`", stringify!($reply), "`", $(", by `", stringify!($by), "` in the server's engine",)? $($(", from the upcall `", stringify!($method), "`",)*)? ".")]
+            #[doc = concat!("`", stringify!($reply), "`. ", answered_by!([$($by)?]), $($(" Upcall: `", stringify!($method), "`.",)*)?)]
             /// The page of its builder in `pmix-client` says which errors there are.
             ///
             /// # Wires
             #[doc = concat!("gRPC and the framed wire: message `", stringify!($name), "`.")]
             $(#[doc = concat!(
-                " The C library's: `", $c_command, "` (", $number, ")"$(, ", since ", $major, ".", $minor, ".", $release)?
-                $(, ", with" $(, " `", stringify!($sent), "`")*)?, ".",
+                " The native wire: `", stringify!($command), "` (", $number, ")"$(, ", `", $c_command, "` of the C library")?
+                $(, " since ", $major, ".", $minor, ".", $release)? $(, "; fields:" $(, " `", stringify!($sent), "`")*)?, ".",
             )])?
             ///
             /// # Standard
@@ -317,6 +340,15 @@ macro_rules! declare {
             pub const fn directives(&self) -> Option<&Directives> {
                 match self {
                     $(Self::$name(request) => directives_of!(request $($directives)?),)+
+                }
+            }
+        }
+
+        impl Request {
+            /// As [`directives`](Self::directives), to be changed.
+            pub const fn directives_mut(&mut self) -> Option<&mut Directives> {
+                match self {
+                    $(Self::$name(request) => directives_mut_of!(request $($directives)?),)+
                 }
             }
         }

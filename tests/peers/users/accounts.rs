@@ -196,7 +196,8 @@ async fn the_uids_that_the_system_lends_to_a_user_are_not_users_of_a_shared_dvm(
     let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
     let dir = tempfile::tempdir().unwrap();
     let lent = dir.path().join("subuid");
-    fs::write(&lent, format!("alice:{}:1\n", bob.uid)).unwrap();
+    // that of an account is no uid that somebody borrows, whatever the list says
+    fs::write(&lent, format!("alice:{}:1\nalice:65534:1\n", bob.uid)).unwrap();
     let mut outer = Command::new("unshare");
     let mount = "touch /etc/subuid && mount --bind \"$0\" /etc/subuid && exec \"$@\"";
     outer.args(["--mount", "--propagation", "private", "sh", "-c", mount]).arg(&lent);
@@ -205,6 +206,12 @@ async fn the_uids_that_the_system_lends_to_a_user_are_not_users_of_a_shared_dvm(
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     let served = run(dvm.pmix_of(&alice, &["submit"], &["echo", "hello"]));
     assert_eq!(served, (Some(0), "hello\n".to_owned(), String::new()));
+    if let Some(nobody) = OtherUser::nobody() {
+        assert_eq!(
+            run(dvm.pmix_of(&nobody, &["submit"], &["true"])),
+            (Some(0), String::new(), String::new())
+        );
+    }
     // the list has changed
     fs::write(&lent, "").unwrap();
     assert_eq!(run(dvm.pmix_of(&bob, &["submit"], &["true"])), (Some(0), String::new(), String::new()));

@@ -145,24 +145,29 @@ async fn jct_02_what_has_become_roots_gets_no_signal_of_the_user_who_started_it(
              echo {name} $$; while :; do sleep 0.1; done"
         )
     };
-    let (own, roots) = (waits("own"), waits("roots"));
-    let script = format!("[ $PMIX_RANK = 0 ] || exec {} sh -c \"$1\"; eval \"$0\"", become_root.join(" "));
-    let words = ["-n", "2", "sh", "-c", &script, &own, &roots];
+    let (own, orphan, roots) = (waits("own"), waits("orphan"), waits("roots"));
+    // one process becomes root's, and another leaves such a one behind in its group
+    let become_root = become_root.join(" ");
+    let script = format!(
+        "[ $PMIX_RANK = 0 ] || exec {become_root} sh -c \"$2\"; ({become_root} sh -c \"$1\" &); eval \"$0\""
+    );
+    let words = ["-n", "2", "sh", "-c", &script, &own, &orphan, &roots];
     let mut job = Running::start(dvm.pmix_of(&alice, &["submit"], &words));
-    let (one, other) = (job.line().await.unwrap(), job.line().await.unwrap());
+    let lines = [job.line().await.unwrap(), job.line().await.unwrap(), job.line().await.unwrap()];
     let pid_of = |name: &str| {
-        let line = [&one, &other].into_iter().find_map(|line| line.strip_prefix(name));
+        let line = lines.iter().find_map(|line| line.strip_prefix(name));
         Pid::from_raw(line.unwrap().trim().parse().unwrap()).unwrap()
     };
-    let (own, roots) = (pid_of("own "), pid_of("roots "));
+    let (own, orphan, roots) = (pid_of("own "), pid_of("orphan "), pid_of("roots "));
     let (_, out, _) = run(dvm.pmix_of(&alice, &["ps"], &[]));
     let name = out.lines().nth(1).unwrap().split(' ').next().unwrap();
     let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "signal", "USR1"], &[name]));
     assert_eq!(code, Some(0), "{err}");
     job.line_with("own hit").await;
-    kill_process(roots, Signal::USR2).unwrap();
-    job.line_with("roots has 0").await;
-    kill_process(own, Signal::USR2).unwrap();
+    for (pid, said) in [(roots, "roots has 0"), (orphan, "orphan has 0"), (own, "own has 1")] {
+        kill_process(pid, Signal::USR2).unwrap();
+        job.line_with(said).await;
+    }
     job.end().await;
     dvm.stop(|_, _| ()).await;
 }

@@ -152,6 +152,13 @@ fn every_entry_is_reached() {
     });
 }
 
+#[test]
+fn every_entry_is_found_by_its_name() {
+    for upcall in Upcall::ALL {
+        assert_eq!(Upcall::from_name(upcall.name()), Some(*upcall));
+    }
+}
+
 #[tokio::test]
 async fn a_fabric_can_be_asked_for_again() {
     let (node, _called) = start().await;

@@ -21,6 +21,9 @@ impl Conversation {
     /// Sends a request, or answers it here. `has_learnt` says that the server was asked for what was missing before.
     pub(super) fn begin(&mut self, id: u64, mut request: Request, has_learnt: bool) -> Result<(), Failure> {
         if !has_learnt {
+            if let Request::GroupConstruct(construct) = &request {
+                self.check_new_group(&construct.group, &construct.procs)?;
+            }
             self.groups.resolve(&mut request);
         }
         match request {
@@ -96,7 +99,6 @@ impl Conversation {
                 Err(Failure::new(Status::ERR_BAD_PARAM, "the request has no query"))
             }
             Request::QueryInfo(QueryInfo { queries, .. }) => queries.iter().try_for_each(Query::check),
-            Request::GroupConstruct(construct) => self.check_new_group(&construct.group, &construct.procs),
             request => self.check_participants(request),
         }
     }
@@ -136,7 +138,7 @@ impl Conversation {
     fn unknown_member(&self, request: &Request) -> Option<Nspace> {
         let Request::GroupConstruct(construct) = request else { return None };
         let whole = construct.procs.iter().filter(|proc| proc.rank.is_wildcard() && self.server().major < 5);
-        let mut unknown = whole.filter(|proc| self.groups.members(&proc.nspace).is_empty());
+        let mut unknown = whole;
         unknown.find(|proc| self.jobs.get(&proc.nspace).is_none()).map(|proc| proc.nspace.clone())
     }
 

@@ -82,13 +82,13 @@ const COMMANDS: [(u8, Served); 41] = [
     (200, No),
 ];
 
-/// What becomes of each number: those of requests of our own, which no server of the C library knows, go to the host.
+/// What becomes of each number: those of requests of our own, which no server of the C library knows, are answered here or by the host.
 fn commands() -> impl Iterator<Item = (u8, Served)> {
     let examples = Operation::examples().into_iter();
     let own = examples.filter_map(|request| {
         let number = Command::of(&request)?.to_raw();
         let is_listed = COMMANDS.iter().any(|(listed, _)| *listed == number);
-        (!is_listed).then(|| (number, Upcall::of(&request).map_or(No, Host)))
+        (!is_listed).then(|| (number, Upcall::of(&request).map_or(Server, Host)))
     });
     COMMANDS.into_iter().chain(own)
 }
