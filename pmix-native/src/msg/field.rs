@@ -6,7 +6,7 @@ use pmix_types::{AllocDirective, App, Directives, Event, Info, KeyName, Nspace, 
 use crate::codec::{CodecError, Problem, Reader, Writer, kind};
 
 /// A field of a request.
-pub(super) trait Field: Sized {
+pub(super) trait MessageField: Sized {
     fn read(r: &mut Reader<'_>) -> Result<Self, CodecError>;
     fn write(&self, w: &mut Writer) -> Result<(), CodecError>;
 }
@@ -16,7 +16,7 @@ const OWN_SESSION: u32 = u32::MAX;
 
 macro_rules! fields {
     ($($type:ty { |$r:ident| $read:expr, |$field:ident, $w:ident| $write:expr })+) => {$(
-        impl Field for $type {
+        impl MessageField for $type {
             fn read($r: &mut Reader<'_>) -> Result<Self, CodecError> {
                 $read
             }
@@ -105,7 +105,7 @@ fields! {
         |r| {
             let mut event = Self::new(r.item::<kind::Status>()?, ProcId::none());
             event.range = r.item::<kind::DataRange>()?;
-            event.info = Field::read(r)?;
+            event.info = MessageField::read(r)?;
             Ok(event)
         },
         |event, w| {
@@ -117,7 +117,7 @@ fields! {
 }
 
 /// The keys of a lookup, which are no list of one type.
-impl Field for Vec<KeyName> {
+impl MessageField for Vec<KeyName> {
     fn read(r: &mut Reader<'_>) -> Result<Self, CodecError> {
         let start = r.offset();
         let count = r.item::<kind::Size>()?;

@@ -3,7 +3,7 @@
 use pmix_types::for_each_request;
 use pmix_types::message::*;
 
-use super::field::Field;
+use super::field::MessageField;
 use super::reply::{Body, Results};
 use super::{Command, Context};
 use crate::codec::{CodecError, Limits, Problem, Reader, Writer};
@@ -36,7 +36,7 @@ macro_rules! message {
             const COMMAND: Option<Command> = Some(Command::$command);
             #[allow(unused_mut, unused_variables, reason = "for requests without fields, or whose constructor takes all")]
             const READ: Option<Read<Self>> = Some(|r| {
-                $(let mut $sent = Some(Field::read(r)?);)*
+                $(let mut $sent = Some(MessageField::read(r)?);)*
                 let mut request = Self::new($(taken(&mut $field, r)?),*);
                 $(if let Some(rest) = $sent { request.$sent = rest })*
                 Ok(request)

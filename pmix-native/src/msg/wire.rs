@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pmix_types::Directives;
 
 use super::data::{read_pairs, write_pairs};
-use super::field::Field;
+use super::field::MessageField;
 use super::request::*;
 use super::{Command, Context, operation};
 use crate::codec::{CodecError, Packed, Reader, Writer, kind};
@@ -53,7 +53,7 @@ const fn log_has_time(context: &Context) -> bool {
 }
 
 fn info(reader: &mut Reader<'_>) -> Result<Directives, CodecError> {
-    Field::read(reader)
+    MessageField::read(reader)
 }
 
 /// Reads a message. Those with a form of their own stand here.
@@ -79,7 +79,7 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             info: info(r)?,
         }),
         Command::IOF_PULL => Request::IofPull(IofPull {
-            procs: Field::read(r)?,
+            procs: MessageField::read(r)?,
             info: info(r)?,
             channels: r.item::<kind::IofChannels>()?,
             id: r.item::<kind::Size>()?,
@@ -88,8 +88,8 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             Request::IofDeregister(IofDeregister { info: info(r)?, id: r.item::<kind::Size>()? })
         }
         Command::GROUP_DESTRUCT => Request::GroupDestruct(GroupDestruct {
-            group: Field::read(r)?,
-            procs: if destruct_names_members(context) { Field::read(r)? } else { Vec::new() },
+            group: MessageField::read(r)?,
+            procs: if destruct_names_members(context) { MessageField::read(r)? } else { Vec::new() },
             info: info(r)?,
         }),
         Command::FABRIC_REGISTER => Request::FabricRegister(info(r)?),
@@ -99,7 +99,7 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             cpuset: r.item::<kind::Cpuset>()?,
             info: info(r)?,
         }),
-        Command::REFRESH => Request::Refresh(Field::read(r)?),
+        Command::REFRESH => Request::Refresh(MessageField::read(r)?),
         other => operation::read(r, other)?.map_or(Request::Other(other), Request::Operation),
     })
 }
@@ -122,7 +122,7 @@ fn read_commit(context: &Context, reader: &mut Reader<'_>) -> Result<Vec<CommitP
 }
 
 fn read_lookup(r: &mut Reader<'_>) -> Result<Lookup, CodecError> {
-    Ok(Lookup { uid: r.item::<kind::Uint32>()?.into(), keys: Field::read(r)?, info: info(r)? })
+    Ok(Lookup { uid: r.item::<kind::Uint32>()?.into(), keys: MessageField::read(r)?, info: info(r)? })
 }
 
 fn write(context: &Context, w: &mut Writer, request: &Request) -> Result<(), CodecError> {

@@ -155,7 +155,7 @@ fn the_message_of_an_operation_has_its_directives() {
 
 /// As C programs may send them, and our own do not.
 #[test]
-fn gen_02_abt_01_a_name_that_is_too_long_is_refused_and_a_text_may_be_absent() {
+fn gen_02c_abt_01_a_name_that_is_too_long_is_refused_and_a_text_may_be_absent() {
     let context = Context::new(Encoding::plain(Dialect::V41), Version::new(4, 2, 2));
     let long = [&[2, 27, 2, 0x82, 0x04][..], &[b'g'; 256], &[0, 2, 0]].concat();
     let refused = Request::decode(&context, &long).unwrap_err();

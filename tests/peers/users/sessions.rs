@@ -125,7 +125,7 @@ async fn a_job_that_its_user_has_paused_is_not_continued_by_another_user() {
 
 /// As `sudo` does, a program becomes root's: the kernel lets its user send no signal any more.
 #[tokio::test]
-async fn jct_02_what_has_become_roots_gets_no_signal_of_the_user_who_started_it() {
+async fn jct_02a_what_has_become_roots_gets_no_signal_of_the_user_who_started_it() {
     let Some(alice) = OtherUser::second() else { return };
     let Some(setpriv) = on_path("setpriv", "apt-get install util-linux") else { return };
     let setpriv = alice.copy_of(&setpriv);
