@@ -1,22 +1,26 @@
 //! Published data in a file, for data that is to outlast the server.
 
-use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bytes::Bytes;
 use pmix_proto::files::{self, Existing};
 use pmix_server::async_trait;
 use pmix_server::host::{HostError, HostResult};
 use pmix_types::Status;
+use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
-    TableHandle,
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, StorageError, Table,
+    TableDefinition, TableHandle,
 };
 use thiserror::Error;
+use tokio::time::Instant;
 
 use super::record::{DurableRecord, DurableStore};
+use crate::user::lock;
 
 /// Records by number.
 const ITEMS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pmix.published");
@@ -27,6 +31,8 @@ const FORMAT: &str = "format";
 const DAMAGED: &str = "damaged";
 /// The format that is written and the only one that is read.
 const CURRENT: u64 = 1;
+/// The least time between two log lines that a file cannot be written.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Why a file cannot keep published data. The file is left as it is.
 #[derive(Error)]
@@ -86,51 +92,182 @@ pmix_types::statuses! {
     };
 }
 
+/// What is under a number, if anything.
+type Row = (u64, Option<Bytes>);
+
 #[derive(Debug)]
-pub(crate) struct StoreFile(Arc<Database>);
+pub(crate) struct StoreFile(Arc<Mutex<Kept>>);
+
+/// A file, and whether it can be written.
+#[derive(Debug)]
+struct Kept {
+    path: PathBuf,
+    pages: Pages,
+    state: State,
+    /// What was there before a change that has failed: the file may have the change all the same.
+    before: Vec<Row>,
+    /// When the log was told that the file cannot be written, unless a later change has succeeded.
+    logged: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Database),
+    /// A change has failed. A database does nothing more after that, and must be opened again.
+    Closed,
+    /// Why the file is damaged: what was opened then cannot be closed, so this is not tried again.
+    Damaged(String),
+}
 
 impl StoreFile {
-    /// Changes records; it is on disk when it returns.
-    async fn change(
-        &self,
-        change: impl FnOnce(&mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> + Send + 'static,
-    ) -> HostResult<()> {
-        let database = self.0.clone();
-        let write = move || -> Result<(), redb::Error> {
-            let transaction = database.begin_write()?;
-            change(&mut transaction.open_table(ITEMS)?)?;
-            Ok(transaction.commit()?)
+    /// Changes rows; they are on disk when it returns.
+    async fn change(&self, rows: Vec<Row>) -> HostResult<()> {
+        let kept = self.0.clone();
+        let change = move || {
+            let mut kept = lock(&kept);
+            let changed = catch_unwind(AssertUnwindSafe(|| kept.change(&rows)));
+            let changed = changed.unwrap_or_else(|_| Err("its pages are inconsistent".to_owned()));
+            kept.log(changed.as_ref().err());
+            changed
         };
-        let problem = match tokio::task::spawn_blocking(write).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(problem)) => problem.to_string(),
-            Err(error) => error.to_string(),
-        };
-        let message = format!("cannot write the store of published data: {problem}");
-        Err(HostError::new(Status::ERR_FILE_WRITE_FAILURE, message))
+        let changed = tokio::task::spawn_blocking(change).await;
+        let changed = changed.unwrap_or_else(|error| Err(error.to_string()));
+        changed.map_err(|problem| {
+            let message = format!("cannot write the store of published data: {problem}");
+            HostError::new(Status::ERR_FILE_WRITE_FAILURE, message)
+        })
     }
+}
+
+impl Kept {
+    fn change(&mut self, rows: &[Row]) -> Result<(), String> {
+        // if it fails or panics, it is closed
+        let database = match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(database) => database,
+            State::Closed => self.open_again()?,
+            State::Damaged(problem) => {
+                self.state = State::Damaged(problem.clone());
+                return Err(problem);
+            }
+        };
+        self.write(&database, rows).map_err(|error| error.to_string())?;
+        self.state = State::Open(database);
+        Ok(())
+    }
+
+    /// Opens the file as the last change that has succeeded left it.
+    fn open_again(&mut self) -> Result<Database, String> {
+        let opened = open_database(&self.path, &self.pages).map_err(|error| {
+            let problem = error.to_string();
+            if let DurableError::Damaged { .. } = error {
+                self.state = State::Damaged(problem.clone());
+            }
+            problem
+        });
+        let (database, _) = opened?;
+        if !self.before.is_empty() {
+            let before = self.before.clone();
+            self.write(&database, &before).map_err(|error| error.to_string())?;
+        }
+        Ok(database)
+    }
+
+    fn write(&mut self, database: &Database, rows: &[Row]) -> Result<(), redb::Error> {
+        let transaction = database.begin_write()?;
+        let before = put(&mut transaction.open_table(ITEMS)?, rows)?;
+        if self.before.is_empty() {
+            self.before = before;
+        }
+        transaction.commit()?;
+        self.before.clear();
+        Ok(())
+    }
+
+    fn log(&mut self, problem: Option<&String>) {
+        let is_news = self.is_news(problem.is_some());
+        if let Some(problem) = problem.filter(|_| is_news) {
+            tracing::error!(
+                file = %self.path.display(),
+                problem,
+                "cannot write the store of published data, so publishing and unpublishing with INDEF fails: if the \
+                 disk is full, free space"
+            );
+        }
+    }
+
+    /// Whether the log is to be told of a failure: once until a change succeeds, and at most once a minute.
+    fn is_news(&mut self, has_failed: bool) -> bool {
+        match self.logged {
+            None if has_failed => self.logged = Some(Instant::now()),
+            Some(at) if !has_failed && at.elapsed() >= QUIET => self.logged = None,
+            _ => return false,
+        }
+        has_failed
+    }
+}
+
+/// Changes rows where they differ, and returns what was there.
+fn put(table: &mut Table<'_, u64, &'static [u8]>, rows: &[Row]) -> Result<Vec<Row>, StorageError> {
+    let mut before = Vec::new();
+    for (number, row) in rows {
+        let old = table.get(number)?.map(|old| Bytes::copy_from_slice(old.value()));
+        match row {
+            _ if old == *row => continue,
+            Some(data) => drop(table.insert(number, &**data)?),
+            None => drop(table.remove(number)?),
+        }
+        before.push((*number, old));
+    }
+    Ok(before)
 }
 
 #[async_trait]
 impl DurableStore for StoreFile {
     async fn insert(&self, records: Vec<DurableRecord>) -> HostResult<()> {
-        self.change(move |table| {
-            for DurableRecord { number, data, .. } in records {
-                table.insert(number, &*data)?;
-            }
-            Ok(())
-        })
-        .await
+        self.change(records.into_iter().map(|record| (record.number, Some(record.data))).collect()).await
     }
 
     async fn remove(&self, numbers: Vec<u64>) -> HostResult<()> {
-        self.change(move |table| {
-            for number in numbers {
-                table.remove(number)?;
-            }
-            Ok(())
-        })
-        .await
+        self.change(numbers.into_iter().map(|number| (number, None)).collect()).await
+    }
+}
+
+/// The file below a database. It stays open and locked when the database is closed.
+#[derive(Clone, Debug)]
+struct Pages {
+    file: Arc<FileBackend>,
+    /// Writes that succeed before all fail.
+    #[cfg(test)]
+    writes: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Pages {
+    fn changing(&self) -> io::Result<&FileBackend> {
+        #[cfg(test)]
+        tests::count_down(&self.writes)?;
+        Ok(&self.file)
+    }
+}
+
+impl StorageBackend for Pages {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.changing()?.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.changing()?.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.changing()?.write(offset, data)
     }
 }
 
@@ -138,21 +275,33 @@ impl DurableStore for StoreFile {
 pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<DurableRecord>), DurableError> {
     let io = |source| DurableError::Io { path: path.to_owned(), source };
     let file = files::open(path, Existing::Kept, 0o600).map_err(io)?;
-    let lock = file.try_clone().map_err(io)?;
-    // the crate below does not promise to find all damage without a panic
-    let opened = catch_unwind(AssertUnwindSafe(|| open_database(path, file)));
-    let opened = opened.unwrap_or_else(|_| Err(damaged(path, "its pages are inconsistent")));
+    let pages = Pages {
+        file: Arc::new(FileBackend::new(file).map_err(|error| explain(path, error))?),
+        #[cfg(test)]
+        writes: Arc::new(usize::MAX.into()),
+    };
+    let opened = open_database(path, &pages);
     if let Err(DurableError::Damaged { .. }) = &opened {
         // what is not dropped holds it
-        lock.unlock().map_err(io)?;
+        pages.file.close().map_err(io)?;
     }
-    opened
+    let (database, records) = opened?;
+    let state = State::Open(database);
+    let kept = Kept { path: path.to_owned(), pages, state, before: Vec::new(), logged: None };
+    Ok((StoreFile(Arc::new(Mutex::new(kept))), records))
 }
 
-fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<DurableRecord>), DurableError> {
-    let mut database = Database::builder().create_file(file).map_err(|error| explain(path, error))?;
+fn open_database(path: &Path, pages: &Pages) -> Result<(Database, Vec<DurableRecord>), DurableError> {
+    // the crate below does not promise to find all damage without a panic
+    let opened = catch_unwind(AssertUnwindSafe(|| read_database(path, pages.clone())));
+    opened.unwrap_or_else(|_| Err(damaged(path, "its pages are inconsistent")))
+}
+
+fn read_database(path: &Path, pages: Pages) -> Result<(Database, Vec<DurableRecord>), DurableError> {
+    let mut database =
+        Database::builder().create_with_backend(pages).map_err(|error| explain(path, error))?;
     match examine(path, &mut database) {
-        Ok(records) => Ok((StoreFile(Arc::new(database)), records)),
+        Ok(records) => Ok((database, records)),
         Err(error) => {
             if let DurableError::Damaged { .. } = error {
                 // when it is dropped it would write, which makes it worse or panics
@@ -165,11 +314,11 @@ fn open_database(path: &Path, file: File) -> Result<(StoreFile, Vec<DurableRecor
 
 /// Makes sure that a database is ours and whole, and reads it.
 fn examine(path: &Path, database: &mut Database) -> Result<Vec<DurableRecord>, DurableError> {
-    if is_new(database).map_err(|error| damaged(path, error))? {
-        set(database, FORMAT, CURRENT).map_err(|error| damaged(path, error))?;
+    if is_new(database).map_err(|error| unreadable(path, error))? {
+        set(database, FORMAT, CURRENT).map_err(|error| unreadable(path, error))?;
         return Ok(Vec::new());
     }
-    match about(database, FORMAT).map_err(|error| damaged(path, error))? {
+    match about(database, FORMAT).map_err(|error| unreadable(path, error))? {
         Some(CURRENT) => {}
         Some(found) => return Err(DurableError::Format { path: path.to_owned(), found }),
         None => {
@@ -177,14 +326,17 @@ fn examine(path: &Path, database: &mut Database) -> Result<Vec<DurableRecord>, D
             return Err(DurableError::Foreign { path: path.to_owned(), problem });
         }
     }
-    if !database.check_integrity().map_err(|error| explain(path, error))? {
+    let records = read(database, path)?;
+    let is_whole = database.check_integrity().map_err(|error| explain(path, error))?;
+    // it also repairs which pages are free, which may be wrong after several failures to write
+    if !is_whole && read(database, path)? != records {
         // the check has dropped what it could not read: the next start must not take the rest for all
-        set(database, DAMAGED, 1).map_err(|error| damaged(path, error))?;
+        set(database, DAMAGED, 1).map_err(|error| unreadable(path, error))?;
     }
-    if about(database, DAMAGED).map_err(|error| damaged(path, error))?.is_some() {
+    if about(database, DAMAGED).map_err(|error| unreadable(path, error))?.is_some() {
         return Err(damaged(path, "a checksum does not match"));
     }
-    read(database, path)
+    Ok(records)
 }
 
 fn is_new(database: &Database) -> Result<bool, redb::Error> {
@@ -221,7 +373,7 @@ fn read(database: &Database, path: &Path) -> Result<Vec<DurableRecord>, DurableE
         };
         Ok(table.iter()?.map(row).collect::<Result<_, _>>()?)
     };
-    let records = rows().map_err(|error| damaged(path, error))?;
+    let records = rows().map_err(|error| unreadable(path, error))?;
     match records.iter().find_map(|record| record.item().err()) {
         Some(unreadable) => Err(damaged(path, unreadable)),
         None => Ok(records),
@@ -230,6 +382,16 @@ fn read(database: &Database, path: &Path) -> Result<Vec<DurableRecord>, DurableE
 
 fn damaged(path: &Path, problem: impl ToString) -> DurableError {
     DurableError::Damaged { path: path.to_owned(), problem: problem.to_string() }
+}
+
+/// The system's error is no damage, unless a part is missing.
+fn unreadable(path: &Path, error: redb::Error) -> DurableError {
+    match error {
+        redb::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
+            DurableError::Io { path: path.to_owned(), source }
+        }
+        error => damaged(path, error),
+    }
 }
 
 fn explain(path: &Path, error: DatabaseError) -> DurableError {

@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pmix_types::{DataRange, Gid, Pdata, Persistence, ProcId, Uid, Value};
 use tempfile::TempDir;
@@ -32,6 +33,17 @@ fn records() -> Vec<DurableRecord> {
             record
         })
         .collect()
+}
+
+/// Fails like a full disk when no write is left.
+pub(super) fn count_down(writes: &AtomicUsize) -> io::Result<()> {
+    let left = writes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+    left.map(drop).map_err(|_| io::ErrorKind::StorageFull.into())
+}
+
+/// Has a file fail after so many writes.
+fn fail_after(file: &StoreFile, writes: usize) {
+    lock(&file.0).pages.writes.store(writes, Ordering::SeqCst);
 }
 
 /// A file with the items, closed.
@@ -83,12 +95,80 @@ fn files_of_others_are_refused_and_left_as_they_are() {
     assert!(matches!(open(dir.path()), Err(DurableError::Io { .. })));
 }
 
+/// Has a change fail at each of its writes in turn, then what opens the file again at each of its own.
+async fn each_failure_of(change: impl AsyncFn(&StoreFile) -> HostResult<()>, expected: &[DurableRecord]) {
+    let other = DurableRecord::new(30, records()[0].data.clone());
+    for first in 0.. {
+        let (_dir, path) = filled().await;
+        let (file, _) = open(&path).unwrap();
+        fail_after(&file, first);
+        let Err(error) = change(&file).await else {
+            assert!(first > 2, "{first} writes");
+            return;
+        };
+        assert_eq!(error.status(), Status::ERR_FILE_WRITE_FAILURE);
+        for again in 0.. {
+            fail_after(&file, again);
+            let Err(error) = file.insert(vec![other.clone()]).await else { break };
+            assert_eq!(error.status(), Status::ERR_FILE_WRITE_FAILURE);
+            // the cause, not that there was one before
+            assert!(!error.to_string().contains("revious"), "{first}, {again}: {error}");
+        }
+        fail_after(&file, usize::MAX);
+        file.remove(vec![30]).await.unwrap();
+        drop(file);
+        assert_eq!(open(&path).unwrap().1, expected, "after {first} writes");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_could_not_be_written_is_opened_again_and_has_what_it_had() {
+    let more = DurableRecord::new(20, records()[0].data.clone());
+    each_failure_of(async |file| file.insert(vec![more.clone()]).await, &records()).await;
+    each_failure_of(async |file| file.remove(vec![3, 9]).await, &records()).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_a_store_any_more_when_it_is_opened_again_is_refused() {
+    let (_dir, path) = filled().await;
+    let (file, _) = open(&path).unwrap();
+    fail_after(&file, 0);
+    file.remove(vec![3]).await.unwrap_err();
+    std::fs::write(&path, "the notes of somebody\n".repeat(1000)).unwrap();
+    fail_after(&file, usize::MAX);
+    for _ in 0..2 {
+        let error = file.insert(records()).await.unwrap_err();
+        assert!(error.to_string().contains("is not a store of published data"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_is_told_once_that_a_file_cannot_be_written_and_at_most_once_a_minute() {
+    let (_dir, path) = filled().await;
+    let (file, _) = open(&path).unwrap();
+    for (has_failed, seconds, is_news) in [
+        (false, 0, false),
+        (true, 100, true),
+        (true, 0, false),
+        (false, 0, false),
+        (true, 10, true),
+        (false, 10, false),
+        (true, 100, false),
+        (true, 0, false),
+    ] {
+        assert_eq!(lock(&file.0).is_news(has_failed), is_news);
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+}
+
 #[tokio::test]
 async fn another_format_is_refused() {
     let (_dir, path) = filled().await;
     let (file, _) = open(&path).unwrap();
-    set(&file.0, FORMAT, 2).unwrap();
-    drop(file);
+    let state = std::mem::replace(&mut lock(&file.0).state, State::Closed);
+    let State::Open(database) = state else { panic!("{state:?}") };
+    set(&database, FORMAT, 2).unwrap();
+    drop((file, database));
     let error = open(&path).map(|_| ()).unwrap_err();
     assert!(error.to_string().ends_with("has format 2, and this server knows format 1 only"), "{error}");
 }
