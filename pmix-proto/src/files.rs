@@ -36,21 +36,27 @@ pub enum Existing {
     Truncated,
     /// What is written goes to the end of one that is there.
     Appended,
-    /// It is read, and written anywhere; it is made if there is none.
+    /// It is read, and written anywhere; it is made if there is none. One of another user, except root, is refused: that user could
+    /// read and change what it holds.
     Kept,
 }
 
 /// Opens a file; a new one gets this mode.
 ///
 /// # Errors
-/// The system's; `PermissionDenied` if root would follow a link, or use a file, of somebody else.
+/// The system's; `PermissionDenied` if root would follow a link, or use a file, of somebody else, and for anyone if a file that is
+/// [`Kept`](Existing::Kept) belongs to another user.
 pub fn open(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
     let (flags, makes) = match existing {
         Existing::Truncated => (OFlags::WRONLY | OFlags::TRUNC, OFlags::CREATE),
         Existing::Appended => (OFlags::WRONLY | OFlags::APPEND, OFlags::empty()),
         Existing::Kept => (OFlags::RDWR, OFlags::CREATE),
     };
-    open_with(path, flags | OFlags::CLOEXEC, makes, Mode::from_raw_mode(mode))
+    let file = open_with(path, flags | OFlags::CLOEXEC, makes, Mode::from_raw_mode(mode))?;
+    if existing == Existing::Kept {
+        check_owner(&fstat(&file)?, Uid::new(geteuid().as_raw()))?;
+    }
+    Ok(file)
 }
 
 /// Opens a file that is there, and empties it. A pipe without a reader is an error (`ENXIO`), and writing to a full one another.
@@ -88,20 +94,27 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
     // a pipe without a reader is no reason to wait
     let file = openat(dir, name, flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK, mode)?;
     let found = fstat(&file)?;
-    // where files are given to somebody else, as over NFS, those that this process has made are known
-    let owner = Uid::new(found.st_uid);
-    let is_own = owner.is_root() || own_files().contains(&id_of(&found));
+    check_owner(&found, Uid::ROOT)?;
     let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    if !is_own || found.st_nlink > 1 || !(is_plain || is_for_all(&place)) {
-        let problem = format!(
-            "others may write its directory, and it is no plain file of root with one name (uid {owner})"
-        );
+    if found.st_nlink > 1 || !(is_plain || is_for_all(&place)) {
+        let problem = "others may write its directory, and it is no plain file with one name";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
     if is_plain && flags.contains(OFlags::TRUNC) {
         ftruncate(&file, 0)?;
     }
     Ok(file.into())
+}
+
+/// Refuses a file that belongs neither to this user nor to root.
+fn check_owner(file: &Stat, own: Uid) -> io::Result<()> {
+    let owner = Uid::new(file.st_uid);
+    // where files are given to somebody else, as over NFS, those that this process has made are known
+    if owner == own || owner.is_root() || own_files().contains(&id_of(file)) {
+        return Ok(());
+    }
+    let problem = format!("it belongs to another user (uid {owner}): use a file of your own");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 /// Whether this is root, and there are other users: in a namespace with one user, whoever is root there is nobody elsewhere.
@@ -481,6 +494,23 @@ mod tests {
         chown(path("own"), Some(OTHER.as_raw()), None).unwrap();
         put(&path("own"), Existing::Appended, "b").unwrap();
         assert_eq!(fs::read_to_string(path("own")).unwrap(), "ab");
+    }
+
+    #[test]
+    fn a_file_that_is_kept_belongs_to_its_user_or_to_root_wherever_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        put(&file, Existing::Kept, "old").unwrap();
+        put(&file, Existing::Kept, "new").unwrap();
+        if !geteuid().is_root() {
+            return refused(check_owner(&fstat(File::open(&file).unwrap()).unwrap(), OTHER));
+        }
+        if chown(&file, Some(OTHER.as_raw()), None).is_ok() {
+            check_owner(&fstat(File::open(&file).unwrap()).unwrap(), OTHER).unwrap();
+            refused(put(&file, Existing::Kept, "x"));
+            // one that is only written tells nothing
+            put(&file, Existing::Truncated, "x").unwrap();
+        }
     }
 
     #[test]

@@ -11,6 +11,22 @@ use pmix_tests::{
 use rustix::process::Signal;
 
 #[test]
+fn no_user_keeps_published_data_in_a_file_of_another_user() {
+    let (Some(alice), Some(bob)) = (OtherUser::second(), OtherUser::third()) else { return };
+    let (dir, store) = (tempfile::tempdir().unwrap(), bob.home().join("published"));
+    fs::write(&store, "").unwrap();
+    fs::set_permissions(&store, Permissions::from_mode(0o666)).unwrap();
+    std::os::unix::fs::chown(&store, Some(bob.uid.as_raw()), None).unwrap();
+    for mut command in [alice.command(alice.copy_of(&program("pmixrun"))), pmixrun(dir.path(), &[])] {
+        command.arg("--store").arg(&store).arg("true");
+        let (code, out, err) = run(command);
+        assert!(code != Some(0) && err.contains("--store"), "{out}{err}");
+        assert!(err.contains(&format!("it belongs to another user (uid {})", bob.uid)), "{out}{err}");
+        assert_eq!(fs::read(&store).unwrap(), b"");
+    }
+}
+
+#[test]
 fn root_writes_nothing_by_way_of_links_that_another_user_has_planted() {
     let Some(bob) = OtherUser::third() else { return };
     let (dir, roots) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
