@@ -1,13 +1,14 @@
 //! Which process of this machine a rank is, and why it cannot be looked at.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
 use pmix_tool::{ProcId, ProcInfo};
 use pmix_types::{Gid, Uid};
-use procfs::process::Process;
+use procfs::FromBufRead;
+use procfs::process::{Process, Status};
 use rustix::process::geteuid;
 use serde::Serialize;
 
@@ -142,7 +143,7 @@ pub(super) fn refusal(pid: i32, error: &io::Error) -> NoStack {
 }
 
 fn why_not(pid: i32) -> String {
-    let Ok(status) = Process::new(pid).and_then(|process| process.status()) else {
+    let Ok(status) = Process::new(pid).map_err(io_error).and_then(|process| status(&process)) else {
         return format!("process {pid} cannot be traced");
     };
     if status.tracerpid > 0 {
@@ -190,7 +191,7 @@ pub(super) fn executable(pid: i32, owner: &Owner) -> PathBuf {
 pub(super) fn owner(process: &Process) -> io::Result<Owner> {
     use std::os::unix::fs::MetadataExt;
 
-    let status = process.status().map_err(io_error)?;
+    let status = status(process)?;
     let others = status.groups.iter().filter(|gid| **gid != status.rgid);
     let groups = [status.rgid].iter().chain(others).copied().map(Gid::new).collect();
     let owner = Owner { uid: status.ruid.into(), groups };
@@ -204,6 +205,17 @@ pub(super) fn owner(process: &Process) -> io::Result<Owner> {
         return Err(io::Error::other("its user may not look at it, and debuggers run as its user"));
     }
     Ok(owner)
+}
+
+pub(super) fn status(process: &Process) -> io::Result<Status> {
+    read(process, "status")
+}
+
+/// A file of the kernel about a process. The names of programs and files there need not be text.
+pub(super) fn read<T: FromBufRead>(process: &Process, file: &str) -> io::Result<T> {
+    let mut bytes = Vec::new();
+    process.open_relative(file).map_err(io_error)?.read_to_end(&mut bytes)?;
+    T::from_buf_read(String::from_utf8_lossy(&bytes).as_bytes()).map_err(io_error)
 }
 
 /// Whether a signal has stopped a process; false for one that is gone.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
-use procfs::process::{MMapPath, MemoryMap, Process};
+use procfs::process::{MMapPath, MemoryMap, MemoryMaps, Process};
 use rustix::process::{WaitId, WaitIdOptions, setpriority_process, waitid};
 
 use super::as_user::Owner;
@@ -86,7 +86,7 @@ pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
     // that of the program that runs now: it leads nowhere once the process runs another one
     let memory = process.mem().map_err(io_error)?;
     let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
-    let maps: Vec<_> = process.maps().map_err(io_error)?.into_iter().collect();
+    let maps: Vec<_> = find::read::<MemoryMaps>(&process, "maps")?.into_iter().collect();
     if maps.is_empty() {
         return Err(io::Error::from_raw_os_error(libc::ESRCH)); // it has ended and waits for its parent
     }

@@ -1,6 +1,9 @@
 //! Real processes: what they notice of a look at them.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
@@ -45,7 +48,7 @@ impl Sleeper {
     /// Whether it is in a state, and nobody traces it.
     fn stat(&self, state: char) -> bool {
         let process = Process::new(self.pid()).unwrap();
-        process.stat().unwrap().state == state && process.status().unwrap().tracerpid == 0
+        process.stat().unwrap().state == state && find::status(&process).unwrap().tracerpid == 0
     }
 
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -168,6 +171,20 @@ fn a_core_file_has_a_segment_for_all_that_is_mapped_of_files_and_for_the_stack()
     let load = loads.iter().find(|load| load[1] == stack.address).unwrap();
     let (at, size) = (usize::try_from(load[0]).unwrap(), usize::try_from(load[2]).unwrap());
     assert_eq!(image[at..at + size], stack.bytes);
+}
+
+#[test]
+fn a_process_whose_names_are_no_text_is_copied_like_others() {
+    let model = Sleeper::sleep();
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(OsStr::from_bytes(b"sl\xffep"));
+    // by another process: what this one has open for writing, its children have too, and that cannot be run
+    let copied_by = Command::new("cp").arg(format!("/proc/{}/exe", model.pid())).arg(&program).status();
+    assert!(copied_by.unwrap().success());
+    let sleeper = Sleeper::start(Command::new(program).arg0("sleep").arg("1000"));
+    let copy = copied(sleeper.pid(), true);
+    let start = copy.maps.first().unwrap().address.0;
+    assert!(copy.file_at(start).unwrap().ends_with("/sl\u{fffd}ep"));
 }
 
 /// Stacks of two threads in one mapping: each was copied to its end.
