@@ -16,7 +16,7 @@
 //!
 //! conversation.request(7, message::Finalize::new().into());
 //! let asked = Framing::default().decode(&mut conversation.take_sent())?.ok_or("incomplete")?;
-//! assert_eq!(Request::decode(&context, &asked.payload)?, Request::Finalize);
+//! assert_eq!(Request::decode(&context, &asked.payload)?, message::Finalize::new().into());
 //!
 //! let payload = Reply::from(Status::SUCCESS).encode(&context)?;
 //! conversation.receive(&Frame { payload, ..asked });

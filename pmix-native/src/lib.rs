@@ -18,6 +18,7 @@
 //! use pmix_native::conn::{ClientAnswer, Connect, Frame, Framing, Peer, Security, User, tag};
 //! use pmix_native::msg::{Context, Reply, Request};
 //! use pmix_native::{Dialect, Encoding};
+//! use pmix_types::message::{self, Finalize};
 //! use pmix_types::{Gid, ProcId, Rank, Status, Uid};
 //!
 //! // a client sends its identity
@@ -34,13 +35,14 @@
 //!
 //! // the client sends a request
 //! let ClientAnswer { index } = ClientAnswer::decode(&mut to_client)?.ok_or("incomplete")?;
-//! let frame = Frame { index, tag: tag::FIRST_REQUEST, payload: Request::Finalize.encode(&context)? };
+//! let payload = Request::from(Finalize::new()).encode(&context)?;
+//! let frame = Frame { index, tag: tag::FIRST_REQUEST, payload };
 //! Framing::default().encode(&frame, &mut to_server)?;
 //!
 //! // the server replies with the same tag
 //! let frame = Framing::default().decode(&mut to_server)?.ok_or("incomplete")?;
 //! let reply = match Request::decode(&context, &frame.payload) {
-//!     Ok(Request::Finalize) => Reply::from(Status::SUCCESS),
+//!     Ok(Request::Operation(message::Request::Finalize(_))) => Reply::from(Status::SUCCESS),
 //!     Ok(_) => Reply::from(Status::ERR_NOT_SUPPORTED),
 //!     Err(error) => Reply::from(error.status()),
 //! };
