@@ -49,6 +49,22 @@ impl Traces {
         self.root.parse().ok()
     }
 
+    /// Checks what processes of all users will see.
+    ///
+    /// # Errors
+    /// The address holds credentials.
+    pub(crate) fn check_for_all_users(&self) -> Result<(), String> {
+        let address = self.to.split_once("://").map_or("", |(_, address)| address);
+        if !address.split(['/', '?', '#']).next().unwrap_or_default().contains('@') {
+            return Ok(());
+        }
+        let by = self.by.unwrap_or("--trace-to");
+        Err(format!(
+            "{by}: processes of all users would see the credentials in the address of the collector: give them in \
+             OTEL_EXPORTER_OTLP_HEADERS instead"
+        ))
+    }
+
     /// Where processes are to send their spans; empty if they cannot write there, being those of other users.
     pub(crate) fn for_ranks(&self, multi_user: bool) -> &str {
         if multi_user && !self.to.contains("://") { "" } else { &self.to }
@@ -204,6 +220,33 @@ mod tests {
         assert_eq!(of(Some(&given.replace("-01", "-00"))).to_string(), given);
         let problem = Traces::of_run(Some("https://localhost:1"), |_| None).unwrap_err();
         assert!(problem.by.is_none() && problem.why.contains("no TLS"), "{problem:?}");
+    }
+
+    #[test]
+    fn an_address_with_credentials_is_not_for_processes_of_all_users() {
+        const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        for (address, is_open) in [
+            ("http://user:secret@c:1", false),
+            ("http://secret@c", false),
+            ("http://user:secret@[::1]:1/path", false),
+            ("http://c:1", true),
+            ("http://c:1/a@b?c@d#e@f", true),
+        ] {
+            for by in ["--trace-to", NAME] {
+                let to = (by != NAME).then_some(address);
+                let traces = Traces::of_run(to, |name| (name == NAME).then(|| address.to_owned()));
+                let checked = traces.unwrap().unwrap().check_for_all_users();
+                assert_eq!(checked.is_ok(), is_open, "{address}");
+                let Err(problem) = checked else { continue };
+                assert!(
+                    problem.starts_with(by) && problem.contains("OTEL_EXPORTER_OTLP_HEADERS"),
+                    "{problem}"
+                );
+                assert!(!problem.contains("secret"), "{problem}");
+            }
+        }
+        let file = Traces::of_run(Some("me@home"), |_| None).unwrap().unwrap();
+        file.check_for_all_users().unwrap();
     }
 
     #[test]

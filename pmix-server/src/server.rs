@@ -251,7 +251,7 @@ impl ServerBuilder {
     /// which sends them to OpenTelemetry.
     ///
     /// [`setup_fork`](ServerHandle::setup_fork) tells processes the root in `TRACEPARENT`, and in `PMIX_TRACE_TO` where spans
-    /// are to go, unless that is empty.
+    /// are to go, unless that is empty. Processes of all users that the server serves can read both, so put no credentials there.
     pub fn traces(mut self, root: TraceContext, to: impl Into<String>) -> Self {
         self.traces = Some((root, to.into()));
         self

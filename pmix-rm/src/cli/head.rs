@@ -136,6 +136,10 @@ fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<
     let setup = Setup::new(nodes, serving, times, &typed, variable)
         .map_err(|(kind, problem)| Head::command().error(kind, problem))?;
     let setup = Setup { multi_user, session: JobSession::Own, ..setup };
+    if let Some(traces) = setup.traces.as_ref().filter(|_| multi_user) {
+        let checked = traces.check_for_all_users();
+        checked.map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
+    }
     let etcd = etcd.place().map_err(|problem| Head::command().error(ErrorKind::ValueValidation, problem))?;
     Ok(HeadPlan { setup, etcd, record, report_uri, report_pid, talk: Talk::of(quiet, verbose) })
 }
@@ -156,6 +160,16 @@ mod tests {
     fn the_commands_are_well_formed() {
         Head::command().debug_assert();
         Daemon::command().debug_assert();
+    }
+
+    #[cfg(feature = "otel")]
+    #[test]
+    fn a_head_for_several_users_refuses_an_address_with_credentials_for_traces() {
+        let line = "--trace-to http://user:secret@collector:4317";
+        assert!(plan(line).unwrap().setup.traces.is_some());
+        let problem = plan(&format!("--multi-user {line}")).unwrap_err();
+        assert!(problem.contains("--trace-to: ") && !problem.contains("secret"), "{problem}");
+        assert!(plan("--multi-user --trace-to http://collector:4317").unwrap().setup.traces.is_some());
     }
 
     #[test]
