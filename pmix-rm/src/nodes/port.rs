@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 /// Connections that have not done so yet. For a further one goes the oldest of the address that has most.
 pub(super) const MAX_STRANGERS: usize = 256;
-/// Lines of the log about connections that were refused, in a session.
+/// Connections that were refused in a session and have a line of the log each. Further ones are counted, in a line at a time.
 const MAX_REFUSALS_LOGGED: usize = 50;
+/// The time between such lines.
+const COUNTED_FOR: Duration = Duration::from_secs(60);
 /// A connection has ended, and not because of what it said.
 pub(super) const GONE: [io::ErrorKind; 3] =
     [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
@@ -102,17 +104,39 @@ impl Heard {
 
 struct Counts {
     strangers: Mutex<Visitors<IpAddr, Arc<Place>>>,
-    refusals: AtomicUsize,
+    refusals: Mutex<Refusals>,
+}
+
+#[derive(Default)]
+struct Refusals {
+    all: usize,
+    /// Those that the log has not been told of.
+    unlogged: usize,
 }
 
 impl Counts {
-    /// Logs a refusal, unless too many have been.
-    fn refused(&self, address: SocketAddr, reason: &str) {
-        match self.refusals.fetch_add(1, Ordering::Relaxed) {
-            number if number < MAX_REFUSALS_LOGGED => {
-                tracing::warn!(%address, "refused a connection of a daemon: {reason}");
+    fn new() -> Self {
+        Self { strangers: Mutex::new(Visitors::up_to(MAX_STRANGERS)), refusals: Mutex::default() }
+    }
+
+    /// Logs a refusal, or counts it for a line that comes later.
+    fn refused(self: &Arc<Self>, address: SocketAddr, reason: &str) {
+        let unlogged = {
+            let mut refusals = lock(&self.refusals);
+            refusals.all += 1;
+            refusals.unlogged += usize::from(refusals.all > MAX_REFUSALS_LOGGED);
+            refusals.unlogged
+        };
+        match unlogged {
+            0 => tracing::warn!(%address, "refused a connection of a daemon: {reason}"),
+            1 => {
+                let (counts, reason) = (self.clone(), reason.to_owned());
+                tokio::spawn(async move {
+                    tokio::time::sleep_until(Instant::now() + COUNTED_FOR).await;
+                    let number = std::mem::take(&mut lock(&counts.refusals).unlogged);
+                    tracing::warn!(number, first = %address, "refused connections of daemons, the first because: {reason}");
+                });
             }
-            MAX_REFUSALS_LOGGED => tracing::warn!("further refusals of daemons are not logged"),
             _ => {}
         }
     }
@@ -192,10 +216,7 @@ impl Port {
 
     /// Receives who connects, until it is dropped. A connection ends that has been silent for so long.
     pub(super) fn open<H: House>(self, tls: Arc<ServerConfig>, silence: Duration, house: Arc<H>) -> Opened {
-        let counts = Arc::new(Counts {
-            strangers: Mutex::new(Visitors::up_to(MAX_STRANGERS)),
-            refusals: AtomicUsize::default(),
-        });
+        let counts = Arc::new(Counts::new());
         #[cfg_attr(not(test), allow(clippy::redundant_clone, reason = "tests count strangers"))]
         let reception = Reception { tls: TlsAcceptor::from(tls), silence, house, counts: counts.clone() };
         let task = tokio::spawn(accept(self.0, Arc::new(reception)));
@@ -237,7 +258,7 @@ impl Opened {
 
     /// How many have been refused.
     pub(super) fn refusals(&self) -> usize {
-        self.counts.refusals.load(Ordering::Relaxed)
+        lock(&self.counts.refusals).all
     }
 }
 
@@ -332,6 +353,82 @@ impl<H: House> Reception<H> {
         };
         if let Err(error) = ended {
             tracing::debug!(%address, %error, "the connection of a daemon has ended");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::{Debug, Write};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::subscriber::set_default;
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// The fields of each event of this thread.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    struct Fields<'a>(&'a mut String);
+
+    impl Visit for Fields<'_> {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            write!(self.0, "{field}={value:?} ").unwrap();
+        }
+    }
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::WARN
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut line = String::new();
+            event.record(&mut Fields(&mut line));
+            lock(&self.0).push(line);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_logged_one_by_one_at_first_and_then_counted_in_a_line_a_minute() {
+        let lines = Lines::default();
+        let _subscriber = set_default(lines.clone());
+        let taken = || std::mem::take(&mut *lock(&lines.0));
+        let (counts, address) = (Arc::new(Counts::new()), SocketAddr::from(([127, 0, 0, 1], 9)));
+        for _ in 0..MAX_REFUSALS_LOGGED + 7 {
+            counts.refused(address, "no TLS");
+        }
+        assert_eq!(taken().len(), MAX_REFUSALS_LOGGED);
+        for number in [7, 3] {
+            tokio::time::sleep_until(Instant::now() + COUNTED_FOR * 2).await;
+            let counted = taken();
+            assert_eq!(counted.len(), 1, "{counted:?}");
+            assert!(counted[0].contains(&format!("number={number} ")), "{counted:?}");
+            assert!(counted[0].contains("127.0.0.1:9") && counted[0].contains("no TLS"), "{counted:?}");
+            for _ in 0..3 {
+                counts.refused(address, "no TLS");
+            }
+        }
+        for (passed, count) in
+            [(COUNTED_FOR - COUNTED_FOR / 10, 0), (COUNTED_FOR / 5, 1), (COUNTED_FOR * 3, 0)]
+        {
+            tokio::time::sleep_until(Instant::now() + passed).await;
+            assert_eq!(taken().len(), count, "after {passed:?}");
         }
     }
 }
