@@ -12,7 +12,9 @@ use super::{Console, Trouble};
 /// Logs a message through a server
 ///
 /// By default the only live server of this user on this node writes it to the syslog. Which channels there are depends on the server's host: that of `pmixrun` and
-/// `pmixd` has the syslog, and mail; stdout and stderr are those of the job that logs, so this command cannot use them. A server of another family may have others.
+/// `pmixd` has the syslog; stdout and stderr are those of the job that logs, so this command cannot use them. Servers of `pmixrun` and `pmixd` send no mail,
+/// because they have no mail program; a resource manager that is built on pmix-host sends mail if it names one (`StandardHost::with_mail_program`). A server of
+/// another family may have others.
 ///
 /// The JSON report is one object: {"schema", "server", "channels", "logged"}; "logged" is "fully", or "partially" if a channel has failed.
 #[derive(Debug, clap::Args)]
@@ -26,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, value_name = "CHANNEL", default_value = "syslog")]
     to: Vec<Channel>,
 
-    /// Send it by mail, to these addresses with commas between them
+    /// Send it by mail, to these addresses with commas between them; servers of `pmixrun` and `pmixd` refuse this
     #[arg(long, value_name = "ADDRESSES", conflicts_with = "to")]
     mail: Option<String>,
 
@@ -62,7 +64,6 @@ const AFTER_HELP: &str = "\
 Examples:
   pmix log 'node n7 is back'
   pmix log --to global-syslog --priority 3 'disk full'
-  pmix log --mail ops@example.org --subject 'job done' 'all 4000 runs have ended'
 
 Exit code: 0 if it was logged; 1 if a channel has failed, or if the server could not be queried; 2 for an invalid command line.";
 

@@ -49,6 +49,18 @@ fn tol_04_a_tool_in_a_rank_finds_the_server_of_that_rank() {
     assert_eq!(job["procs"][0]["executable"].as_str(), program.to_str(), "{out}");
 }
 
+#[test]
+fn a_server_of_pmixrun_sends_no_mail_as_the_help_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = pmix_tests::program("pmix");
+    let log = [program.to_str().unwrap(), "log", "--mail", "root", "hello"];
+    let (code, out, err) = run(pmixrun(dir.path(), &log));
+    assert!(code == Some(1) && err.contains("no mail program is configured"), "{out}{err}");
+    let (code, out, _) = pmix(dir.path(), &["log", "--help"]);
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == 0 && words.contains("Servers of `pmixrun` and `pmixd` send no mail"), "{out}");
+}
+
 const WAIT: &str = "echo ready; exec sleep 1000";
 
 #[tokio::test]
