@@ -166,7 +166,7 @@ fn what_is_reported_is_accepted(
 
 /// A request with other directives.
 fn with(mut request: Request, directives: Directives) -> Request {
-    *request.directives_mut() = directives;
+    *request.held() = directives;
     request
 }
 

@@ -410,7 +410,7 @@ fn fen_18_gen_05_what_must_be_done_and_is_not_known_is_not_supported() {
 fn gen_04_gen_07a_unknown_directives_are_ignored_and_contradictions_refused() {
     let (mut t, peers) = Harness::local(1);
     let mut request = fence_all();
-    request.directives_mut().push(Info::dynamic(key("my.own"), 3u32));
+    request.held().push(Info::dynamic(key("my.own"), 3u32));
     let to = t.ask(&peers[0], request);
     t.fenced(to);
     for request in [

@@ -202,7 +202,7 @@ fn fen_17_gen_12_gen_14_the_server_keeps_the_time() {
     let first = t.ask(&a, fence_all().with(&ALGORITHM, "ring").with(&keys::TIMEOUT, 3));
     let mine = Info::dynamic(key("my.own"), 3u32);
     let mut request = fence_all().with(&ALGORITHM, "tree");
-    request.directives_mut().push(mine.clone());
+    request.held().push(mine.clone());
     let second = t.ask(&b, request);
     let (id, request) = fence_upcall(&mut t);
     // the first who says something is heard

@@ -382,7 +382,7 @@ fn gen_14_directives_of_the_get_go_up_unchanged() {
     let (mut t, a, _) = Harness::two_nodes(HOST);
     let mine = Info::dynamic(key("my.own"), 3u32);
     let mut request = get(proc("job", 2), "k").with(&keys::TIMEOUT, 4);
-    request.directives_mut().push(mine.clone());
+    request.held().push(mine.clone());
     t.ask(&a, request);
     let (id, request) = modex_upcall(&mut t);
     let mut expected = Directives::from(vec![mine]);

@@ -142,39 +142,24 @@ pub(super) fn fence_all() -> Request {
 
 /// A request with one more directive.
 pub(super) trait With: Sized {
-    fn directives_mut(&mut self) -> &mut Directives;
+    fn held(&mut self) -> &mut Directives;
 
     fn with<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        let held = std::mem::take(self.directives_mut());
-        *self.directives_mut() = held.with(key, value);
+        let before = std::mem::take(self.held());
+        *self.held() = before.with(key, value);
         self
     }
 
     fn require<T: ValueType>(mut self, key: &Key<T>, value: impl Into<T>) -> Self {
-        let held = std::mem::take(self.directives_mut());
-        *self.directives_mut() = held.require(key, value);
+        let before = std::mem::take(self.held());
+        *self.held() = before.require(key, value);
         self
     }
 }
 
 impl With for Request {
-    fn directives_mut(&mut self) -> &mut Directives {
-        match self {
-            Self::Get(get) => &mut get.directives,
-            Self::Fence(fence) => &mut fence.directives,
-            Self::Lookup(lookup) => &mut lookup.directives,
-            Self::Connect(connect) => &mut connect.directives,
-            Self::Disconnect(disconnect) => &mut disconnect.directives,
-            Self::GroupConstruct(construct) => &mut construct.directives,
-            Self::GroupDestruct(destruct) => &mut destruct.directives,
-            Self::GroupInvite(invite) => &mut invite.directives,
-            Self::GroupJoin(join) => &mut join.directives,
-            Self::JobControl(control) => &mut control.directives,
-            Self::IofPull(wish) => &mut wish.directives,
-            Self::IofPush(input) => &mut input.directives,
-            Self::Monitor(wish) => &mut wish.directives,
-            other => panic!("{} has no directives here", other.operation()),
-        }
+    fn held(&mut self) -> &mut Directives {
+        self.directives_mut().expect("a request with directives")
     }
 }
 

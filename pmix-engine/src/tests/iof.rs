@@ -396,7 +396,7 @@ fn gen_07c_directives_of_the_wrong_type_are_refused() {
     let (mut t, listener, writer) = two();
     let wrong = pmix_types::Info::dynamic(keys::IOF_BUFFERING_SIZE.key_name(), "many");
     let mut wish = pull([writer.clone()], OUT);
-    wish.directives_mut().push(wrong);
+    wish.held().push(wrong);
     let to = t.ask(&listener, wish);
     t.fails(to, Status::ERR_BAD_PARAM);
     let mut output = text(&writer, OUT, "x");

@@ -47,7 +47,7 @@ fn iof_05_what_nobody_has_asked_for_is_kept_for_the_first_who_does() {
 fn kept(host: &Directives, own: Directives, pieces: [&str; 3]) -> Vec<Result<String, u64>> {
     let (mut t, listener, writer) = two();
     let mut wish = pull([writer.clone()], OUT);
-    *wish.directives_mut() = own;
+    *wish.held() = own;
     let to = t.ask(&listener, wish);
     let (upcall, ..) = asked(&mut t, true);
     for piece in pieces {

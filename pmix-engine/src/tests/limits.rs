@@ -249,7 +249,7 @@ fn what_a_process_brings_to_fences_has_a_limit_in_bytes() {
     let (mut t, peers) = Harness::local(12);
     let large = |number: u32| {
         let mut request = fence(subset(number)).with(&keys::TIMEOUT, 1);
-        request.directives_mut().push(Info::dynamic(key("my.own"), "x".repeat(1 << 20)));
+        request.held().push(Info::dynamic(key("my.own"), "x".repeat(1 << 20)));
         request
     };
     for number in 1..=15 {
