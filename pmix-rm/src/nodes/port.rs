@@ -361,6 +361,7 @@ impl<H: House> Reception<H> {
 mod tests {
     use std::fmt::{Debug, Write};
 
+    use pmix_test_wait::turn;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::subscriber::set_default;
@@ -414,9 +415,15 @@ mod tests {
             counts.refused(address, "no TLS");
         }
         assert_eq!(taken().len(), MAX_REFUSALS_LOGGED);
+        let pass = async |time| {
+            // the line that waits has begun to wait, and then has come
+            turn().await;
+            tokio::time::advance(time).await;
+            turn().await;
+            taken()
+        };
         for number in [7, 3] {
-            tokio::time::sleep_until(Instant::now() + COUNTED_FOR * 2).await;
-            let counted = taken();
+            let counted = pass(COUNTED_FOR * 2).await;
             assert_eq!(counted.len(), 1, "{counted:?}");
             assert!(counted[0].contains(&format!("number={number} ")), "{counted:?}");
             assert!(counted[0].contains("127.0.0.1:9") && counted[0].contains("no TLS"), "{counted:?}");
@@ -424,11 +431,9 @@ mod tests {
                 counts.refused(address, "no TLS");
             }
         }
-        for (passed, count) in
-            [(COUNTED_FOR - COUNTED_FOR / 10, 0), (COUNTED_FOR / 5, 1), (COUNTED_FOR * 3, 0)]
+        for (time, lines) in [(COUNTED_FOR - COUNTED_FOR / 10, 0), (COUNTED_FOR / 5, 1), (COUNTED_FOR * 3, 0)]
         {
-            tokio::time::sleep_until(Instant::now() + passed).await;
-            assert_eq!(taken().len(), count, "after {passed:?}");
+            assert_eq!(pass(time).await.len(), lines, "after {time:?}");
         }
     }
 }
