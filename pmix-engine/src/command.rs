@@ -161,7 +161,7 @@ pub struct Caller {
 
 macro_rules! values {
     ($($(#[$doc:meta])* $name:ident($type:ty),)+) => {
-        /// What a call of the host returns.
+        /// The result of a call of the host.
         #[derive(Clone, Debug)]
         #[allow(clippy::exhaustive_enums, reason = "the driver expects one for each call")]
         pub enum CallValue {

@@ -70,3 +70,18 @@ macro_rules! upcalls {
 }
 
 for_each_request!(upcalls);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A row without `by:` has an upcall with `passed_up: yes`, and the other way round.
+    #[test]
+    fn the_upcalls_of_requests_that_go_up_are_marked_so() {
+        let of_requests: BTreeSet<_> = Request::examples().iter().filter_map(Upcall::of).collect();
+        let marked = Upcall::ALL.iter().copied().filter(|upcall| upcall.is_passed_up());
+        assert_eq!(of_requests, marked.collect());
+    }
+}

@@ -241,7 +241,7 @@ impl Engine {
         self.with_invites(|invites, below, cx| invites.on_join(asked, join, below, cx));
     }
 
-    /// What is to be removed is registered here; the rest is for the host.
+    /// Registers what is to be removed, and passes everything else to the host.
     pub(crate) fn job_control(&mut self, asked: Asked, control: JobControl) {
         let left = if cleanup::is_cleanup(&control.directives) {
             self.cleanups.on_request(&asked, control, &mut self.cx)
@@ -254,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// Heartbeats and files are watched here; the rest is for the host.
+    /// Watches heartbeats and files, and passes everything else to the host.
     pub(crate) fn monitor(&mut self, asked: Asked, monitor: Monitor) {
         if let Some(request) = self.monitors.on_request(&asked, monitor, &mut self.cx) {
             self.forwards.pass_up(asked, request, Form::of::<Monitor>(), &mut self.cx);

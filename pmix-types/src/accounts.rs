@@ -1,6 +1,7 @@
 //! What the system says of users by their numbers.
 
 use std::fs::{Metadata, metadata, read_to_string};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -19,11 +20,13 @@ impl Uid {
         static LENT: Mutex<(Option<Version>, Vec<Range<u64>>)> = Mutex::new((None, Vec::new()));
         let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
         let now = metadata(SUBORDINATES).ok().map(|metadata| version(&metadata));
-        // one that cannot be read now is read the next time
-        if lent.0 != now
-            && let Ok(list) = read_to_string(SUBORDINATES)
-        {
-            *lent = (now, ranges(&list));
+        if lent.0 != now {
+            match read_to_string(SUBORDINATES) {
+                Ok(list) => *lent = (now, ranges(&list)),
+                Err(error) if error.kind() == ErrorKind::NotFound => *lent = (None, Vec::new()),
+                // the next call tries again
+                Err(_) => {}
+            }
         }
         lent.1.iter().any(|range| range.contains(&self.as_raw().into()))
     }

@@ -1,4 +1,4 @@
-//! What the host manages: allocations, credentials, sessions, blocks of resources.
+//! Requests that the host answers: for allocations, credentials, sessions and blocks of resources.
 
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ pmix_types::statuses! {
     };
 }
 
-/// What is under a number, if anything.
+/// A number and the record under it; `None` for no record.
 type Row = (u64, Option<Bytes>);
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ struct Kept {
     path: PathBuf,
     pages: Pages,
     state: State,
-    /// What was there before a change that has failed: the file may have the change all the same.
+    /// The rows before a change that failed: the file may hold that change, which must then be undone.
     before: Vec<Row>,
     /// When the log was told that the file cannot be written, unless a later change has succeeded.
     logged: Option<Instant>,
