@@ -11,9 +11,10 @@ use pmix_proto::v1::{ClientMessage, ServerMessage};
 use pmix_proto::{Assembler, ConvertError, Limits, Reason, ServerBody, negotiate};
 use pmix_types::Status;
 use pmix_types::message::{Collected, CollectedFile, Failure, Fenced, Hello, Modex, Reply, Welcome};
+use tokio::sync::oneshot;
 use tokio_util::codec::{FramedRead, FramedWrite};
 
-use crate::connection::{Incoming, Outgoing};
+use crate::connection::{Deliverer, Incoming, Outgoing};
 use crate::error::Error;
 
 /// The server's half of a conversation.
@@ -142,10 +143,25 @@ impl Inbound {
         }
     }
 
+    /// Delivers what the server says, until the end or until nobody is left to listen.
+    pub(crate) async fn deliver(mut self, deliverer: Deliverer, mut abandoned: oneshot::Receiver<()>) {
+        let reason = loop {
+            tokio::select! {
+                biased;
+                incoming = self.next() => match incoming {
+                    Ok(incoming) => deliverer.deliver(incoming),
+                    Err(reason) => break reason,
+                },
+                _ = &mut abandoned => return,
+            }
+        };
+        deliverer.close(reason);
+    }
+
     /// The next message; an error when the conversation has ended, saying why.
     ///
     /// Cancel safe: parts that have come are kept.
-    pub(crate) async fn next(&mut self) -> Result<Incoming, String> {
+    async fn next(&mut self) -> Result<Incoming, String> {
         loop {
             match self.body().await {
                 Ok(Some((0, Ok(ServerBody::Push(push))))) => return Ok(Incoming::Push(push)),

@@ -76,7 +76,6 @@ mod notice;
 mod participants;
 mod query;
 mod record;
-mod requests;
 mod routes;
 mod stats;
 mod tally;
@@ -90,8 +89,8 @@ mod waits;
 
 use std::time::Instant;
 
-use pmix_types::message::{Failure, Reply, Request};
-use pmix_types::{AttributeRegistry, Gid, Memory, ProcId, Status, Uid};
+use pmix_types::message::{Failure, Reply};
+use pmix_types::{AttributeRegistry, Gid, ProcId, Status, Uid};
 
 pub use blob::Codec;
 pub use census::Census;
@@ -119,7 +118,6 @@ use jobs::resolve::Resolutions;
 use jobs::setup::{self, Setup};
 use jobs::{attributes, registration};
 use monitor::Monitors;
-use names::ResolveNames;
 use query::Queries;
 use record::Recorder;
 use registration::Registration;
@@ -317,31 +315,6 @@ impl Engine {
                 + self.cx.upcalls.len()) as u64,
             ..self.cx.stats
         }
-    }
-
-    fn on_request(&mut self, at: Instant, to: ReplyTo, request: Request) {
-        self.cx.stats.requests += 1;
-        let Some(caller) = self.cx.caller(to.conn) else {
-            let failure = Failure::new(
-                Status::ERR_INIT,
-                format!("{} before init or after finalize", request.operation()),
-            );
-            self.cx.out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
-            return;
-        };
-        let mut request = request;
-        let bytes = request.memory();
-        if let Some(limit) = request.memory_limit().filter(|limit| bytes > *limit) {
-            let message =
-                format!("the request takes {bytes} bytes, the limit of a {} is {limit}", request.operation());
-            return self.cx.reply(to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)));
-        }
-        let named = request.resolve(&self.names(&caller));
-        if let Err(failure) = named {
-            return self.cx.reply(to, Err(failure));
-        }
-        let asked = Asked { at, by: caller, to, bytes };
-        self.answer(asked, request);
     }
 
     fn on_host_reply(&mut self, upcall: UpcallId, result: Result<Answer, Failure>) {

@@ -1,10 +1,14 @@
-//! Routes through several nouns: groups and connected sets, with the events and rounds that concern them.
+//! Where each input goes: a request to the noun that answers it exactly once, or to the host as it comes; and what concerns several nouns,
+//! such as groups and connected sets with their events and rounds.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use pmix_types::message::*;
 use pmix_types::why::Wait;
-use pmix_types::{Directives, Event, Gid, Nspace, ProcId, Query, Status, Uid, keys};
+use pmix_types::{
+    Directives, Event, Gid, Memory, Nspace, ProcId, Query, Status, Uid, for_each_request, keys,
+};
 
 use super::bootstrap::{self, Bootstraps};
 use super::collective::{Collectives, Entry, Filing, Lower};
@@ -12,17 +16,74 @@ use super::context::Context;
 use super::control::cleanup;
 use super::events::check_size;
 use super::group::not_complete;
+use super::ids::ReplyTo;
 use super::invite::{Below, Invites};
 use super::jobs::registration::{self, Registration};
 use super::monitor::Raised;
-use super::names::Names;
+use super::names::{Names, ResolveNames};
 use super::query::{self, Queries, Sources, Waiting};
 use super::upcall::{DisconnectRequest, Form, HostObject, Upcall};
 use super::users::Voice;
 use super::waits::Waits;
-use super::{Answer, Asked, CallValue, Caller, ConnId, Engine, UpcallId, UpcallRequest};
+use super::{Answer, Asked, CallValue, Caller, Command, ConnId, Engine, UpcallId, UpcallRequest};
+
+macro_rules! answer {
+    ($engine:ident, $asked:ident, $request:ident, $name:ident $snake:ident [engine]) => {
+        $engine.$snake($asked, $request)
+    };
+    ($engine:ident, $asked:ident, $request:ident, $name:ident $snake:ident [$noun:ident]) => {
+        $engine.$noun.$snake($asked, $request, &mut $engine.cx)
+    };
+    ($engine:ident, $asked:ident, $request:ident, $name:ident $snake:ident []) => {
+        $engine.forwards.pass_up(
+            $asked,
+            Ok(UpcallRequest::$name($request)),
+            Form::of::<$name>(),
+            &mut $engine.cx,
+        )
+    };
+}
+
+macro_rules! requests {
+    ($($name:ident $snake:ident { names: $names:tt, about: $about:tt, by: $by:tt, $($columns:tt)* } $fields:tt $rest:tt)+) => {
+        impl Engine {
+            fn answer(&mut self, asked: Asked, request: Request) {
+                match request {
+                    $(Request::$name(request) => answer!(self, asked, request, $name $snake $by),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_request!(requests);
 
 impl Engine {
+    /// Checks a request, resolves the names in it, and has it answered, sooner or later.
+    pub(crate) fn on_request(&mut self, at: Instant, to: ReplyTo, mut request: Request) {
+        self.cx.stats.requests += 1;
+        let Some(caller) = self.cx.caller(to.conn) else {
+            let failure = Failure::new(
+                Status::ERR_INIT,
+                format!("{} before init or after finalize", request.operation()),
+            );
+            self.cx.out.push(Command::Reply { conn: to.conn, id: to.id, result: Err(failure) });
+            return;
+        };
+        let bytes = request.memory();
+        if let Some(limit) = request.memory_limit().filter(|limit| bytes > *limit) {
+            let message =
+                format!("the request takes {bytes} bytes, the limit of a {} is {limit}", request.operation());
+            return self.cx.reply(to, Err(Failure::new(Status::ERR_OUT_OF_RESOURCE, message)));
+        }
+        let named = request.resolve(&self.names(&caller));
+        if let Err(failure) = named {
+            return self.cx.reply(to, Err(failure));
+        }
+        let asked = Asked { at, by: caller, to, bytes };
+        self.answer(asked, request);
+    }
+
     /// Input of a user who has not left too much at the host.
     pub(crate) fn iof_push(&mut self, asked: Asked, input: IofPush) {
         match self.forwards.check_left(&asked) {

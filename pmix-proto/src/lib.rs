@@ -67,7 +67,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod assembler;
 mod body;
 mod convert;
 mod expansion;
@@ -137,10 +136,9 @@ pub mod etcd {
     include!("gen/etcdserverpb.rs");
 }
 
-pub use assembler::{Assembler, Limits};
 pub use body::{
-    ClientBody, EncodedBody, PART_BYTES, ServerBody, decode_client, decode_server, encode_hello,
-    encode_request,
+    Assembler, ClientBody, EncodedBody, Limits, PART_BYTES, ServerBody, decode_client, decode_server,
+    encode_hello, encode_request,
 };
 pub use convert::{ConvertError, MAX_DEPTH, Reason, decode_job, encode_job};
 pub use version::{IMPLEMENTATION, OLDEST_VERSION, VERSION, VersionMismatch, negotiate};

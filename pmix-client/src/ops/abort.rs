@@ -2,7 +2,18 @@ use pmix_types::Procs;
 use pmix_types::message::Abort;
 
 use super::builder::builder;
+use crate::client::Client;
 use crate::error::Error;
+
+impl Client {
+    /// Has the host end processes, by default all of the caller's namespace (ABT-01); await the builder.
+    ///
+    /// `status` is the exit status to report; `message` is for the user and may be empty.
+    #[doc(alias = "PMIx_Abort")]
+    pub fn abort(&self, status: i32, message: impl Into<String>) -> AbortBuilder {
+        AbortBuilder::new(self.draft(Abort::new(status, message.into())))
+    }
+}
 
 builder! {
     /// A request to abort processes. Await it to send it. See [`Client::abort`](crate::Client::abort).

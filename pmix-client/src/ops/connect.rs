@@ -3,10 +3,27 @@ use std::fmt;
 use pmix_types::message::Connect;
 use pmix_types::{Nspace, ProcId, Procs, Rank, keys};
 
-use super::builder::{Draft, builder};
+use super::builder::builder;
 use super::disconnect::{DisconnectBuilder, check_named};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
+
+impl Client {
+    /// Makes processes of several namespaces known to each other, so that the host treats them as one application
+    /// (CON-01); await the builder. It has nothing to do with the connection to the server.
+    ///
+    /// Ready when all named processes have called it (CON-02); they may name them in any order (CON-03). After it, gets
+    /// of the other namespaces' job data are answered locally (CON-08), and the connected processes can be addressed by
+    /// the namespace of the [`ConnectedSet`](crate::ConnectedSet), if the host makes one (CON-07). Connected processes
+    /// may connect again: the call waits for all of them, returns the same set and changes nothing; a single disconnect
+    /// still ends it (CON-15).
+    #[doc(alias = "PMIx_Connect")]
+    #[doc(alias = "PMIx_Connect_nb")]
+    pub fn connect(&self, procs: impl Into<Procs>) -> ConnectBuilder {
+        ConnectBuilder::new(self.draft(Connect::new(procs.into().into_named().unwrap_or_default())))
+    }
+}
 
 /// A set of connected processes, and the namespace by which they can be addressed together.
 ///
@@ -144,10 +161,6 @@ builder! {
 }
 
 impl ConnectBuilder {
-    pub(crate) fn of(core: Core, procs: Procs) -> Self {
-        Self::new(Draft::new(core, Connect::new(procs.into_named().unwrap_or_default())))
-    }
-
     /// An id that distinguishes this connect from others of the same processes, so that several can exist at a time;
     /// all participants must give the same id (CON-04).
     #[doc(alias = "PMIX_CONNECT_ID")]

@@ -2,8 +2,35 @@ use pmix_types::message::Disconnect;
 use pmix_types::{Nspace, NspaceError, ProcId, Procs, keys};
 
 use super::builder::{Draft, builder};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
+
+impl Client {
+    /// Dissolves a connected set; all its processes must call it. Await the builder.
+    ///
+    /// Name the processes as in the connect, or by the namespace of the [`ConnectedSet`](crate::ConnectedSet). The data
+    /// of the other namespaces stays available (CON-16). [`ConnectedSet::disconnect`](crate::ConnectedSet::disconnect)
+    /// does the same.
+    #[doc(alias = "PMIx_Disconnect")]
+    #[doc(alias = "PMIx_Disconnect_nb")]
+    pub fn disconnect(&self, procs: impl Into<Procs>) -> DisconnectBuilder {
+        DisconnectBuilder::of(self.core(), procs.into())
+    }
+
+    /// Leaves a connected set alone, without waiting for the others (CON-14); await the builder.
+    ///
+    /// `nspace` is the namespace of the [`ConnectedSet`](crate::ConnectedSet), as a string or an [`Nspace`].
+    /// Collectives of the remaining processes no longer wait for the caller.
+    /// [`ConnectedSet::leave`](crate::ConnectedSet::leave) does the same.
+    #[doc(alias = "PMIx_Disconnect")]
+    pub fn disconnect_nspace(
+        &self,
+        nspace: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> DisconnectBuilder {
+        DisconnectBuilder::leave(self.core(), nspace)
+    }
+}
 
 builder! {
     /// A pending disconnect; await it to enter. See [`Client::disconnect`](crate::Client::disconnect) and

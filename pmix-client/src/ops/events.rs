@@ -8,10 +8,22 @@ use pmix_types::message::{DeregisterEvents, Directed, Failure, Operation, Regist
 use pmix_types::{DataRange, Directives, Event, EventFilter, Procs, Status, keys};
 
 use super::builder::{Draft, builder, filters};
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::Error;
 use crate::events::{EventError, EventQueue, Interest, Listener, Placement};
+
+impl Client {
+    /// Opens a stream of the events with these codes, or of all events if no code is given; await the builder.
+    ///
+    /// When the future is ready, the registration is complete. The stream has no older events, apart from those that
+    /// the server has kept for late registrations (EVT-13, EVT-15).
+    #[doc(alias = "PMIx_Register_event_handler")]
+    pub fn events(&self, codes: impl IntoIterator<Item = Status>) -> EventsBuilder {
+        EventsBuilder::of(self.core(), codes)
+    }
+}
 
 /// Events a stream holds for a reader that is busy, by default.
 const DEFAULT_CAPACITY: usize = 512;

@@ -2,9 +2,26 @@ use pmix_types::message::{Failure, Fence};
 use pmix_types::{Procs, Status, keys};
 
 use super::builder::{Draft, builder};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::{Error, directive};
 use crate::trace;
+
+impl Client {
+    /// Waits until all these processes have entered the fence; await the builder.
+    ///
+    /// All participants must name the processes in the same way (FEN-03), and the caller must be one of them (FEN-05).
+    #[doc(alias = "PMIx_Fence")]
+    #[doc(alias = "PMIx_Fence_nb")]
+    pub fn fence(&self, procs: impl Into<Procs>) -> FenceBuilder {
+        FenceBuilder::of(self.core(), procs.into())
+    }
+
+    /// A fence of all processes of the caller's namespace (FEN-01); await the builder.
+    pub fn fence_all(&self) -> FenceBuilder {
+        self.fence(Procs::own_nspace())
+    }
+}
 
 builder! {
     /// A pending fence; await it to enter. See [`Client::fence`](crate::Client::fence).

@@ -1,11 +1,25 @@
 use pmix_types::message::Finalize;
 use pmix_types::{Directives, keys};
 
-use super::builder::{Draft, builder};
+use super::builder::builder;
 use super::fence::FenceBuilder;
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::{Error, directive};
+
+impl Client {
+    /// Finalizes the connection; await the builder.
+    ///
+    /// The future is ready when the server has answered (INI-07). Once the request is sent (after the barrier, if there
+    /// is one), calls through other clones fail with `ERR_INIT` (GEN-10); so do calls that are still waiting when the
+    /// answer arrives. Values that were put but not committed are lost. The process may be initialized again later
+    /// (INI-08).
+    #[doc(alias = "PMIx_Finalize")]
+    pub fn finalize(self) -> FinalizeBuilder {
+        FinalizeBuilder::new(self.draft(Finalize::new()))
+    }
+}
 
 builder! {
     /// A pending finalize; await it to close the connection. See [`Client::finalize`](crate::Client::finalize).
@@ -36,10 +50,6 @@ builder! {
 }
 
 impl FinalizeBuilder {
-    pub(crate) fn of(core: Core) -> Self {
-        Self::new(Draft::new(core, Finalize::new()))
-    }
-
     /// First waits for all processes of the caller's namespace in a barrier (INI-06). The [limit](Self::timeout)
     /// applies to the barrier, and then again to the finalize itself.
     #[doc(alias = "PMIX_EMBED_BARRIER")]

@@ -3,12 +3,21 @@ use std::time::Duration;
 
 use pmix_types::{Directives, Info};
 
-use super::builder::{Draft, builder};
+use super::builder::builder;
 use super::find::{find, nothing, with_limit};
 use super::get::Target;
-use crate::core::Core;
+use crate::client::Client;
 use crate::error::{Error, directive};
 use crate::store::{Lookup, Resolution};
+
+impl Client {
+    /// Gets all keys that a process has put, with their values; await the builder.
+    #[doc(alias = "PMIx_Get")]
+    pub fn get_all(&self, target: impl Into<Target>) -> GetAllBuilder {
+        let request = GetAllRequest { target: target.into(), directives: Directives::new(), limit: None };
+        GetAllBuilder::new(self.draft(request))
+    }
+}
 
 /// A get of all keys, as far as it is complete.
 #[derive(Clone, Debug)]
@@ -55,10 +64,6 @@ builder! {
 }
 
 impl GetAllBuilder {
-    pub(crate) const fn of(core: Core, target: Target) -> Self {
-        Self::new(Draft::new(core, GetAllRequest { target, directives: Directives::new(), limit: None }))
-    }
-
     /// Limits the wait; see [`GetBuilder::timeout`](crate::GetBuilder::timeout).
     #[doc(alias = "PMIX_TIMEOUT")]
     pub fn timeout(mut self, limit: Duration) -> Self {

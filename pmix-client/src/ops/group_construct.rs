@@ -6,8 +6,77 @@ use pmix_types::{DataArray, Nspace, NspaceError, ProcId, Procs, Rank, keys};
 use super::builder::{Draft, builder, check_id};
 use super::group_destruct::GroupDestructBuilder;
 use super::group_leave::GroupLeaveBuilder;
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
+
+impl Client {
+    /// Makes a group of processes that can be named by its id; await the builder.
+    ///
+    /// Ready when all members have called it with the same id (GRP-01). They must name the same processes, in any form
+    /// and order; the ranks in the group follow the order given by the member with the lowest `ProcId` on the first
+    /// node (GRP-04). After it, gets of the members' data and of the job data of their namespaces are answered locally
+    /// (GRP-05), and the id can be used in place of a namespace wherever processes are named, such as in
+    /// [`Client::fence`] (IDN-06). An id that is in use as a namespace or as that of another group, or that begins
+    /// with a namespace and a dot, is refused with `ERR_EXISTS` (GRP-11).
+    #[doc(alias = "PMIx_Group_construct")]
+    #[doc(alias = "PMIx_Group_construct_nb")]
+    pub fn group_construct(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        members: impl Into<Procs>,
+    ) -> GroupConstructBuilder {
+        let members = members.into().into_named().unwrap_or_default();
+        let is_empty = members.is_empty();
+        let mut draft = Draft::naming(self.core(), id, |id| GroupConstruct::new(id, members));
+        if is_empty {
+            draft.mistaken("list the members; `own_nspace()` is not allowed here");
+        }
+        GroupConstructBuilder::new(draft)
+    }
+
+    /// Makes a group with other leaders, none of which needs to know the others (GRP-02); await the builder.
+    ///
+    /// `leaders` is how many processes call this for the id, the caller included. Leaders may
+    /// [add](GroupConstructBuilder::add_members) further members, which call [`Client::group_join_bootstrap`]. Ready when all
+    /// leaders and all added members have called. Leaders come first in the group, ordered by their [`ProcId`]s,
+    /// followed by the added members. Directives of one leader apply to all. All members must be processes of the
+    /// same user.
+    ///
+    /// Leaders that pass different numbers fail with `ERR_BAD_PARAM`. If too few leaders call, the others wait: set a
+    /// [`timeout`](GroupConstructBuilder::timeout). If too many call, the surplus ones wait in the same way, as
+    /// leaders of the next group of this id.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(client: pmix_client::Client, peer: pmix_client::ProcId) -> Result<(), pmix_client::Error> {
+    /// // one of two leaders, each of which adds a process
+    /// let group = client.group_bootstrap("ocean", 2).add_members([peer]).await?;
+    /// assert_eq!(group.members.len(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "PMIX_GROUP_BOOTSTRAP")]
+    #[doc(alias = "PMIx_Group_construct")]
+    pub fn group_bootstrap(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        leaders: u64,
+    ) -> GroupConstructBuilder {
+        self.group_construct(id, self.proc_id()).directive(keys::GROUP_BOOTSTRAP, leaders)
+    }
+
+    /// Enters a group to which its leaders add the caller (GRP-02); await the builder. Ready when all leaders and all
+    /// added members have called; see [`Client::group_bootstrap`]. A process that no leader adds waits, so set a
+    /// [`timeout`](GroupConstructBuilder::timeout).
+    #[doc(alias = "PMIx_Group_construct")]
+    pub fn group_join_bootstrap(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+    ) -> GroupConstructBuilder {
+        GroupConstructBuilder::new(Draft::naming(self.core(), id, |id| GroupConstruct::new(id, Vec::new())))
+    }
+}
 
 /// A group that is complete.
 ///
@@ -137,31 +206,6 @@ builder! {
 }
 
 impl GroupConstructBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, members: Procs) -> Self {
-        let members = members.into_named().unwrap_or_default();
-        let is_empty = members.is_empty();
-        let mut draft = Draft::naming(core, id, |id| GroupConstruct::new(id, members));
-        if is_empty {
-            draft.mistaken("list the members; `own_nspace()` is not allowed here");
-        }
-        Self::new(draft)
-    }
-
-    /// The caller leads the group with others.
-    pub(crate) fn leading(
-        core: Core,
-        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
-        leaders: u64,
-    ) -> Self {
-        let own = core.proc().clone();
-        Self::of(core, id, own.into()).directive(keys::GROUP_BOOTSTRAP, leaders)
-    }
-
-    /// The caller is added by the leaders.
-    pub(crate) fn added(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> Self {
-        Self::new(Draft::naming(core, id, |id| GroupConstruct::new(id, Vec::new())))
-    }
-
     /// Adds processes that do not lead, to a group made by [`Client::group_bootstrap`](crate::Client::group_bootstrap);
     /// they call [`Client::group_join_bootstrap`](crate::Client::group_join_bootstrap). A process added by several leaders is a member
     /// once; an added leader remains a leader. A second call replaces the first.

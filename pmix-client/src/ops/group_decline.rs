@@ -2,8 +2,22 @@ use pmix_types::message::GroupJoin;
 use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
 use super::builder::{Draft, builder, check_id};
-use crate::core::Core;
+use crate::client::Client;
 use crate::error::Error;
+
+impl Client {
+    /// Declines the invitation of a leader (GRP-03); await the builder.
+    #[doc(alias = "PMIx_Group_join")]
+    #[doc(alias = "PMIX_GROUP_DECLINE")]
+    pub fn group_decline(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        leader: impl Into<ProcId>,
+    ) -> GroupDeclineBuilder {
+        let decline = |id| GroupJoin::new(id, leader.into(), GroupOpt::DECLINE);
+        GroupDeclineBuilder::new(Draft::naming(self.core(), id, decline))
+    }
+}
 
 builder! {
     /// A refusal of an invitation. Await it to send it. See [`Client::group_decline`](crate::Client::group_decline).
@@ -42,10 +56,6 @@ builder! {
 }
 
 impl GroupDeclineBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, leader: ProcId) -> Self {
-        Self::new(Draft::naming(core, id, |id| GroupJoin::new(id, leader, GroupOpt::DECLINE)))
-    }
-
     async fn ask(self) -> Result<(), Error> {
         let (core, request) = self.draft.online(Self::OPERATION)?;
         check_id(Self::OPERATION, &request.group)?;

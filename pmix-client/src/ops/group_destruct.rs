@@ -2,8 +2,19 @@ use pmix_types::message::GroupDestruct;
 use pmix_types::{Nspace, NspaceError};
 
 use super::builder::{Draft, builder, check_id};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
+
+impl Client {
+    /// Ends a group; all its members must call it. Await the builder. The data of the other members stays available.
+    /// [`Group::destruct`](crate::Group::destruct) does the same.
+    #[doc(alias = "PMIx_Group_destruct")]
+    #[doc(alias = "PMIx_Group_destruct_nb")]
+    pub fn group_destruct(&self, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> GroupDestructBuilder {
+        GroupDestructBuilder::of(self.core(), id)
+    }
+}
 
 builder! {
     /// A pending destruction of a group; await it to enter. See [`Client::group_destruct`](crate::Client::group_destruct).

@@ -3,8 +3,29 @@ use pmix_types::{Nspace, NspaceError, Procs, keys};
 
 use super::builder::{Draft, builder, check_id};
 use super::group_construct::Group;
-use crate::core::Core;
+use crate::client::Client;
 use crate::error::Error;
+
+impl Client {
+    /// Makes a group of the processes that accept an invitation (GRP-03); await the builder.
+    ///
+    /// Each process is invited by an event `GROUP_INVITED`, with the caller as its source and the id as `GROUP_ID`. The
+    /// caller leads the group, and is its first member unless it is among `procs`. Ready when all have answered and
+    /// those that accepted form a group, as after [`Client::group_construct`]. The events `GROUP_INVITE_ACCEPTED`,
+    /// `GROUP_INVITE_DECLINED` and `GROUP_INVITE_FAILED` report the answers to the caller; `GROUP_CONSTRUCT_COMPLETE`
+    /// notifies all members that the group is complete. Processes linked with the C library can be invited, and can
+    /// invite, in the same way.
+    #[doc(alias = "PMIx_Group_invite")]
+    #[doc(alias = "PMIx_Group_invite_nb")]
+    pub fn group_invite(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        procs: impl Into<Procs>,
+    ) -> GroupInviteBuilder {
+        let procs = procs.into().into_named().unwrap_or_default();
+        GroupInviteBuilder::new(Draft::naming(self.core(), id, |id| GroupInvite::new(id, procs)))
+    }
+}
 
 builder! {
     /// An invitation to a group. Await it to send it. See [`Client::group_invite`](crate::Client::group_invite).
@@ -43,11 +64,6 @@ builder! {
 }
 
 impl GroupInviteBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, procs: Procs) -> Self {
-        let procs = procs.into_named().unwrap_or_default();
-        Self::new(Draft::naming(core, id, |id| GroupInvite::new(id, procs)))
-    }
-
     /// Continues without processes that decline or end; the group is then [`partial`](Group::partial).
     #[doc(alias = "PMIX_GROUP_OPTIONAL")]
     pub fn optional(self) -> Self {

@@ -3,8 +3,23 @@ use pmix_types::{GroupOpt, Nspace, NspaceError, ProcId};
 
 use super::builder::{Draft, builder, check_id};
 use super::group_construct::Group;
-use crate::core::Core;
+use crate::client::Client;
 use crate::error::Error;
+
+impl Client {
+    /// Accepts the invitation of a leader (GRP-03); await the builder. Ready when the group is complete.
+    #[doc(alias = "PMIx_Group_join")]
+    #[doc(alias = "PMIx_Group_join_nb")]
+    #[doc(alias = "PMIX_GROUP_ACCEPT")]
+    pub fn group_join(
+        &self,
+        id: impl TryInto<Nspace, Error: Into<NspaceError>>,
+        leader: impl Into<ProcId>,
+    ) -> GroupJoinBuilder {
+        let accept = |id| GroupJoin::new(id, leader.into(), GroupOpt::ACCEPT);
+        GroupJoinBuilder::new(Draft::naming(self.core(), id, accept))
+    }
+}
 
 builder! {
     /// An acceptance of an invitation. Await it to send it. See [`Client::group_join`](crate::Client::group_join).
@@ -45,10 +60,6 @@ builder! {
 }
 
 impl GroupJoinBuilder {
-    pub(crate) fn of(core: Core, id: impl TryInto<Nspace, Error: Into<NspaceError>>, leader: ProcId) -> Self {
-        Self::new(Draft::naming(core, id, |id| GroupJoin::new(id, leader, GroupOpt::ACCEPT)))
-    }
-
     async fn ask(self) -> Result<Group, Error> {
         let (core, request) = self.draft.ready(Self::OPERATION)?;
         let id = request.group.clone();

@@ -2,8 +2,22 @@ use pmix_types::message::GroupLeave;
 use pmix_types::{Nspace, NspaceError};
 
 use super::builder::{Draft, builder, check_id};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
+
+impl Client {
+    /// Leaves a group without waiting for the others; await the builder. The event `GROUP_LEFT` notifies the other
+    /// members, who keep their ranks. [`Group::leave`](crate::Group::leave) does the same.
+    ///
+    /// When the future is ready, the notification is on its way but may not have reached all members (GRP-10): the
+    /// program must make sure that no member waits for the caller in an operation of the group.
+    #[doc(alias = "PMIx_Group_leave")]
+    #[doc(alias = "PMIx_Group_leave_nb")]
+    pub fn group_leave(&self, id: impl TryInto<Nspace, Error: Into<NspaceError>>) -> GroupLeaveBuilder {
+        GroupLeaveBuilder::of(self.core(), id)
+    }
+}
 
 builder! {
     /// A request to leave a group. Await it to send it. See [`Client::group_leave`](crate::Client::group_leave).

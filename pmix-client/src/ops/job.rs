@@ -1,8 +1,22 @@
 use pmix_types::{Nspace, NspaceError, ValueType};
 
 use super::get::GetBuilder;
+use crate::client::Client;
 use crate::core::Core;
 use pmix_types::KeyOf;
+
+impl Client {
+    /// A view of a job, to get its values.
+    pub fn job(&self, nspace: impl TryInto<Nspace, Error: Into<NspaceError>>) -> JobView {
+        JobView { core: self.core(), nspace: nspace.try_into().map_err(Into::into) }
+    }
+
+    /// Forgets the description of another job, which was kept at its spawn or connect: gets of its data ask the server again. For
+    /// programs that start many jobs.
+    pub fn forget_job(&self, nspace: &Nspace) {
+        self.core().store_mut().forget_job(nspace);
+    }
+}
 
 /// A view of a job, to get its values.
 ///
@@ -25,10 +39,6 @@ pub struct JobView {
 }
 
 impl JobView {
-    pub(crate) const fn new(core: Core, nspace: Result<Nspace, NspaceError>) -> Self {
-        Self { core, nspace }
-    }
-
     /// Gets a value of the job; await the builder. See [`Client::get`](crate::Client::get). `ERR_BAD_PARAM` if the text of the
     /// namespace is not a name.
     #[doc(alias = "PMIx_Get")]

@@ -5,8 +5,18 @@ use pmix_types::message::{Log, Logged};
 use pmix_types::{DataArray, Info, ProcId, Status, Time, ValueType, keys};
 
 use super::builder::builder;
+use crate::client::Client;
 use crate::error::Error;
 use pmix_types::TypedKey;
+
+impl Client {
+    /// Logs messages on channels; await the builder.
+    #[doc(alias = "PMIx_Log")]
+    #[doc(alias = "PMIx_Log_nb")]
+    pub fn log(&self) -> LogBuilder {
+        LogBuilder::new(self.draft(Log::new(Vec::new())))
+    }
+}
 
 builder! {
     /// Messages to log. Await it to log them. See [`Client::log`](crate::Client::log).

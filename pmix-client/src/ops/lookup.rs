@@ -1,10 +1,25 @@
 use pmix_types::message::{Lookup, LookupReply};
 use pmix_types::{DataArray, DataRange, KeyName, Pdata, ProcId, Procs, Status, Value, ValueType, keys};
 
-use super::builder::{Draft, builder};
-use crate::core::Core;
+use super::builder::builder;
+use crate::client::Client;
 use crate::error::{Error, key_name};
 use pmix_types::{AnyKey, KeyOf};
+
+impl Client {
+    /// Looks up data that processes have published under these keys; await the builder.
+    ///
+    /// By default it does not wait for missing data (PUB-13); see [`LookupBuilder::wait`] and
+    /// [`LookupBuilder::wait_all`]. If a key is published in several ranges that include the caller, the narrowest one
+    /// wins (PUB-14). See [`PublishBuilder`] for an example.
+    #[doc(alias = "PMIx_Lookup")]
+    #[doc(alias = "PMIx_Lookup_nb")]
+    pub fn lookup<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> LookupBuilder {
+        let mut draft = self.draft(Lookup::new(Vec::new()));
+        draft.request.keys = keys.into_iter().filter_map(|key| draft.checked(key.into_key_name())).collect();
+        LookupBuilder::new(draft)
+    }
+}
 
 builder! {
     /// A pending lookup; await it for the data. See [`Client::lookup`](crate::Client::lookup).
@@ -46,12 +61,6 @@ builder! {
 }
 
 impl LookupBuilder {
-    pub(crate) fn of<K: AnyKey>(core: Core, keys: impl IntoIterator<Item = K>) -> Self {
-        let mut draft = Draft::new(core, Lookup::new(Vec::new()));
-        draft.request.keys = keys.into_iter().filter_map(|key| draft.checked(key.into_key_name())).collect();
-        Self::new(draft)
-    }
-
     /// Looks only for data published by processes in this range of the caller; [`DataRange::SESSION`] by default
     /// (PUB-10).
     #[doc(alias = "PMIX_RANGE")]

@@ -1,4 +1,4 @@
-//! The operations: builder, request, result, and for some the method of [`Client`](crate::Client). They build on
+//! The operations: builder, result, and the methods of [`Client`](crate::Client). They build on
 //! [`core`](crate::core), and on each other only where one operation consists of others.
 //!
 //! Everything public in here is public in the crate.
@@ -41,7 +41,6 @@ mod unpublish;
 
 pub use abort::*;
 pub(crate) use builder::Draft;
-pub(crate) use commit::commit;
 pub use connect::*;
 pub use disconnect::*;
 pub use events::*;
@@ -68,7 +67,6 @@ pub use pmix_types::message::Logged;
 pub use publish::*;
 pub use pull_output::*;
 pub use push_stdin::*;
-pub(crate) use put::{put, put_qualified, store_internal};
 pub use query::*;
 pub use spawn::*;
 pub(crate) use stop_in_init::stop_in_init;

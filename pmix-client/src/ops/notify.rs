@@ -1,10 +1,36 @@
 use pmix_types::message::NotifyEvent;
-use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, ValueType, keys};
+use pmix_types::{DataArray, DataRange, Directives, Event, Info, Key, Procs, Status, ValueType, keys};
 
 use super::builder::{Draft, builder};
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
 use pmix_types::TypedKey;
+
+impl Client {
+    /// Notifies the processes in the event's range of an event; await the builder. If only a code is given, the event
+    /// is for the caller's namespace.
+    ///
+    /// Ready when the server has accepted the event, which does not mean that it was delivered (EVT-17). An event for
+    /// [`DataRange::PROC_LOCAL`](pmix_types::DataRange::PROC_LOCAL) goes only to the streams and handlers of this
+    /// process (EVT-11). The source is always this process, regardless of the event's own.
+    #[doc(alias = "PMIx_Notify_event")]
+    pub fn notify(&self, event: impl Into<Event>) -> NotifyBuilder {
+        NotifyBuilder::of(self.core(), event.into())
+    }
+
+    /// Declares a programming model to the other libraries of this process, by an event `MODEL_DECLARED` for their handlers
+    /// and streams of this client. Add details with [`info`](NotifyBuilder::info), such as `MODEL_LIBRARY_NAME`,
+    /// `MODEL_LIBRARY_VERSION`, `THREADING_MODEL` and `MODEL_NUM_THREADS`. Await the builder.
+    ///
+    /// Values passed to [`ClientBuilder::directives`](crate::ClientBuilder::directives) under these keys go to the host; processes
+    /// and tools that may see this process can query the keys with its `PROCID`.
+    #[doc(alias = "PMIX_MODEL_DECLARED", alias = "PMIX_PROGRAMMING_MODEL")]
+    pub fn declare_model(&self, model: impl Into<String>) -> NotifyBuilder {
+        let event = self.notify(Status::MODEL_DECLARED).range(DataRange::PROC_LOCAL).non_default();
+        event.info(keys::PROGRAMMING_MODEL, model)
+    }
+}
 
 builder! {
     /// An event notification. Await it to send it. See [`Client::notify`](crate::Client::notify).

@@ -6,10 +6,22 @@ use pmix_types::message::{DeregisterEvents, NotifyEvent, Operation, RegisterEven
 use pmix_types::{DataRange, EventFilter, Procs, Status, keys};
 
 use super::builder::{Draft, directives, filters};
+use crate::client::Client;
 use crate::connection::Connection;
-use crate::core::Core;
 use crate::error::Error;
 use crate::events::{Handler, HandlerCall, HandlerOutcome, Interest, Listener, Placement, Tell};
+
+impl Client {
+    /// Calls a handler for events with these codes, or for all events if no code is given.
+    ///
+    /// The handlers of a process form a chain: each sees the results of those before it, and may end the chain
+    /// (EVT-06). Streams of [`Client::events`] are not part of the chain and always receive their events. See
+    /// [`HandlerBuilder::handle`].
+    #[doc(alias = "PMIx_Register_event_handler")]
+    pub fn on_event(&self, codes: impl IntoIterator<Item = Status>) -> HandlerBuilder {
+        HandlerBuilder { draft: self.draft(RegisterEvents::new(codes.into_iter().collect())) }
+    }
+}
 
 const OPERATION: &str = "register events";
 
@@ -28,10 +40,6 @@ directives!(HandlerBuilder);
 filters!(HandlerBuilder);
 
 impl HandlerBuilder {
-    pub(crate) fn of(core: Core, codes: impl IntoIterator<Item = Status>) -> Self {
-        Self { draft: Draft::new(core, RegisterEvents::new(codes.into_iter().collect())) }
-    }
-
     /// Gives the handler a name, by which others can be placed before or after it and can identify its results. Names
     /// are unique in a process (EVT-05).
     #[doc(alias = "PMIX_EVENT_HDLR_NAME")]

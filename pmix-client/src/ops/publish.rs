@@ -2,8 +2,22 @@ use pmix_types::message::Publish;
 use pmix_types::{DataArray, DataRange, Gid, Info, Persistence, Procs, Uid, Value, keys};
 
 use super::builder::builder;
+use crate::client::Client;
 use crate::error::Error;
 use pmix_types::AnyKey;
+
+impl Client {
+    /// Publishes data, which processes of other jobs can find too; await the builder.
+    ///
+    /// Published data is separate from data that was put: [`Client::get`] does not see it, and [`Client::lookup`] sees
+    /// nothing else (PUB-18). By default, processes of the same session (PUB-01) and the same user (PUB-09) can find
+    /// it, until all processes of the caller's application have ended.
+    #[doc(alias = "PMIx_Publish")]
+    #[doc(alias = "PMIx_Publish_nb")]
+    pub fn publish(&self) -> PublishBuilder {
+        PublishBuilder::new(self.draft(Publish::new(Vec::new())))
+    }
+}
 
 builder! {
     /// Data to publish. Await it to publish it. See [`Client::publish`](crate::Client::publish).

@@ -8,11 +8,24 @@ use futures::stream::Stream;
 use pmix_types::message::{Directed, IofDeregister, IofPull};
 use pmix_types::{Directives, IofChannels, Procs, Status, keys};
 
-use super::builder::{Draft, builder};
+use super::builder::builder;
+use crate::client::Client;
 use crate::connection::Connection;
-use crate::core::Core;
 use crate::error::Error;
 use crate::output::{OutputChunk, OutputError, OutputQueue};
+
+impl Client {
+    /// Subscribes to the standard output and error of processes; await the builder.
+    ///
+    /// A process id with rank `WILDCARD` means all processes of a namespace. Only channels whose forwarding was
+    /// requested when the job was spawned can be pulled (IOF-04): see [`SpawnBuilder::forward_output`].
+    #[doc(alias = "PMIx_IOF_pull")]
+    pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
+        let channels = IofChannels::STDOUT | IofChannels::STDERR;
+        let request = IofPull::new(procs.into().resolve(&self.proc_id().nspace), channels);
+        OutputBuilder::new(self.draft(OutputRequest { request, capacity: DEFAULT_CAPACITY }))
+    }
+}
 
 /// Bytes a stream holds for a reader that is busy, by default.
 const DEFAULT_CAPACITY: usize = 1 << 20;
@@ -73,12 +86,6 @@ builder! {
 }
 
 impl OutputBuilder {
-    pub(crate) fn of(core: Core, procs: Procs) -> Self {
-        let channels = IofChannels::STDOUT | IofChannels::STDERR;
-        let request = IofPull::new(procs.resolve(&core.proc().nspace), channels);
-        Self::new(Draft::new(core, OutputRequest { request, capacity: DEFAULT_CAPACITY }))
-    }
-
     /// Subscribes to these channels; standard output and error by default. `IofChannels::ALL` includes standard input,
     /// and is refused with `ERR_NOT_SUPPORTED` (IOF-02).
     pub const fn channels(mut self, channels: IofChannels) -> Self {

@@ -3,9 +3,21 @@ use pmix_types::message::IofPush;
 use pmix_types::{Directives, Info, ProcId, Procs, ValueType, keys};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::client::Client;
 use crate::core::Core;
 use crate::error::Error;
 use pmix_types::TypedKey;
+
+impl Client {
+    /// A sink for the standard input of processes: what is written to it goes to all targets.
+    ///
+    /// This method sends nothing, so it cannot fail. The host decides which processes accept input (IOF-12).
+    #[doc(alias = "PMIx_IOF_push")]
+    pub fn push_stdin(&self, targets: impl Into<Procs>) -> InputSink {
+        let targets = targets.into().resolve(&self.proc_id().nspace);
+        InputSink { core: self.core(), targets, directives: Directives::new() }
+    }
+}
 
 /// Largest piece that is read ahead.
 const CHUNK: usize = 64 << 10;
@@ -41,11 +53,6 @@ pub struct InputSink {
 }
 
 impl InputSink {
-    pub(crate) fn of(core: Core, targets: Procs) -> Self {
-        let targets = targets.resolve(&core.proc().nspace);
-        Self { core, targets, directives: Directives::new() }
-    }
-
     /// Adds a directive to all further writes.
     #[must_use]
     pub fn directive<T: ValueType>(mut self, key: impl TypedKey<T>, value: impl Into<T>) -> Self {

@@ -2,10 +2,25 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use pmix_types::message::Spawn;
-use pmix_types::{Envar, Key, Nspace, keys};
+use pmix_types::{App, Envar, Key, Nspace, keys};
 
 use super::builder::builder;
+use crate::client::Client;
 use crate::error::Error;
+
+impl Client {
+    /// Starts a job; await the builder for its namespace.
+    ///
+    /// Ready when all its processes have started (SPN-01); if one of them cannot start, none is left running. Unless
+    /// the new job is [`independent`](SpawnBuilder::independent), it is connected to the caller's: failures in one are
+    /// notified to the processes of the other by `ERR_PROC_TERM_WO_SYNC`, and by the status with which the job ends
+    /// (CON-18). No disconnect is needed. From then on, gets of the new job's data are answered locally (SPN-04).
+    #[doc(alias = "PMIx_Spawn")]
+    #[doc(alias = "PMIx_Spawn_nb")]
+    pub fn spawn(&self, apps: impl IntoIterator<Item = App>) -> SpawnBuilder {
+        SpawnBuilder::new(self.draft(Spawn::new(apps.into_iter().collect())))
+    }
+}
 
 builder! {
     /// A request to start a job; await it for the namespace of the job. See [`Client::spawn`](crate::Client::spawn).

@@ -1,9 +1,32 @@
 use pmix_types::message::Unpublish;
 use pmix_types::{DataArray, DataRange, Procs, keys};
 
-use super::builder::{Draft, builder};
-use crate::core::Core;
+use super::builder::builder;
+use crate::client::Client;
 use pmix_types::AnyKey;
+
+impl Client {
+    /// Unpublishes the data that this process has published under these keys (PUB-15); await the builder.
+    ///
+    /// A key that this process has not published is not an error. When the future is ready, the keys may be published
+    /// again (PUB-16).
+    #[doc(alias = "PMIx_Unpublish")]
+    #[doc(alias = "PMIx_Unpublish_nb")]
+    pub fn unpublish<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> UnpublishBuilder {
+        let mut draft = self.draft(Unpublish::new(Vec::new()));
+        draft.request.keys = keys.into_iter().filter_map(|key| draft.checked(key.into_key_name())).collect();
+        if draft.request.keys.is_empty() {
+            draft.mistaken("no keys are given: unpublish_all() means all of them");
+        }
+        UnpublishBuilder::new(draft)
+    }
+
+    /// Unpublishes all data that this process has published in a range (PUB-15); await the builder.
+    #[doc(alias = "PMIx_Unpublish")]
+    pub fn unpublish_all(&self) -> UnpublishBuilder {
+        UnpublishBuilder::new(self.draft(Unpublish::new(Vec::new())))
+    }
+}
 
 builder! {
     /// A request to withdraw published data. Await it to send it. See [`Client::unpublish`](crate::Client::unpublish).
@@ -37,19 +60,6 @@ builder! {
 }
 
 impl UnpublishBuilder {
-    pub(crate) fn of<K: AnyKey>(core: Core, keys: impl IntoIterator<Item = K>) -> Self {
-        let mut draft = Draft::new(core, Unpublish::new(Vec::new()));
-        draft.request.keys = keys.into_iter().filter_map(|key| draft.checked(key.into_key_name())).collect();
-        if draft.request.keys.is_empty() {
-            draft.mistaken("no keys are given: unpublish_all() means all of them");
-        }
-        Self::new(draft)
-    }
-
-    pub(crate) fn all(core: Core) -> Self {
-        Self::new(Draft::new(core, Unpublish::new(Vec::new())))
-    }
-
     /// The range that the data was published in: [`DataRange::SESSION`] by default (PUB-15).
     #[doc(alias = "PMIX_RANGE")]
     pub fn range(self, range: DataRange) -> Self {

@@ -15,16 +15,15 @@ use futures::{StreamExt, future, stream};
 use pmix_proto::Limits;
 use pmix_types::message::{Hello, Welcome};
 use pmix_types::{Status, Uid};
-use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
-use crate::connection::{Deliverer, Errand, TransportEnd};
+use crate::connection::{Errand, TransportEnd};
 #[cfg(feature = "grpc")]
 use crate::env::Wire;
 use crate::env::{Server, ServerUri};
 use crate::error::{Error, TransportError};
 use crate::trust::Trust;
-use crate::wire::{self, Inbound};
+use crate::wire;
 
 /// Connects to a server, says hello, and serves the connection from then on, in a task of its own on
 /// the caller's runtime.
@@ -71,7 +70,7 @@ fn connect_to_ours<'a>(
             let (mut inbound, spawner) = opened.map_err(|problem| closed.error(problem))?;
             let welcome = inbound.welcome().await;
             let welcome = welcome.map_err(|error| closed.instead_of(error, inbound.has_heard()))?;
-            spawner.spawn(receive(inbound, deliverer, abandoned));
+            spawner.spawn(inbound.deliver(deliverer, abandoned));
             return Ok(welcome);
         }
         let _ = wire;
@@ -83,7 +82,7 @@ fn connect_to_ours<'a>(
             () = &mut sending => inbound.welcome().await,
         };
         let welcome = welcome.map_err(|error| closed.instead_of(error, inbound.has_heard()))?;
-        tokio::spawn(future::join(sending, receive(inbound, deliverer, abandoned)));
+        tokio::spawn(future::join(sending, inbound.deliver(deliverer, abandoned)));
         Ok(welcome)
     })
 }
@@ -114,19 +113,4 @@ impl Closed<'_> {
 fn not_for_this_user(owner: Uid) -> Option<String> {
     let own = Uid::new(rustix::process::geteuid().as_raw());
     (owner != own).then(|| format!("it is the server of uid {owner}, and not for uid {own}"))
-}
-
-/// Hands on what the server says, until the end or until nobody is left to listen.
-async fn receive(mut inbound: Inbound, deliverer: Deliverer, mut abandoned: oneshot::Receiver<()>) {
-    let reason = loop {
-        tokio::select! {
-            biased;
-            incoming = inbound.next() => match incoming {
-                Ok(incoming) => deliverer.deliver(incoming),
-                Err(reason) => break reason,
-            },
-            _ = &mut abandoned => return,
-        }
-    };
-    deliverer.close(reason);
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pmix_types::message::{
-    ConnectReply, Failure, Fenced, GetReply, GroupReply, LookupReply, Operation, QueryReply, Reply,
+    ConnectReply, Failure, Fenced, GetReply, GroupReply, LookupReply, Operation, QueryReply, Reply, Request,
     SpawnReply,
 };
 pub use pmix_types::message::{
@@ -23,7 +23,7 @@ use pmix_types::{GroupOperation, Info, KeyName, Nspace, Pdata, ProcId, Query, Ra
 
 pub use capabilities::Capabilities;
 use declare::{answers, attributes, declare, directives, is_yes, passed_up, replies};
-use pmix_types::{for_each_reply, for_each_upcall};
+use pmix_types::{for_each_reply, for_each_request, for_each_upcall};
 
 for_each_upcall!(declare);
 
@@ -365,3 +365,51 @@ answers! {
 }
 
 for_each_reply!(replies);
+
+macro_rules! of_request {
+    ($name:ident []) => {
+        Some(Upcall::$name)
+    };
+    ($name:ident $by:tt) => {
+        None
+    };
+}
+
+macro_rules! of_requests {
+    ($($name:ident $snake:ident { names: $names:tt, about: $about:tt, by: $by:tt, $($columns:tt)* } $fields:tt $rest:tt)+) => {
+        impl Upcall {
+            /// The entry of the host that answers a request which goes up as it comes; `None` if the engine answers it.
+            ///
+            /// # Examples
+            /// ```
+            /// use pmix_engine::Upcall;
+            /// use pmix_types::message::{Fence, GetCredential};
+            ///
+            /// assert_eq!(Upcall::of(&GetCredential::new().into()), Some(Upcall::GetCredential));
+            /// assert_eq!(Upcall::of(&Fence::new(None).into()), None);
+            /// ```
+            pub const fn of(request: &Request) -> Option<Self> {
+                match request {
+                    $(Request::$name(_) => of_request!($name $by),)+
+                }
+            }
+        }
+    };
+}
+
+for_each_request!(of_requests);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A row without `by:` has an upcall with `passed_up: yes`, and the other way round.
+    #[test]
+    fn the_upcalls_of_requests_that_go_up_are_marked_so() {
+        let of_requests: BTreeSet<_> = Request::examples().iter().filter_map(Upcall::of).collect();
+        let marked = Upcall::ALL.iter().copied().filter(|upcall| upcall.is_passed_up());
+        assert_eq!(of_requests, marked.collect());
+    }
+}

@@ -12,6 +12,7 @@ mod layers;
 mod limits;
 mod pages;
 mod readme;
+mod routes;
 mod rules;
 mod security;
 mod test_code;
