@@ -35,7 +35,7 @@ pub(crate) struct Compare {
 
 /// Whom a step is run by.
 #[derive(Debug)]
-struct Side {
+struct Contender {
     name: String,
     host: Vec<String>,
     rank: Vec<String>,
@@ -123,17 +123,17 @@ fn parse(text: &str) -> serde_json::Result<Vec<Record>> {
     text.lines().map(serde_json::from_str).collect()
 }
 
-fn sides(programs: &Programs) -> Result<[Side; 4]> {
+fn sides(programs: &Programs) -> Result<[Contender; 4]> {
     let text = |path: &std::path::Path| path.display().to_string();
     let own = text(&env::current_exe()?);
-    let theirs = |name: &str, variable| Side {
+    let theirs = |name: &str, variable| Contender {
         name: format!("openpmix-{}{name}", programs.version),
         host: vec![text(&programs.server())],
         rank: vec![text(&programs.client())],
         variable,
         tries: TRIES_OF_THE_C_LIBRARY,
     };
-    let ours = |name: &str, rank| Side {
+    let ours = |name: &str, rank| Contender {
         name: name.to_owned(),
         host: vec![own.clone()],
         rank,
@@ -148,7 +148,7 @@ fn sides(programs: &Programs) -> Result<[Side; 4]> {
     ])
 }
 
-impl Side {
+impl Contender {
     /// What a step has measured, with every failure told; `None` if all tries have failed.
     fn run_or_try_again(&self, step: &Step, round: u64) -> Option<Vec<Record>> {
         (1..=self.tries).find_map(|number| {
@@ -221,7 +221,7 @@ mod tests {
         let host = directory.path().join("host");
         fs::write(&host, format!("mkdir '{0}' 2>/dev/null && exit 1\nexit 0\n", mark.display())).unwrap();
         let measured_with = |tries| {
-            let side = Side {
+            let side = Contender {
                 name: "somebody".to_owned(),
                 host: vec!["sh".to_owned(), host.display().to_string()],
                 rank: Vec::new(),

@@ -12,11 +12,11 @@ use super::{Console, Trouble};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: DvmCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum DvmCommand {
     Stop(StopArgs),
 }
 
@@ -35,7 +35,7 @@ struct StopArgs {
 }
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let Command::Stop(StopArgs { json, selection }) = args.command;
+    let DvmCommand::Stop(StopArgs { json, selection }) = args.command;
     let tool = selection.connect().await?;
     let server = tool.server()?;
     let client = server.client();

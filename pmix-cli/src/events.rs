@@ -129,7 +129,7 @@ came in that time, if the connection to the server is lost, if it could not be q
 /// A line of the JSON report.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Line<'a> {
+enum EventLine<'a> {
     Event { code: Status, number: i32, source: Option<&'a ProcId>, range: DataRange, info: &'a Directives },
     Missed { missed: u64 },
 }
@@ -168,7 +168,9 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
                 left = left.map(|left| left - 1);
                 line_of(&event, args.json)?
             }
-            Ok(Some(Err(EventError::Lagged { missed }))) if args.json => json_line(&Line::Missed { missed })?,
+            Ok(Some(Err(EventError::Lagged { missed }))) if args.json => {
+                json_line(&EventLine::Missed { missed })?
+            }
             Ok(Some(Err(lagged @ EventError::Lagged { .. }))) => format!("# {lagged}"),
             Ok(Some(Err(error))) => {
                 outcome = Err(error);
@@ -228,7 +230,7 @@ fn line_of(event: &Event, json: bool) -> io::Result<String> {
     let source = Some(&event.source).filter(|source| source.is_valid());
     if json {
         let number = event.code.into();
-        return json_line(&Line::Event {
+        return json_line(&EventLine::Event {
             code: event.code,
             number,
             source,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use pmix_tool::types::{KeyName, ProcId, Status, Value};
 use serde::Serialize;
 
-use super::published::Range;
+use super::published::PublishRange;
 use super::render::write_value;
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
@@ -26,8 +26,8 @@ pub(super) struct Args {
     keys: Vec<KeyName>,
 
     /// Whose data is looked for
-    #[arg(long, value_enum, default_value_t = Range::Session)]
-    range: Range,
+    #[arg(long, value_enum, default_value_t = PublishRange::Session)]
+    range: PublishRange,
 
     /// Wait until all keys are published, no longer than --timeout
     #[arg(long)]
@@ -45,12 +45,12 @@ pub(super) struct Args {
 struct Report {
     /// Namespace of the server.
     server: String,
-    results: BTreeMap<KeyName, Datum>,
+    results: BTreeMap<KeyName, PublishedValue>,
     missing: Vec<KeyName>,
 }
 
 #[derive(Debug, Serialize)]
-struct Datum {
+struct PublishedValue {
     value: Value,
     publisher: ProcId,
 }
@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     let (results, missing) = match request.await {
         Ok(published) => {
             let found = published.found().iter().map(|data| {
-                (data.key.clone(), Datum { value: data.value.clone(), publisher: data.proc.clone() })
+                (data.key.clone(), PublishedValue { value: data.value.clone(), publisher: data.proc.clone() })
             });
             (found.collect(), published.missing().to_vec())
         }
@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     if args.json {
         console.json(&report)?;
     } else {
-        for (key, Datum { value, .. }) in &report.results {
+        for (key, PublishedValue { value, .. }) in &report.results {
             write_value(console.out, key, value, console.width)?;
         }
     }

@@ -118,7 +118,7 @@ async fn change(change: Change) -> Result<ExitCode, Trouble> {
 }
 
 #[derive(Debug, Serialize)]
-struct ServerReport {
+struct ServerNodes {
     nspace: Nspace,
     pid: Option<u32>,
     uri: String,
@@ -149,7 +149,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     if args.json {
         #[derive(Serialize)]
         struct Report {
-            servers: Vec<ServerReport>,
+            servers: Vec<ServerNodes>,
         }
         console.json(&Report { servers })?;
     } else {
@@ -158,11 +158,11 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn query(builder: ToolBuilder) -> Result<ServerReport, Error> {
+async fn query(builder: ToolBuilder) -> Result<ServerNodes, Error> {
     let tool = builder.connect().await?;
     let nodes = tool.nodes().await?;
     let server = tool.server()?;
-    let report = ServerReport {
+    let report = ServerNodes {
         nspace: server.proc_id().nspace.clone(),
         pid: server.info().map(|info| info.pid),
         uri: server.uri().to_owned(),
@@ -173,7 +173,7 @@ async fn query(builder: ToolBuilder) -> Result<ServerReport, Error> {
 }
 
 /// A table for each server, with a title if there are several.
-fn write(servers: &[ServerReport], console: &mut Console<'_>) -> io::Result<()> {
+fn write(servers: &[ServerNodes], console: &mut Console<'_>) -> io::Result<()> {
     for (index, server) in servers.iter().enumerate() {
         if index > 0 {
             writeln!(console.out)?;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use pmix_tool::types::{DataType, KeyName, Persistence, Value};
 
 use super::Trouble;
-use super::published::{Range, publisher};
+use super::published::{PublishRange, publisher};
 use super::qualifier::parse_value;
 use super::selection::{Selection, finalize};
 
@@ -23,8 +23,8 @@ pub(super) struct Args {
     data: Vec<Datum>,
 
     /// Who finds the data
-    #[arg(long, value_enum, default_value_t = Range::Session)]
-    range: Range,
+    #[arg(long, value_enum, default_value_t = PublishRange::Session)]
+    range: PublishRange,
 
     /// How long the data stays
     #[arg(long, value_enum, default_value_t = Stay::Session)]

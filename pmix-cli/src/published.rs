@@ -12,7 +12,7 @@ use super::selection::{Selection, hint};
 
 /// Ranges that mean something to a command, which has a namespace of its own and is gone at once.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Range {
+pub(super) enum PublishRange {
     /// Processes on the node of the server
     Local,
     /// Processes of the same session
@@ -21,12 +21,12 @@ pub(super) enum Range {
     Global,
 }
 
-impl From<Range> for DataRange {
-    fn from(range: Range) -> Self {
+impl From<PublishRange> for DataRange {
+    fn from(range: PublishRange) -> Self {
         match range {
-            Range::Local => Self::LOCAL,
-            Range::Session => Self::SESSION,
-            Range::Global => Self::GLOBAL,
+            PublishRange::Local => Self::LOCAL,
+            PublishRange::Session => Self::SESSION,
+            PublishRange::Global => Self::GLOBAL,
         }
     }
 }

@@ -62,7 +62,7 @@ struct Set {
 }
 
 /// What the two differ in.
-struct Kind {
+struct SetKind {
     names: KeyName,
     members: KeyName,
     of: KeyName,
@@ -74,7 +74,7 @@ struct Kind {
 const COLUMNS: Columns = Columns { titles: &["NAME", "SIZE", "MEMBERS"], numbers: &[1], texts: &[0, 2] };
 
 pub(super) async fn psets(args: PsetArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let kind = Kind {
+    let kind = SetKind {
         names: keys::QUERY_PSET_NAMES.key_name(),
         members: keys::QUERY_PSET_MEMBERSHIP.key_name(),
         of: keys::PSET_NAME.key_name(),
@@ -85,7 +85,7 @@ pub(super) async fn psets(args: PsetArgs, console: &mut Console<'_>) -> Result<E
 }
 
 pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
-    let kind = Kind {
+    let kind = SetKind {
         names: keys::QUERY_GROUP_NAMES.key_name(),
         members: keys::QUERY_GROUP_MEMBERSHIP.key_name(),
         of: keys::GROUP_ID.key_name(),
@@ -96,7 +96,7 @@ pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result
 }
 
 async fn list(
-    kind: &Kind,
+    kind: &SetKind,
     (wanted, json, selection): (&[String], bool, &Selection),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, Trouble> {
@@ -113,7 +113,7 @@ async fn list(
 
 /// The sets, all or those that are wanted, and the names of those that are not there.
 async fn ask(
-    kind: &Kind,
+    kind: &SetKind,
     wanted: &[String],
     selection: &Selection,
 ) -> Result<(Vec<Set>, Vec<String>), Trouble> {
@@ -151,7 +151,7 @@ async fn names(tool: &Tool, key: &KeyName) -> Result<Vec<String>, Error> {
     })
 }
 
-async fn members(tool: &Tool, kind: &Kind, name: &str) -> Result<Option<Vec<ProcId>>, Error> {
+async fn members(tool: &Tool, kind: &SetKind, name: &str) -> Result<Option<Vec<ProcId>>, Error> {
     let mut query = Query::dynamic([kind.members.clone()]);
     query.qualifiers.push(Info::dynamic(kind.of.clone(), Value::String(name.to_owned())));
     Ok(match value(tool, query, &kind.members).await? {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use pmix_tool::types::KeyName;
 
 use super::Trouble;
-use super::published::{Range, publisher};
+use super::published::{PublishRange, publisher};
 use super::selection::{Selection, finalize};
 
 /// Takes back data of `pmix publish`
@@ -26,8 +26,8 @@ pub(super) struct Args {
     all: bool,
 
     /// The range in which the data is published
-    #[arg(long, value_enum, default_value_t = Range::Session)]
-    range: Range,
+    #[arg(long, value_enum, default_value_t = PublishRange::Session)]
+    range: PublishRange,
 
     #[command(flatten)]
     selection: Selection,

@@ -230,10 +230,10 @@ impl Dvm {
     }
 
     /// The server of this process that tools attach to, as debuggers need it.
-    pub(crate) fn for_debuggers(&self) -> Option<debugger::Server> {
+    pub(crate) fn for_debuggers(&self) -> Option<debugger::DebugServer> {
         let server = self.servers.first()?.handle();
         let uri = server.native_uri().unwrap_or_else(|| server.uri().to_owned());
-        Some(debugger::Server::Here { client: server.client(), host: self.host.clone(), uri })
+        Some(debugger::DebugServer::Here { client: server.client(), host: self.host.clone(), uri })
     }
 
     /// What there is to measure.

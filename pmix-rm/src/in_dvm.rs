@@ -7,13 +7,13 @@ use pmix_types::{Directives, Info, ProcInfo, Rank, Uid, Value, keys};
 
 use crate::cli::{DvmPlace, Plan, Stdin};
 use crate::console::Console;
-use crate::debugger::{Prepared, Server};
+use crate::debugger::{DebugServer, Prepared};
 use crate::ending::{Interrupts, NotRun};
 use crate::job::{InDvm, Job};
 use crate::nodes::Host;
 use crate::records::RecordPlace;
 use crate::report::Report;
-use crate::watch::{Ended, Watch};
+use crate::watch::{JobEnded, Watch};
 use crate::{map, stdin};
 
 /// Has the head start the job, and runs it to its end.
@@ -26,11 +26,11 @@ pub(crate) async fn job(
     report: &mut Report,
     console: &mut Console,
     interrupts: &mut Interrupts,
-) -> Result<Ended, NotRun> {
+) -> Result<JobEnded, NotRun> {
     let starting = async {
         let tool = builder(dvm, plan.trust_uid).connect().await.map_err(|error| no_dvm(&error))?;
         let submitter = tool.submitter().await.map_err(|error| no_dvm(&error))?;
-        let server = Server::InDvm { tool: tool.clone(), submitter: submitter.clone() };
+        let server = DebugServer::InDvm { tool: tool.clone(), submitter: submitter.clone() };
         let debugging = Prepared::new(plan.debug.clone(), Some(server), plan.setup.grace).await?;
         let output = IofChannels::STDOUT | IofChannels::STDERR;
         let started = submitter.submit(plan.apps.clone(), directives(&plan), output).await;

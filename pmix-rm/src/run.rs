@@ -21,7 +21,7 @@ use crate::report::Report;
 use crate::report_file::ReportFile;
 use crate::starter::Starter;
 use crate::stdin::To;
-use crate::watch::{Ended, Watch};
+use crate::watch::{JobEnded, Watch};
 use crate::{in_dvm, map, report_file, stdin};
 
 /// Runs a job and returns the exit code of `pmixrun`.
@@ -131,7 +131,7 @@ impl Run {
         nspace: Nspace,
         console: &mut Console,
         interrupts: &mut Interrupts,
-    ) -> Result<Ended, NotRun> {
+    ) -> Result<JobEnded, NotRun> {
         let debugging = Prepared::new(plan.debug.clone(), self.dvm.for_debuggers(), plan.setup.grace).await?;
         let mut start = JobStart::new(nspace.clone(), plan.apps.clone())
             .on_failure(OnFailure::End { grace: plan.reaction });

@@ -26,7 +26,7 @@ use crate::output::{Lines, Prefix, tag};
 use crate::records::RecordPlace;
 
 /// How a job has ended.
-pub(crate) struct Ended {
+pub(crate) struct JobEnded {
     pub(crate) outcome: JobOutcome,
     /// The exit code of `pmixrun`.
     pub(crate) code: i32,
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// What becomes of the job will not be known.
-    pub(crate) async fn until_done(&mut self, interrupts: &mut Interrupts) -> Result<Ended, String> {
+    pub(crate) async fn until_done(&mut self, interrupts: &mut Interrupts) -> Result<JobEnded, String> {
         self.timeout_at = interrupts.ends_at();
         loop {
             if self.debugging.as_ref().is_none_or(Debugging::has_ended)
@@ -125,7 +125,7 @@ impl<'a> Watch<'a> {
                 self.tell_aborts();
                 self.tell_records();
                 let code = self.exit_code(&outcome);
-                return Ok(Ended { outcome, code, by: self.ending });
+                return Ok(JobEnded { outcome, code, by: self.ending });
             }
             let takes_output = !self.console.is_behind();
             tokio::select! {

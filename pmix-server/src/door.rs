@@ -85,7 +85,7 @@ struct Places {
 /// Counters of users, including those who disconnected recently.
 #[derive(Debug, Default)]
 struct Users {
-    each: BTreeMap<Counted, User>,
+    each: BTreeMap<CountedAs, User>,
     /// Of all other users.
     visitors: usize,
     connections: usize,
@@ -96,7 +96,7 @@ struct Users {
 
 /// Whose connections are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Counted {
+enum CountedAs {
     User(Uid),
     /// Those of whom the kernel does not say who they are.
     Unknown,
@@ -148,7 +148,7 @@ pub(crate) use warn_with;
 pub(crate) struct Guest {
     door: Door,
     /// For whom it counts; `None` if it is not counted.
-    counted: Option<Counted>,
+    counted: Option<CountedAs>,
     is_visitor: bool,
 }
 
@@ -195,7 +195,7 @@ impl Door {
     }
 
     /// Reserves a place for another user's connection; returns for whom it counts.
-    fn take_place(&self, uid: Uid) -> Result<Counted, String> {
+    fn take_place(&self, uid: Uid) -> Result<CountedAs, String> {
         let Inner { own, other_users, places, .. } = &*self.0;
         if !other_users {
             return Err(format!("it belongs to uid {uid}, but this server serves uid {own} only"));
@@ -323,19 +323,19 @@ impl Door {
 
 impl Users {
     /// A user's counters, and for whom it counts. Once per window, users without connections are removed.
-    fn entry(&mut self, uid: Option<Uid>, is_other: bool, now: Instant) -> (Counted, &mut User) {
+    fn entry(&mut self, uid: Option<Uid>, is_other: bool, now: Instant) -> (CountedAs, &mut User) {
         if self.pruned.is_none_or(|pruned| now.saturating_duration_since(pruned) >= WINDOW) {
             self.pruned = Some(now);
             self.each.retain(|_, user| user.connections > 0 || user.lines.are_recent(now));
         }
-        let separately = uid.map_or(Counted::Unknown, Counted::User);
+        let separately = uid.map_or(CountedAs::Unknown, CountedAs::User);
         let is_told_apart = !is_other || self.each.len() < USERS || self.each.contains_key(&separately);
-        let counted = if is_told_apart { separately } else { Counted::TheRest };
+        let counted = if is_told_apart { separately } else { CountedAs::TheRest };
         (counted, self.each.entry(counted).or_default())
     }
 
     /// Adds to the counters of a user and to the totals.
-    fn count(&mut self, counted: Counted, visitors: isize, connections: isize) {
+    fn count(&mut self, counted: CountedAs, visitors: isize, connections: isize) {
         // only a place that was taken is released
         let add = |count: &mut usize, more: isize| *count = count.saturating_add_signed(more);
         if let Some(user) = self.each.get_mut(&counted) {

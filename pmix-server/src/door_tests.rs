@@ -178,7 +178,7 @@ async fn the_log_remembers_of_users_who_have_left_only_what_is_recent() {
     }
     tokio::time::advance(WINDOW).await;
     assert!(door.line(BOB).is_some() && door.line(None).is_some());
-    let left = [Counted::User(ALICE), Counted::User(BOB), Counted::Unknown];
+    let left = [CountedAs::User(ALICE), CountedAs::User(BOB), CountedAs::Unknown];
     assert_eq!(door.users().each.keys().copied().collect::<Vec<_>>(), left);
 }
 

@@ -56,7 +56,7 @@ impl Unread {
 /// Both directions of one connection, for messages of its wire.
 #[derive(Debug)]
 pub(crate) struct Line<M> {
-    state: Mutex<State<M>>,
+    state: Mutex<LineState<M>>,
     /// Of the user.
     of_user: Arc<Unread>,
     /// How long messages may wait without any progress.
@@ -73,7 +73,7 @@ pub(crate) struct Line<M> {
 }
 
 #[derive(Debug)]
-struct State<M> {
+struct LineState<M> {
     messages: VecDeque<(M, usize)>,
     /// Bytes of unsent messages, including those being sent.
     unread: usize,
@@ -101,7 +101,7 @@ pub(crate) struct Turn {
 
 impl<M> Line<M> {
     pub(crate) fn new(patience: Duration, of_user: Arc<Unread>) -> Arc<Self> {
-        let state = State {
+        let state = LineState {
             messages: VecDeque::new(),
             unread: 0,
             progress: Instant::now(),
@@ -197,7 +197,7 @@ impl<M> Line<M> {
         }
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State<M>>, message: M, bytes: usize) {
+    fn add(&self, mut state: MutexGuard<'_, LineState<M>>, message: M, bytes: usize) {
         if state.unread == 0 {
             state.progress = Instant::now();
         }
@@ -314,7 +314,7 @@ impl<M> Line<M> {
     }
 
     /// Makes a change after which there may be room again.
-    fn change(&self, change: impl FnOnce(&mut State<M>)) {
+    fn change(&self, change: impl FnOnce(&mut LineState<M>)) {
         let mut state = self.lock();
         let before = state.unread;
         change(&mut state);
@@ -328,7 +328,7 @@ impl<M> Line<M> {
     }
 
     /// Only the server's own thread takes this lock, so it never blocks.
-    fn lock(&self) -> MutexGuard<'_, State<M>> {
+    fn lock(&self) -> MutexGuard<'_, LineState<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

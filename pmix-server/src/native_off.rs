@@ -12,9 +12,9 @@ use crate::inbox::Inbox;
 
 /// Cannot be opened.
 #[derive(Debug)]
-pub(crate) enum Port {}
+pub(crate) enum NativePort {}
 
-impl Port {
+impl NativePort {
     pub(crate) fn open(_: &ProcId, _: Door) -> Result<(Self, ServerUri), ServerError> {
         Err(ServerError::Tcp(io::ErrorKind::Unsupported.into()))
     }

@@ -19,7 +19,7 @@ pub(crate) enum Front {}
 
 /// Cannot be opened.
 #[derive(Debug)]
-pub(crate) enum Port {}
+pub(crate) enum Pmi1Port {}
 
 /// A socket for PMI-1, which nobody has without the feature `pmi1`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ impl Front {
         _: &Door,
         _: &Inbox,
         _: &tokio::runtime::Handle,
-    ) -> Result<(Option<Arc<Self>>, Option<Port>), ServerError> {
+    ) -> Result<(Option<Arc<Self>>, Option<Pmi1Port>), ServerError> {
         Ok((None, None))
     }
 
@@ -80,7 +80,7 @@ impl Front {
     }
 }
 
-impl Port {
+impl Pmi1Port {
     pub(crate) async fn accept(self) {
         match self {}
     }

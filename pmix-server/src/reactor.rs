@@ -72,9 +72,9 @@ pub(crate) struct Opened {
 /// The thread's own part.
 struct Ports {
     reactor: Runtime,
-    local: local::Port,
-    native: Option<native::Port>,
-    pmi1: Option<pmi1::Port>,
+    local: local::LocalPort,
+    native: Option<native::NativePort>,
+    pmi1: Option<pmi1::Pmi1Port>,
 }
 
 /// What the thread reports when everything is open.
@@ -98,16 +98,20 @@ impl Opened {
     }
 
     /// Starts serving with this driver; returns what is needed to stop the server and clean up.
-    pub(crate) fn run(self, driver: Driver, events: mpsc::Receiver<DriverEvent>) -> (JoinHandle<()>, Files) {
+    pub(crate) fn run(
+        self,
+        driver: Driver,
+        events: mpsc::Receiver<DriverEvent>,
+    ) -> (JoinHandle<()>, ServerFiles) {
         // a thread that has opened its sockets receives this
         let _ = self.start.send((driver, events));
-        (self.thread, Files { _system: self.system_file, _dir: self.dir })
+        (self.thread, ServerFiles { _system: self.system_file, _dir: self.dir })
     }
 }
 
 /// The files of a server; dropping this removes them, first that by which all users find it.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct ServerFiles {
     _system: Option<SystemFile>,
     _dir: SessionDir,
 }
@@ -143,11 +147,11 @@ impl Plan {
         let reactor = reactor.map_err(ServerError::Thread)?;
         let entered = reactor.enter();
         let unix = dir.listen(self.other_users)?;
-        let local = local::Port::new(unix, self.door.clone()).map_err(ServerError::Socket)?;
+        let local = local::LocalPort::new(unix, self.door.clone()).map_err(ServerError::Socket)?;
         let (native, native_uri) = match self.native {
             false => (None, None),
             true => {
-                let (port, uri) = native::Port::open(&self.server, self.door.clone())?;
+                let (port, uri) = native::NativePort::open(&self.server, self.door.clone())?;
                 (Some(port), Some(uri))
             }
         };

@@ -18,8 +18,8 @@ use crate::error::ServerError;
 use crate::handle::{ServerHandle, Shared};
 use crate::host::{CODEC, Capabilities, HostModule, NoHost};
 use crate::inbox::{DriverEvent, Inbox};
-use crate::reactor::{Files, Tools};
 use crate::reactor::{Opened, Plan};
+use crate::reactor::{ServerFiles, Tools};
 use crate::setup::HARVEST;
 use crate::traces::Traces;
 use crate::upcalls::Upcalls;
@@ -54,7 +54,7 @@ const PUT_LIMIT: usize = 1 << 30;
 pub struct Server {
     handle: ServerHandle,
     thread: Option<JoinHandle<()>>,
-    files: Option<Files>,
+    files: Option<ServerFiles>,
 }
 
 /// Settings of a [`Server`].

@@ -46,10 +46,10 @@ use crate::foreign;
 /// ```
 #[derive(Clone)]
 pub struct Servers {
-    shared: Arc<Shared>,
+    shared: Arc<SharedServers>,
 }
 
-struct Shared {
+struct SharedServers {
     /// The client of a tool without primary server.
     alone: Client,
     limit: Option<Duration>,
@@ -148,7 +148,7 @@ impl Servers {
     /// `alone` has the identity of the tool and no server.
     pub(crate) fn new(alone: Client, limit: Option<Duration>) -> Self {
         let (changes, _) = watch::channel(0);
-        Self { shared: Arc::new(Shared { alone, limit, state: Mutex::default(), changes }) }
+        Self { shared: Arc::new(SharedServers { alone, limit, state: Mutex::default(), changes }) }
     }
 
     /// The servers that the tool is attached to: the primary one first, the others by time of attachment (TOL-14).

@@ -40,7 +40,7 @@ pub(super) async fn check(limit: Duration) -> Vec<Finding> {
 
 /// What directories tell, and the live servers that can be asked.
 fn look() -> (Vec<Finding>, Vec<ServerInfo>) {
-    let mut seen = Seen::default();
+    let mut seen = Survey::default();
     match Places::of_environment(own_uid()) {
         Ok(places) => {
             seen.first(&places);
@@ -94,12 +94,12 @@ fn system() -> Option<Finding> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct Survey {
     findings: Vec<Finding>,
     alive: Vec<ServerInfo>,
 }
 
-impl Seen {
+impl Survey {
     /// The usual place, which anyone may have taken.
     fn first(&mut self, places: &Places) {
         let path = places.first();

@@ -21,15 +21,15 @@ use super::Args;
 
 /// A line of the JSON report.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct WatchLine<'a> {
     server: &'a Nspace,
     #[serde(flatten)]
-    news: News<'a>,
+    news: WatchNews<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum News<'a> {
+enum WatchNews<'a> {
     Snapshot { missed: u64, jobs: Vec<JobRows<'a>> },
     Changed(Vec<JobRows<'a>>),
     Removed(Vec<Removed<'a>>),
@@ -174,8 +174,8 @@ fn named(news: &WatchUpdate) -> Box<dyn Iterator<Item = &Nspace> + '_> {
 }
 
 fn write_json(server: &Nspace, news: &WatchUpdate, console: &mut Console<'_>) -> io::Result<()> {
-    let mut write = |news| console.json_line(&Line { server, news });
-    let snapshot = |missed: u64, jobs| News::Snapshot { missed, jobs: rows(jobs) };
+    let mut write = |news| console.json_line(&WatchLine { server, news });
+    let snapshot = |missed: u64, jobs| WatchNews::Snapshot { missed, jobs: rows(jobs) };
     match news {
         WatchUpdate::Snapshot(jobs) => write(snapshot(0, jobs)),
         WatchUpdate::Resync { missed, jobs } => write(snapshot(*missed, jobs)),
@@ -183,11 +183,11 @@ fn write_json(server: &Nspace, news: &WatchUpdate, console: &mut Console<'_>) ->
             let row = |(nspace, job)| JobRows::of_change(nspace, job);
             let changed: Vec<_> = change.jobs.iter().filter_map(row).collect();
             if !changed.is_empty() {
-                write(News::Changed(changed))?;
+                write(WatchNews::Changed(changed))?;
             }
             let removed = removed(change);
             if !removed.is_empty() {
-                write(News::Removed(removed))?;
+                write(WatchNews::Removed(removed))?;
             }
             Ok(())
         }

@@ -45,12 +45,12 @@ pub(super) enum With {
 /// A program that reads a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Debugger {
-    pub(super) kind: Kind,
+    pub(super) kind: DebuggerKind,
     pub(super) program: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DebuggerKind {
     EuStack,
     Gdb,
 }
@@ -103,10 +103,10 @@ impl Backends {
     /// # Errors
     /// A message that says what to install.
     pub(super) fn find(with: With, all_threads: bool) -> Result<Self, String> {
-        let debugger = |kind: Kind, name| Some(Debugger { kind, program: on_path(name)? });
+        let debugger = |kind: DebuggerKind, name| Some(Debugger { kind, program: on_path(name)? });
         let missing = |what: &str| format!("{what}; they have to be on PATH");
-        let eu_stack = || debugger(Kind::EuStack, "eu-stack");
-        let gdb = || debugger(Kind::Gdb, "gdb");
+        let eu_stack = || debugger(DebuggerKind::EuStack, "eu-stack");
+        let gdb = || debugger(DebuggerKind::Gdb, "gdb");
         let native = match with {
             With::Auto => {
                 let found = eu_stack().or_else(gdb);
@@ -220,8 +220,8 @@ fn joined(python: Looked, native: Looked) -> Looked {
 impl Debugger {
     fn name(&self) -> &'static str {
         match self.kind {
-            Kind::EuStack => "eu-stack",
-            Kind::Gdb => "gdb",
+            DebuggerKind::EuStack => "eu-stack",
+            DebuggerKind::Gdb => "gdb",
         }
     }
 
@@ -233,8 +233,8 @@ impl Debugger {
         // in memory, so that none is ever left behind
         let text = said(self.command(copy), file.into(), self.name(), copy.owner.uid, patience).await?;
         let threads: Vec<RawThread> = match self.kind {
-            Kind::EuStack => parse::eu_stack(&text),
-            Kind::Gdb => parse::gdb(&text),
+            DebuggerKind::EuStack => parse::eu_stack(&text),
+            DebuggerKind::Gdb => parse::gdb(&text),
         };
         let is_main = |thread: &RawThread| thread.tid.is_none_or(|tid| tid == copy.pid);
         let is_whole = threads.iter().any(|thread| is_main(thread) && frame::is_whole(thread));
@@ -258,8 +258,10 @@ impl Debugger {
         let executable = find::executable(copy.pid, &copy.owner);
         match self.kind {
             // with sources and inlined functions, and a limit for endless recursion
-            Kind::EuStack => command.args(["-s", "-i", "-n", "4000", "--core", CORE, "-e"]).arg(executable),
-            Kind::Gdb => {
+            DebuggerKind::EuStack => {
+                command.args(["-s", "-i", "-n", "4000", "--core", CORE, "-e"]).arg(executable)
+            }
+            DebuggerKind::Gdb => {
                 command.args(["-batch", "-nx"]);
                 for setting in [
                     "auto-load off",

@@ -26,7 +26,7 @@ use pmix_tool::{Error, Nspace, ProcInfo, Status, Tool};
 
 pub(super) use self::as_user::{AS, run as as_another_user};
 use self::backend::{Backends, With};
-use self::report::{JobReport, RankReport, Report};
+use self::report::{JobStacks, RankReport, Report};
 use super::selection::{Selection, absent, finalize};
 use super::{Console, Trouble, completions};
 
@@ -151,7 +151,7 @@ async fn look(
     nspace: Nspace,
     procs: Vec<ProcInfo>,
     ranks: Option<&RankSet>,
-) -> JobReport {
+) -> JobStacks {
     let missing = ranks.map(|ranks| ranks - &procs.iter().map(|info| info.proc.rank).collect());
     let named = procs.into_iter().filter(|info| ranks.is_none_or(|ranks| ranks.contains(info.proc.rank)));
     let mut reports = Vec::new();
@@ -159,7 +159,7 @@ async fn look(
         reports.extend(look_at(backends, some).await);
     }
     reports.sort_by_key(RankReport::rank);
-    JobReport::new(nspace, reports, missing.unwrap_or_default())
+    JobStacks::new(nspace, reports, missing.unwrap_or_default())
 }
 
 /// Copies all processes first, so that the picture is of one moment, and nothing competes with the copying.

@@ -22,11 +22,11 @@ const MAX_RANKS: usize = 30;
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    pub(super) jobs: Vec<JobReport>,
+    pub(super) jobs: Vec<JobStacks>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct JobReport {
+pub(super) struct JobStacks {
     nspace: Nspace,
     answer: String,
     places: Vec<Group>,
@@ -92,7 +92,7 @@ impl RankReport {
     }
 }
 
-impl JobReport {
+impl JobStacks {
     pub(super) fn new(nspace: Nspace, mut procs: Vec<RankReport>, missing: RankSet) -> Self {
         set_broken_apart(&mut procs);
         let places = procs.iter().filter_map(|proc| {

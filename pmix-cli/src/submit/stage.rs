@@ -142,7 +142,7 @@ struct Stage {
     room: Room,
     under_way: FuturesUnordered<BoxFuture<'static, Attempt>>,
     /// Commands that found no room.
-    again: VecDeque<Command>,
+    again: VecDeque<FileCommand>,
     order: watch::Sender<Order>,
     /// How many signals have asked for the end.
     times_told: u32,
@@ -155,14 +155,14 @@ struct Stage {
 
 /// A line of the file that is a command.
 #[derive(Debug)]
-struct Command {
+struct FileCommand {
     line: u64,
     words: Vec<OsString>,
 }
 
 /// A job of which nothing more comes.
 struct Attempt {
-    command: Command,
+    command: FileCommand,
     submitted: Moment,
     seconds: f64,
     seen: Seen,
@@ -275,7 +275,7 @@ impl Stage {
         let Line { number, words } = line;
         match words {
             Ok(words) => {
-                self.submit(Command { line: number, words });
+                self.submit(FileCommand { line: number, words });
                 Ok(())
             }
             Err(problem) => {
@@ -287,7 +287,7 @@ impl Stage {
         }
     }
 
-    fn submit(&self, command: Command) {
+    fn submit(&self, command: FileCommand) {
         let Self { template, output, submitter, room, order, .. } = self;
         let files = output.as_deref().map(|directory| Files::new(directory, command.line));
         let attempt = Attempting {
@@ -364,7 +364,7 @@ struct Attempting {
 }
 
 impl Attempting {
-    async fn run(mut self, command: Command) -> Attempt {
+    async fn run(mut self, command: FileCommand) -> Attempt {
         let begun = Instant::now();
         let mut seen = Seen::default();
         let outcome = self.follow(&command, &mut seen).await;
@@ -372,7 +372,7 @@ impl Attempting {
         Attempt { command, submitted, seconds, seen, outcome }
     }
 
-    async fn follow(&mut self, command: &Command, seen: &mut Seen) -> Result<JobEnd, Error> {
+    async fn follow(&mut self, command: &FileCommand, seen: &mut Seen) -> Result<JobEnd, Error> {
         let wanted = match &self.files {
             Some(_) => IofChannels::STDOUT | IofChannels::STDERR,
             None => IofChannels::NONE,

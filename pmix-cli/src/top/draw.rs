@@ -69,7 +69,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, palette: Palette) {
             let has_servers = model.count()[0] > 1;
             let style = |row: &JobRow| if row.failed > 0 { palette.of(Color::Red) } else { Style::new() };
             let (columns, selected) = (job_columns(table.width, has_servers), model.selected_job(&rows));
-            Lines { columns: &columns, rows: &rows, selected, style: &style }.draw(frame, table, model);
+            TableLines { columns: &columns, rows: &rows, selected, style: &style }.draw(frame, table, model);
         }
         View::Ranks(name) => {
             let rows = model.ranks(name).unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, palette: Palette) {
                 _ => Style::new(),
             };
             let (columns, selected) = (rank_columns(table.width), model.selected_rank(&rows));
-            Lines { columns: &columns, rows: &rows, selected, style: &style }.draw(frame, table, model);
+            TableLines { columns: &columns, rows: &rows, selected, style: &style }.draw(frame, table, model);
         }
     }
     if let Some(text) = model.problems.last() {
@@ -196,14 +196,14 @@ fn rank_columns<'a>(width: u16) -> Vec<Column<RankRow<'a>>> {
 }
 
 /// The lines of a table.
-struct Lines<'a, R> {
+struct TableLines<'a, R> {
     columns: &'a [Column<R>],
     rows: &'a [R],
     selected: usize,
     style: &'a dyn Fn(&R) -> Style,
 }
 
-impl<R> Lines<'_, R> {
+impl<R> TableLines<'_, R> {
     /// Draws those around the selected one, and no others: there may be ten thousand.
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let Self { columns, rows, selected, style } = self;

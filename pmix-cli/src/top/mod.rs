@@ -62,14 +62,14 @@ pub(super) struct Args {
 }
 
 /// What is waited for.
-enum Happened {
+enum TopEvent {
     /// The server at this address was attached to, or not.
-    Attached(String, Result<Attached, Error>),
+    Attached(String, Result<AttachedServer, Error>),
     /// The watch of the server of this number has news, or ends.
     News(usize, JobsWatch, Option<Result<WatchUpdate, Error>>),
 }
 
-struct Attached {
+struct AttachedServer {
     tool: Tool,
     name: String,
     uri: String,
@@ -80,7 +80,7 @@ struct Attached {
 struct Top {
     args: Args,
     model: Model,
-    waiting: FuturesUnordered<BoxFuture<'static, Happened>>,
+    waiting: FuturesUnordered<BoxFuture<'static, TopEvent>>,
     /// By the number of the server; `None` for one that has ended.
     tools: Vec<Option<Tool>>,
     /// Addresses of the servers that are there and are attached to, are being attached to, or have refused.
@@ -142,24 +142,24 @@ impl Top {
             let uri = server.uri.clone();
             if self.known.insert(uri.clone()) {
                 let attaching = self.attach(self.args.selection.builder().server(server));
-                self.waiting.push(Box::pin(async move { Happened::Attached(uri, attaching.await) }));
+                self.waiting.push(Box::pin(async move { TopEvent::Attached(uri, attaching.await) }));
             }
         }
     }
 
-    fn attach(&self, builder: ToolBuilder) -> impl Future<Output = Result<Attached, Error>> + use<> {
+    fn attach(&self, builder: ToolBuilder) -> impl Future<Output = Result<AttachedServer, Error>> + use<> {
         let (jobs, period) = (self.args.jobs.clone(), self.args.every);
         async move {
             let tool = builder.connect().await?;
             let server = tool.server()?;
             let (name, uri) = (server.proc_id().nspace.to_string(), server.uri().to_owned());
             let watch = tool.watch_jobs().only(jobs).period(period).usage().start().await?;
-            Ok(Attached { tool, name, uri, watch })
+            Ok(AttachedServer { tool, name, uri, watch })
         }
     }
 
     /// Gives a server the number of one that has ended, or a new one.
-    fn add(&mut self, Attached { tool, name, uri, watch }: Attached) {
+    fn add(&mut self, AttachedServer { tool, name, uri, watch }: AttachedServer) {
         self.model.problems.keep(&self.known);
         let server = Server { name, uri, ..Server::default() };
         let number = match self.tools.iter().position(Option::is_none) {
@@ -178,7 +178,7 @@ impl Top {
     fn wait(&self, number: usize, mut watch: JobsWatch) {
         self.waiting.push(Box::pin(async move {
             let news = watch.next().await;
-            Happened::News(number, watch, news)
+            TopEvent::News(number, watch, news)
         }));
     }
 
@@ -251,11 +251,11 @@ impl Top {
         }
     }
 
-    fn take(&mut self, happened: Happened) {
+    fn take(&mut self, happened: TopEvent) {
         let (number, watch, news) = match happened {
-            Happened::Attached(_, Ok(attached)) => return self.add(attached),
-            Happened::Attached(uri, Err(error)) => return self.fails(&uri, &error),
-            Happened::News(number, watch, news) => (number, watch, news),
+            TopEvent::Attached(_, Ok(attached)) => return self.add(attached),
+            TopEvent::Attached(uri, Err(error)) => return self.fails(&uri, &error),
+            TopEvent::News(number, watch, news) => (number, watch, news),
         };
         let Some(server) = self.model.servers.get_mut(number) else { return };
         match news {

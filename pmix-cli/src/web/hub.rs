@@ -27,7 +27,7 @@ pub(super) struct Hub {
 
 /// One who is told.
 #[derive(Debug)]
-struct Reader {
+struct Subscriber {
     /// Events from before.
     earlier: VecDeque<Arc<str>>,
     state: watch::Receiver<Arc<str>>,
@@ -79,7 +79,7 @@ impl Hub {
     /// All that is known, then all that comes.
     pub(super) fn read(&self) -> impl Stream<Item = News> + Send + use<> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut reader = Reader {
+        let mut reader = Subscriber {
             earlier: recent.clone(),
             state: self.state.subscribe(),
             waits: self.waits.subscribe(),
@@ -95,7 +95,7 @@ impl Hub {
     }
 }
 
-impl Reader {
+impl Subscriber {
     /// The next news; `None` if there will be no more.
     async fn next(&mut self) -> Option<News> {
         let (kind, json) = loop {

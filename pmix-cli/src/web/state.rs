@@ -19,13 +19,13 @@ struct State<'a> {
     server: &'a Nspace,
     host: &'a str,
     problem: Option<&'a str>,
-    states: Vec<Named>,
+    states: Vec<StateName>,
     jobs: Vec<Job<'a>>,
 }
 
 /// A state, and the group that has its colour.
 #[derive(Debug, Serialize)]
-struct Named {
+struct StateName {
     name: String,
     group: &'static str,
 }
@@ -48,7 +48,7 @@ struct Waits {
 }
 
 #[derive(Debug, Serialize)]
-struct Happened {
+struct EventEntry {
     /// Milliseconds since 1970.
     at: u64,
     name: String,
@@ -68,7 +68,7 @@ pub(super) fn state((server, host): (&Nspace, &str), jobs: &Jobs, problem: Optio
     let mut states = Vec::new();
     let mut place_of = |state: ProcState| {
         *places.entry(state).or_insert_with(|| {
-            states.push(Named { name: state.to_string(), group: group(state) });
+            states.push(StateName { name: state.to_string(), group: group(state) });
             states.len() - 1
         })
     };
@@ -149,7 +149,7 @@ pub(super) fn event(event: &Event) -> String {
         text.push_str("...");
     }
     let source = Some(&event.source).filter(|source| source.is_valid()).map(ToString::to_string);
-    json(&Happened { at: now(), name: event.code.to_string(), source, info: escaped(&text).to_string() })
+    json(&EventEntry { at: now(), name: event.code.to_string(), source, info: escaped(&text).to_string() })
 }
 
 /// So many events are missing.

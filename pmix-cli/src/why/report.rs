@@ -10,11 +10,11 @@ use super::Observed;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
-    servers: Vec<ServerReport<'a>>,
+    servers: Vec<ServerWaits<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct ServerReport<'a> {
+struct ServerWaits<'a> {
     nspace: &'a Nspace,
     pid: Option<u32>,
     uri: &'a str,
@@ -51,11 +51,11 @@ struct ProcReport<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn of(observed: &'a [Observed]) -> Self {
-        Self { servers: observed.iter().map(ServerReport::of).collect() }
+        Self { servers: observed.iter().map(ServerWaits::of).collect() }
     }
 }
 
-impl<'a> ServerReport<'a> {
+impl<'a> ServerWaits<'a> {
     fn of(Observed { server, last: why, interval, .. }: &'a Observed) -> Self {
         let waits = why.waits.iter().map(|wait| WaitReport {
             wait,

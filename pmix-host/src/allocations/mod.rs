@@ -149,14 +149,14 @@ impl Allocations {
     }
 
     /// Seconds that are left to the allocation which a job runs in, or which is named, if the user may see it.
-    pub(crate) fn time_left(&self, user: &User, named: &Named<'_>) -> Option<u32> {
+    pub(crate) fn time_left(&self, user: &User, named: &AllocationName<'_>) -> Option<u32> {
         let held = self.held();
         let (_, allocation) = named.find(&held, user)?;
         allocation.seconds_left()
     }
 
     /// The id of the allocation that is named, if the user may see it.
-    pub(crate) fn id_of(&self, user: &User, named: &Named<'_>) -> Option<String> {
+    pub(crate) fn id_of(&self, user: &User, named: &AllocationName<'_>) -> Option<String> {
         named.find(&self.held(), user).map(|(id, _)| id.clone())
     }
 
@@ -337,7 +337,7 @@ struct Grant {
 
 /// By what a request names an allocation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Named<'a> {
+pub(crate) enum AllocationName<'a> {
     Id(&'a str),
     /// By the label of its requester.
     Label(&'a str),
@@ -345,7 +345,7 @@ pub(crate) enum Named<'a> {
     Job(&'a str),
 }
 
-impl Named<'_> {
+impl AllocationName<'_> {
     /// The allocation, if the user may see it. Of several with one label the newest.
     fn find<'a>(
         &self,
@@ -429,14 +429,14 @@ mod tests {
         let (id, _) = allocations.grant(&alice, grant).unwrap();
         let job: Nspace = "alices.1".parse().unwrap();
         let place = allocations.enter(&id, &job, Slots::from([("n0".to_owned(), 2)])).unwrap();
-        let all = [Named::Id(&id), Named::Label("mine"), Named::Job("alices.1")];
+        let all = [AllocationName::Id(&id), AllocationName::Label("mine"), AllocationName::Job("alices.1")];
         for named in all {
             assert_eq!(allocations.id_of(&alice, &named).as_ref(), Some(&id), "{named:?}");
             assert!(allocations.time_left(&alice, &named).is_some(), "{named:?}");
             assert_eq!(allocations.id_of(&bob, &named), None, "{named:?}");
             assert_eq!(allocations.time_left(&bob, &named), None, "{named:?}");
             // the server's user sees all of them, but a label is its own
-            let is_label = matches!(named, Named::Label(_));
+            let is_label = matches!(named, AllocationName::Label(_));
             assert_eq!(allocations.id_of(&own, &named).is_some(), !is_label, "{named:?}");
         }
         let not_found = |result: HostResult<Vec<Info>>| result.unwrap_err().status() == Status::ERR_NOT_FOUND;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::choice::bad;
 use super::nodes::{self, NodeChange, NodeRequest, NodeRequests};
 use super::request::Request;
-use super::{Grant, Life, Named, clock};
+use super::{AllocationName, Grant, Life, clock};
 use crate::jobs::Cluster;
 use crate::user::{User, is_trusted, take_identity};
 
@@ -118,9 +118,9 @@ impl Allocator {
     /// The allocation that a request names: by id, by label, or as that of the requester's own job.
     fn named(&self, user: &User, request: &Request) -> HostResult<String> {
         let named = match (&request.id, &request.label) {
-            (Some(id), _) => Named::Id(id),
-            (None, Some(label)) => Named::Label(label),
-            (None, None) => Named::Job(&user.proc.nspace),
+            (Some(id), _) => AllocationName::Id(id),
+            (None, Some(label)) => AllocationName::Label(label),
+            (None, None) => AllocationName::Job(&user.proc.nspace),
         };
         self.cluster.allocations.id_of(user, &named).ok_or_else(|| {
             let message = "this user has no such allocation: name it by ALLOC_ID or ALLOC_REQ_ID";

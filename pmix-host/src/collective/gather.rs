@@ -35,10 +35,10 @@ const COLLECTIVE_ALGO_REQD: Key<bool> = Key::new("pmix.calreqd", DataType::BOOL)
 
 /// Carries out the operations of several nodes that this one takes part in.
 #[derive(Clone, Debug)]
-pub(crate) struct Collectives(pub(super) Arc<State>);
+pub(crate) struct Collectives(pub(super) Arc<GatherState>);
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct GatherState {
     pub(super) site: Arc<Site>,
     pub(super) rounds: Rounds,
     /// Names for connected sets that were proposed here.
@@ -64,7 +64,7 @@ impl Collectives {
     pub(crate) fn new(site: Arc<Site>) -> Self {
         let (sets, contexts) = (AtomicU32::new(0), AtomicU64::new(0));
         let (rounds, bootstraps) = (Rounds::new(site.clone()), Bootstraps::default());
-        Self(Arc::new(State { rounds, site, sets, contexts, bootstraps }))
+        Self(Arc::new(GatherState { rounds, site, sets, contexts, bootstraps }))
     }
 
     /// A job that was started here has ended.

@@ -37,11 +37,11 @@ struct Directory {
     /// User and group, if it is not for the user of this process.
     owner: Option<(Uid, Gid)>,
     /// Locked while it is made, or removed, on a thread that may block.
-    state: Arc<tokio::sync::Mutex<State>>,
+    state: Arc<tokio::sync::Mutex<DirectoryState>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum DirectoryState {
     #[default]
     Absent,
     Made,
@@ -124,14 +124,16 @@ impl Directory {
     async fn make(&self) -> HostResult<()> {
         let mut state = self.state.clone().lock_owned().await;
         match *state {
-            State::Made => return Ok(()),
-            State::Removed => return Err(failed(&self.path, &io::Error::other("its job has ended"))),
-            State::Absent => {}
+            DirectoryState::Made => return Ok(()),
+            DirectoryState::Removed => {
+                return Err(failed(&self.path, &io::Error::other("its job has ended")));
+            }
+            DirectoryState::Absent => {}
         }
         let (ranks, owner) = (self.ranks.clone(), self.owner);
         let made = blocking(&self.path, move |path| {
             make_here(path, &ranks, owner)?;
-            *state = State::Made;
+            *state = DirectoryState::Made;
             Ok(())
         });
         // after a failure, the next process tries it again
@@ -140,7 +142,7 @@ impl Directory {
 
     async fn remove(&self) {
         let mut state = self.state.clone().lock_owned().await;
-        if std::mem::replace(&mut *state, State::Removed) != State::Made {
+        if std::mem::replace(&mut *state, DirectoryState::Removed) != DirectoryState::Made {
             return;
         }
         match blocking(&self.path, remove_tree).await {

@@ -12,7 +12,7 @@ use super::notices::Notices;
 use super::plan::Plan;
 use super::report::OnFailure;
 use super::store::{KeptJob, TicketOf, UnreadableJob};
-use super::table::Requester;
+use super::table::JobStarter;
 
 /// What a successor has to know of a job, beside what its nodes hold.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct JobFacts {
     pub(super) parent: Option<ProcId>,
     pub(super) is_independent: bool,
     pub(super) is_of_daemons: bool,
-    pub(super) ends_with: Option<Requester>,
+    pub(super) ends_with: Option<JobStarter>,
     pub(super) on_failure: OnFailure,
     pub(super) plan: Plan,
     /// Those of the nodes of the plan among all that there have been: one that comes back later has another one.
@@ -167,7 +167,7 @@ impl JobRecord {
             parent: proc(self.parent)?,
             is_independent: self.is_independent,
             is_of_daemons: self.is_of_daemons,
-            ends_with: ends_with.map(|proc| Requester { proc, node: self.ends_with_node }),
+            ends_with: ends_with.map(|proc| JobStarter { proc, node: self.ends_with_node }),
             on_failure: match self.grace {
                 Some(grace) => OnFailure::End { grace: Duration::from_millis(grace) },
                 None => OnFailure::Continue,

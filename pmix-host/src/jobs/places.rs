@@ -49,9 +49,9 @@ impl Hosts {
         all: &[String],
         status: Status,
         user: Option<&Account>,
-    ) -> HostResult<Vec<Named>> {
+    ) -> HostResult<Vec<NamedNode>> {
         let refused = |message: String| HostError::new(status, message);
-        let every: Vec<Named> = (0..all.len()).map(|node| Named { node, most: None }).collect();
+        let every: Vec<NamedNode> = (0..all.len()).map(|node| NamedNode { node, most: None }).collect();
         let of_file = match self.file.clone() {
             None => every,
             Some(file) => {
@@ -84,7 +84,7 @@ impl Hosts {
 
 /// A node that is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Named {
+pub(crate) struct NamedNode {
     /// Its index among all nodes.
     pub(crate) node: usize,
     /// How many slots are to be used there; `None` for those that it has.
@@ -108,9 +108,9 @@ fn with_slots(word: &str) -> (&str, Option<u32>) {
 fn pick<'a>(
     names: impl Iterator<Item = ((&'a str, Option<u32>), u64)>,
     all: &[String],
-    among: &[Named],
-) -> Result<Vec<Named>, Unpicked<'a>> {
-    let mut picked = Vec::<Named>::new();
+    among: &[NamedNode],
+) -> Result<Vec<NamedNode>, Unpicked<'a>> {
+    let mut picked = Vec::<NamedNode>::new();
     for ((name, most), place) in names.filter(|((name, _), _)| !name.is_empty()) {
         let is = |means: &dyn Fn(&str) -> bool| {
             let nodes = among.iter().map(|named| named.node);
@@ -121,7 +121,7 @@ fn pick<'a>(
         let Some(node) = node else { return Err(Unpicked::Unknown(name, place)) };
         match picked.iter_mut().find(|known| known.node == node) {
             Some(known) => known.most = known.most.zip(most).map(|(one, other)| one.saturating_add(other)),
-            None => picked.push(Named { node, most }),
+            None => picked.push(NamedNode { node, most }),
         }
     }
     if picked.is_empty() { Err(Unpicked::Nobody) } else { Ok(picked) }
@@ -162,7 +162,7 @@ mod tests {
         Ok(found.into_iter().map(|named| named.node).collect())
     }
 
-    async fn named(hosts: Hosts) -> Result<Vec<Named>, (Status, String)> {
+    async fn named(hosts: Hosts) -> Result<Vec<NamedNode>, (Status, String)> {
         let all = ["n0", "n1", "n2"].map(String::from);
         let found = hosts.among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
         found.map_err(|error| (error.status(), error.to_string()))
@@ -195,7 +195,7 @@ mod tests {
     #[tokio::test]
     async fn spn_02_a_number_after_a_name_is_that_of_the_slots_to_use() {
         let found = named(hosts(Some("n2:3,n0,n2:1,n0:2,n1:0"), None)).await.unwrap();
-        let slots = |node, most| Named { node, most };
+        let slots = |node, most| NamedNode { node, most };
         assert_eq!(found, [slots(2, Some(4)), slots(0, None), slots(1, Some(0))]);
         for unknown in ["n1:x", "n1:-1", "n1:99999999999", ":2"] {
             assert_eq!(named(hosts(Some(unknown), None)).await.unwrap_err().0, Status::ERR_JOB_FAILED_TO_MAP);
@@ -207,7 +207,7 @@ mod tests {
         let all = ["a.x", "a.y", "b.x"].map(String::from);
         for (name, index) in [("a.y", Some(1)), ("b", Some(2)), ("a", None), ("b.y", None)] {
             let found = hosts(Some(name), None).among(&all, Status::ERR_JOB_FAILED_TO_MAP, None).await;
-            assert_eq!(found.ok(), index.map(|node| vec![Named { node, most: None }]), "{name}");
+            assert_eq!(found.ok(), index.map(|node| vec![NamedNode { node, most: None }]), "{name}");
         }
     }
 

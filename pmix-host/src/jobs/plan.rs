@@ -10,7 +10,7 @@ use pmix_types::{
 
 use super::error::StartError;
 use super::node::Nodes;
-use super::places::{Hosts, Named};
+use super::places::{Hosts, NamedNode};
 use super::requests::AppRequest;
 use super::slots::{Layout, Room, Slots};
 use crate::user::{is_trusted, own_user};
@@ -101,7 +101,7 @@ impl Plan {
             hosts.among(&all, Status::ERR_JOB_ALLOC_FAILED, user).await?;
         }
         // of applications that name the same nodes, the ranks
-        let mut sharing = BTreeMap::<(Vec<Named>, Option<usize>), Vec<usize>>::new();
+        let mut sharing = BTreeMap::<(Vec<NamedNode>, Option<usize>), Vec<usize>>::new();
         let mut ranks = Vec::new();
         for (number, AppRequest { app, hosts, .. }) in apps.iter().enumerate() {
             let procs = procs_of(app).ok_or_else(|| {

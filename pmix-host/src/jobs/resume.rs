@@ -19,7 +19,7 @@ use super::spawn::{Owner, pass_on};
 use super::start::Jobs;
 use super::store::{KeptJob, TicketOf, UnreadableJob};
 use super::supervise::{REPORTS, Supervisor};
-use super::table::{Forwarding, Hold, JobEntry, Requester};
+use super::table::{Forwarding, Hold, JobEntry, JobStarter};
 use super::watched::Watched;
 use super::{Control, EndedJob};
 use crate::internode::{HeldJob, HeldProc};
@@ -239,7 +239,7 @@ impl Jobs {
         let (launch_reports, reports_in) = (job.launch_reports, job.reports_in);
         // of a requester that is gone with its node, no loss is told
         let is_gone =
-            |requester: &Requester| requester.node != self.site.node() && !there.contains(&requester.node);
+            |requester: &JobStarter| requester.node != self.site.node() && !there.contains(&requester.node);
         if facts.ends_with.as_ref().is_some_and(is_gone) {
             let (act, reach) = (Act::Terminate, Reach::Connected);
             let _ = control.send(Control::Order { act, reach, done: None });

@@ -255,7 +255,7 @@ async fn a_job_that_was_aborted_ends_with_the_status_of_that_and_one_whose_submi
     let killed = HeldProc { exit: Some(ProcExit::Signal(15)), ..running(1) };
     let on_n2 = vec![held("aborted", 1, vec![killed]), held("left", 2, vec![running(1)])];
     let mut t = head(vec![aborted, held("left", 2, vec![running(0)])], on_n2).await;
-    let requester = Requester { proc: ProcId::new(nspace("tool"), Rank::from_raw(0)), node: "n9".into() };
+    let requester = JobStarter { proc: ProcId::new(nspace("tool"), Rank::from_raw(0)), node: "n9".into() };
     let left = JobFacts { ends_with: Some(requester), ..facts("left", 2) };
     t.host.resume(&[facts("aborted", 1).keep(), left.keep()], &[]).await.unwrap();
     let mut told_to_end = BTreeSet::new();
@@ -310,7 +310,7 @@ fn a_job_is_read_as_it_was_kept_and_garbage_is_named() {
         parent: Some(parent.clone()),
         is_of_daemons: true,
         is_independent: true,
-        ends_with: Some(Requester { proc: parent, node: "n1".into() }),
+        ends_with: Some(JobStarter { proc: parent, node: "n1".into() }),
         on_failure: OnFailure::Continue,
         stdin: Some(Rank::WILDCARD),
         hold: Some("n2".into()),
@@ -338,7 +338,7 @@ async fn iof_03a_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
     let mut t = head(on_n1, on_n2).await;
     let tool = ProcId::new(nspace("tool"), Rank::from_raw(0));
     let [theirs, other] = [("theirs", 2, "n2"), ("other", 3, "n1")].map(|(name, number, node)| {
-        let requester = Requester { proc: tool.clone(), node: node.into() };
+        let requester = JobStarter { proc: tool.clone(), node: node.into() };
         JobFacts { ends_with: Some(requester), on_failure: OnFailure::Continue, ..facts(name, number) }.keep()
     });
     t.host.resume(&[theirs, other], &[]).await.unwrap();

@@ -1,6 +1,6 @@
 //! Where processes go on nodes that take a limited number of them.
 
-use super::places::Named;
+use super::places::NamedNode;
 use crate::BindingPolicy;
 
 /// A node, and what there is room for.
@@ -33,10 +33,10 @@ impl Room {
     /// Why one that was named does not, or that none does.
     pub(super) fn that_take_jobs(
         all: &[Self],
-        nodes: Vec<Named>,
+        nodes: Vec<NamedNode>,
         are_named: bool,
-    ) -> Result<Vec<Named>, String> {
-        let closed = |named: &Named| {
+    ) -> Result<Vec<NamedNode>, String> {
+        let closed = |named: &NamedNode| {
             let room = all.get(named.node)?;
             room.closed.as_ref().map(|why| format!("node {} takes no jobs: {why}", room.name))
         };
@@ -63,7 +63,12 @@ impl Slots {
     ///
     /// # Errors
     /// The number of processes for which there is room, if that does not suffice.
-    pub(super) fn take(&mut self, nodes: &[Named], count: usize, layout: Layout) -> Result<Vec<usize>, u64> {
+    pub(super) fn take(
+        &mut self,
+        nodes: &[NamedNode],
+        count: usize,
+        layout: Layout,
+    ) -> Result<Vec<usize>, u64> {
         let least = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
         // one that is not limited takes all, beside one for which there is a number
         let any = u32::try_from(count).unwrap_or(u32::MAX);
@@ -133,8 +138,8 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn named(nodes: &[usize]) -> Vec<Named> {
-        nodes.iter().map(|node| Named { node: *node, most: None }).collect()
+    fn named(nodes: &[usize]) -> Vec<NamedNode> {
+        nodes.iter().map(|node| NamedNode { node: *node, most: None }).collect()
     }
 
     #[test]
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn a_number_for_each_node_limits_it_beside_its_slots() {
         let take = |left: &[Option<u32>], most, count, (per_node, oversubscribes)| {
-            let nodes = [Named { node: 0, most }, Named { node: 1, most: None }];
+            let nodes = [NamedNode { node: 0, most }, NamedNode { node: 1, most: None }];
             let layout = Layout { per_node, oversubscribes, deals: false };
             Slots::new(left.to_vec()).take(&nodes, count, layout)
         };

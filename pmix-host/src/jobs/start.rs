@@ -28,7 +28,7 @@ use super::setup::Wishes;
 use super::slots::{Layout, Room};
 use super::store::JobStore;
 use super::supervise::{REPORTS, Supervisor};
-use super::table::{Forwarding, Hold, JobEntry, Requester, on_nodes};
+use super::table::{Forwarding, Hold, JobEntry, JobStarter, on_nodes};
 use super::watched::Watched;
 use crate::internode::Site;
 use crate::publish::Publishing;
@@ -137,7 +137,7 @@ impl Jobs {
         };
         let ends_with = by_tool
             .filter(|_| !is_independent)
-            .map(|tool| Requester { proc: tool.clone(), node: node.to_owned() });
+            .map(|tool| JobStarter { proc: tool.clone(), node: node.to_owned() });
         let (control, controls) = mpsc::unbounded_channel();
         let (reports_out, reports) = mpsc::channel(REPORTS);
         let (launch_reports, reports_in) = mpsc::channel(REPORTS);

@@ -31,7 +31,7 @@ pub(crate) struct JobEntry {
     /// The job of its parent, if they are notified of each other's errors (CON-18).
     pub(crate) connected_to: Option<Nspace>,
     /// The tool that has started it and with which it ends, if that is lost.
-    pub(crate) ends_with: Option<Requester>,
+    pub(crate) ends_with: Option<JobStarter>,
     /// Its processes are daemons of a debugger, which take no slots.
     pub(crate) is_of_daemons: bool,
     /// What is done when it fails; holds for the jobs it starts too.
@@ -52,7 +52,7 @@ pub(crate) struct JobEntry {
 
 /// A process of no job of this host that has started one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Requester {
+pub(crate) struct JobStarter {
     pub(crate) proc: ProcId,
     /// Where its server is.
     pub(crate) node: String,
@@ -195,7 +195,7 @@ impl JobTable {
         let is_theirs = |job: &&JobEntry| {
             job.ends_with
                 .as_ref()
-                .is_some_and(|Requester { proc, node: own }| proc == requester && own == node)
+                .is_some_and(|JobStarter { proc, node: own }| proc == requester && own == node)
         };
         self.entries().values().filter(is_theirs).for_each(JobEntry::terminate);
     }

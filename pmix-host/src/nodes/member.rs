@@ -219,20 +219,20 @@ async fn launch(
     let launched = services.launcher.launch(job, sender).await;
     launched.inspect_err(|_| services.holdings.not_launched(&nspace))?;
     let part =
-        Part { nspace, procs, launcher: services.launcher.clone(), holdings: services.holdings.clone() };
+        JobPart { nspace, procs, launcher: services.launcher.clone(), holdings: services.holdings.clone() };
     tokio::spawn(report(node.clone(), services.site.clone(), head.to_owned(), part, reports));
     Ok(())
 }
 
 /// The processes of a job that run here.
-struct Part {
+struct JobPart {
     nspace: Nspace,
     procs: Vec<ProcId>,
     launcher: Arc<dyn Launcher>,
     holdings: Arc<Holdings>,
 }
 
-impl Part {
+impl JobPart {
     /// What is not output; how much is dropped is logged.
     fn without_output(&self, reports: Vec<LaunchReport>) -> Vec<LaunchReport> {
         let is_output =
@@ -263,7 +263,7 @@ async fn report(
     node: Arc<LocalNode>,
     site: Arc<Site>,
     head: String,
-    part: Part,
+    part: JobPart,
     mut reports: mpsc::Receiver<LaunchReport>,
 ) {
     let mut batch = Vec::with_capacity(AT_A_TIME);

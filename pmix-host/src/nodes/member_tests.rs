@@ -82,7 +82,7 @@ async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let launcher = Arc::<Noting>::default();
     let procs: Vec<_> =
         (0..2).map(|rank| ProcId::new("job".parse().unwrap(), Rank::from_raw(rank))).collect();
-    let part = Part {
+    let part = JobPart {
         nspace: "job".parse().unwrap(),
         procs: procs.clone(),
         launcher: launcher.clone(),

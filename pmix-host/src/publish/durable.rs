@@ -103,7 +103,7 @@ pub(crate) struct StoreFile(Arc<Mutex<Kept>>);
 struct Kept {
     path: PathBuf,
     pages: Pages,
-    state: State,
+    state: StoreState,
     /// The rows before a change that failed: the file may hold that change, which must then be undone.
     before: Vec<Row>,
     /// When the log was told that the file cannot be written, unless a later change has succeeded.
@@ -111,7 +111,7 @@ struct Kept {
 }
 
 #[derive(Debug)]
-enum State {
+enum StoreState {
     Open(Database),
     /// A change has failed. A database does nothing more after that, and must be opened again.
     Closed,
@@ -142,16 +142,16 @@ impl StoreFile {
 impl Kept {
     fn change(&mut self, rows: &[Row]) -> Result<(), String> {
         // if it fails or panics, it is closed
-        let database = match std::mem::replace(&mut self.state, State::Closed) {
-            State::Open(database) => database,
-            State::Closed => self.open_again()?,
-            State::Damaged(problem) => {
-                self.state = State::Damaged(problem.clone());
+        let database = match std::mem::replace(&mut self.state, StoreState::Closed) {
+            StoreState::Open(database) => database,
+            StoreState::Closed => self.open_again()?,
+            StoreState::Damaged(problem) => {
+                self.state = StoreState::Damaged(problem.clone());
                 return Err(problem);
             }
         };
         self.write(&database, rows).map_err(|error| error.to_string())?;
-        self.state = State::Open(database);
+        self.state = StoreState::Open(database);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Kept {
         let opened = open_database(&self.path, &self.pages).map_err(|error| {
             let problem = error.to_string();
             if let DurableError::Damaged { .. } = error {
-                self.state = State::Damaged(problem.clone());
+                self.state = StoreState::Damaged(problem.clone());
             }
             problem
         });
@@ -286,7 +286,7 @@ pub(crate) fn open(path: &Path) -> Result<(StoreFile, Vec<DurableRecord>), Durab
         pages.file.close().map_err(io)?;
     }
     let (database, records) = opened?;
-    let state = State::Open(database);
+    let state = StoreState::Open(database);
     let kept = Kept { path: path.to_owned(), pages, state, before: Vec::new(), logged: None };
     Ok((StoreFile(Arc::new(Mutex::new(kept))), records))
 }

@@ -165,8 +165,8 @@ async fn the_log_is_told_once_that_a_file_cannot_be_written_and_at_most_once_a_m
 async fn another_format_is_refused() {
     let (_dir, path) = filled().await;
     let (file, _) = open(&path).unwrap();
-    let state = std::mem::replace(&mut lock(&file.0).state, State::Closed);
-    let State::Open(database) = state else { panic!("{state:?}") };
+    let state = std::mem::replace(&mut lock(&file.0).state, StoreState::Closed);
+    let StoreState::Open(database) = state else { panic!("{state:?}") };
     set(&database, FORMAT, 2).unwrap();
     drop((file, database));
     let error = open(&path).map(|_| ()).unwrap_err();

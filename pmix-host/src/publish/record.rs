@@ -134,14 +134,14 @@ struct Record {
     #[prost(message, repeated, tag = "7")]
     custom: Vec<v1::Proc>,
     #[prost(message, optional, tag = "8")]
-    named: Option<Named>,
+    named: Option<AccessList>,
     /// None for INDEF, which was once the only one that was kept.
     #[prost(uint32, optional, tag = "9")]
     persistence: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
-struct Named {
+struct AccessList {
     #[prost(uint32, repeated, tag = "1")]
     users: Vec<u32>,
     #[prost(uint32, repeated, tag = "2")]
@@ -151,7 +151,7 @@ struct Named {
 impl From<&Item> for Record {
     fn from(item: &Item) -> Self {
         let Item { publisher, data, access, persistence, .. } = item;
-        let named = |(users, groups): &(Vec<Uid>, Vec<Gid>)| Named {
+        let named = |(users, groups): &(Vec<Uid>, Vec<Gid>)| AccessList {
             users: users.iter().map(|uid| uid.as_raw()).collect(),
             groups: groups.iter().map(|gid| gid.as_raw()).collect(),
         };
@@ -185,7 +185,7 @@ impl Record {
         let access = Access {
             range: DataRange::from_raw(range.try_into().ok()?),
             custom,
-            named: named.map(|Named { users, groups }| {
+            named: named.map(|AccessList { users, groups }| {
                 (users.into_iter().map(Uid::new).collect(), groups.into_iter().map(Gid::new).collect())
             }),
         };

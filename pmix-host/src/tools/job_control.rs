@@ -57,7 +57,7 @@ impl Controller {
         if *req.targets != [ProcId::wildcard(server.proc_id().nspace.clone())] {
             return Ok(false);
         }
-        match Order::new(req.directives.clone())?.act {
+        match ControlOrder::new(req.directives.clone())?.act {
             Some(Act::Terminate) => Ok(true),
             Some(Act::Signal(_)) => {
                 let message = "the head of a DVM can be told to terminate, but cannot be signalled";
@@ -89,7 +89,7 @@ impl Controller {
             return Ok(Vec::new());
         }
         let JobControl { targets, directives, .. } = req;
-        let order = Order::new(directives.clone())?;
+        let order = ControlOrder::new(directives.clone())?;
         let Some(act) = order.act else {
             return order.cancel();
         };
@@ -134,7 +134,7 @@ impl Controller {
 
     /// Acts on processes of jobs that were started here, for a process of another node.
     pub(crate) async fn control_for(&self, caller: &User, control: JobControl) -> Result<Reply, Failure> {
-        let act = Order::new(control.directives)?.act.ok_or(Status::ERR_BAD_PARAM)?;
+        let act = ControlOrder::new(control.directives)?.act.ok_or(Status::ERR_BAD_PARAM)?;
         let targets = by_nspace(control.targets, &caller.proc);
         self.check_targets(caller, &targets)?;
         self.act(caller, targets, act).await?;
@@ -178,13 +178,13 @@ impl Controller {
 
 /// What the directives request.
 #[derive(Debug)]
-struct Order {
+struct ControlOrder {
     act: Option<Act>,
     /// Label of the earlier request that is to be cancelled; empty for all.
     cancel: Option<String>,
 }
 
-impl Order {
+impl ControlOrder {
     fn new(mut directives: Directives) -> HostResult<Self> {
         take_identity(&mut directives)?;
         directives.take::<String>(&keys::JOB_CTRL_ID)?;
@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn jct_02a_jct_02b_jct_02c_a_request_is_for_one_thing_that_is_known() {
-        let act = |directives| Order::new(directives).map(|order| order.act).map_err(|error| error.status());
+        let act =
+            |directives| ControlOrder::new(directives).map(|order| order.act).map_err(|error| error.status());
         let none = Directives::new;
         assert_eq!(act(none().with(&keys::JOB_CTRL_PAUSE, true)), Ok(Some(Act::Signal(signal::STOP))));
         assert_eq!(act(none().with(&keys::JOB_CTRL_RESUME, true)), Ok(Some(Act::Signal(signal::CONT))));
@@ -296,7 +297,7 @@ mod tests {
         }
         let unknown = none().with(&keys::JOB_CTRL_CHECKPOINT, "x");
         assert_eq!(act(unknown), Err(Status::ERR_NOT_SUPPORTED));
-        let cancel = |id: &str| Order::new(none().with(&keys::JOB_CTRL_CANCEL, id)).unwrap().cancel();
+        let cancel = |id: &str| ControlOrder::new(none().with(&keys::JOB_CTRL_CANCEL, id)).unwrap().cancel();
         assert_eq!(cancel("").unwrap(), []);
         assert_eq!(cancel("x").unwrap_err().status(), Status::ERR_NOT_FOUND);
     }

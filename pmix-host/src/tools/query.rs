@@ -13,7 +13,7 @@ use super::groups::Groups;
 use super::nodes::SessionNodes;
 use super::why::Why;
 use crate::Launcher;
-use crate::allocations::{Allocations, Named};
+use crate::allocations::{AllocationName, Allocations};
 use crate::attributes::{QUERY, SPAWN};
 use crate::internode::{MAX_QUERIES, Site, Turns};
 use crate::jobs::{JobEntry, JobTable};
@@ -124,9 +124,9 @@ impl Queries {
             return self.nodes.answer(requester, text(&keys::ALLOC_ID));
         }
         let named = match (text(&keys::ALLOC_ID), text(&keys::ALLOC_REQ_ID), text(&keys::NSPACE.text())) {
-            (Some(id), ..) => Named::Id(id),
-            (_, Some(label), _) => Named::Label(label),
-            (.., nspace) => Named::Job(nspace.unwrap_or(&requester.proc.nspace)),
+            (Some(id), ..) => AllocationName::Id(id),
+            (_, Some(label), _) => AllocationName::Label(label),
+            (.., nspace) => AllocationName::Job(nspace.unwrap_or(&requester.proc.nspace)),
         };
         if **key == *keys::TIME_REMAINING.name() {
             self.allocations.time_left(requester, &named).map(Value::from)

@@ -30,7 +30,7 @@ const ALONE: Duration = Duration::from_secs(1);
 
 /// A process that starts those of one job.
 #[derive(Debug)]
-pub(super) struct Leader {
+pub(super) struct RunningLeader {
     /// No other one has it.
     pub(super) number: u64,
     handle: Handle,
@@ -65,7 +65,7 @@ pub(super) fn late(limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
-impl Leader {
+impl RunningLeader {
     /// One with this number that the guardian of this generation has started, with the descriptors of the report.
     pub(super) fn new(
         (number, generation): (u64, u64),

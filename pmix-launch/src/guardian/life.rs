@@ -49,11 +49,11 @@ impl Sign {
 #[derive(Debug)]
 pub(super) struct Life {
     file: File,
-    state: Mutex<State>,
+    state: Mutex<LifeSigns>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LifeSigns {
     /// Signs so far.
     count: u64,
     limit: Duration,
@@ -82,7 +82,7 @@ impl Life {
         self.change(|state| state.is_paused = is_paused);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) -> Duration {
+    fn change(&self, change: impl FnOnce(&mut LifeSigns)) -> Duration {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         let limit = if state.is_paused { Duration::ZERO } else { state.limit };

@@ -46,10 +46,10 @@ use tokio::sync::{Notify, oneshot};
 use crate::child::{Child, Handle};
 use crate::recipe::Recipe;
 use crate::tree::Leftover;
-use leading::Leader;
+use leading::RunningLeader;
 use life::Life;
 use mark::Mark;
-use starting::{Started, Starting};
+use starting::{ReadyGuardian, Starting};
 use wire::{Order, Report, Room, from_report, notify, receive, send};
 
 pub use process::run;
@@ -115,15 +115,15 @@ struct State {
     /// Directories to remove.
     dirs: Vec<PathBuf>,
     /// For the next job: its leader, or why there is none.
-    spare: Option<io::Result<Leader>>,
+    spare: Option<io::Result<RunningLeader>>,
     /// The guardian is about to start one.
     is_coming: bool,
     /// Whether it is started as soon as the one before has a job: most launchers that share their session have a single job.
     is_ahead: bool,
     /// Leaders of jobs that have not ended.
-    jobs: HashMap<String, Arc<Leader>>,
+    jobs: HashMap<String, Arc<RunningLeader>>,
     /// All leaders of jobs, also of those that have ended and left something behind.
-    leaders: HashMap<u64, Arc<Leader>>,
+    leaders: HashMap<u64, Arc<RunningLeader>>,
     /// Who waits for the exit statuses of processes, by the number of their leader and their process id.
     children: HashMap<(u64, i32), oneshot::Sender<i32>>,
     /// Those whose leaders were killed: the guardian reports them.
@@ -366,7 +366,7 @@ impl State {
             Report::Leader { pid, cgroup } => {
                 self.is_coming = false;
                 self.led += 1;
-                let leader = Leader::new((self.led, self.generation), pid, descriptors, cgroup);
+                let leader = RunningLeader::new((self.led, self.generation), pid, descriptors, cgroup);
                 self.spare = Some(leader).filter(|_| !self.is_dismissed);
             }
             Report::NoLeader { errno, reason } => {
@@ -399,7 +399,7 @@ impl Shared {
     }
 
     /// The leader of a job; for a new job the one that is there for it, as soon as there is one. Cancel-safe.
-    async fn leader(self: &Arc<Self>, job: &str) -> io::Result<Arc<Leader>> {
+    async fn leader(self: &Arc<Self>, job: &str) -> io::Result<Arc<RunningLeader>> {
         let leader = async {
             // one that has failed since it was started says nothing about the next
             let mut is_last = false;
@@ -427,7 +427,7 @@ impl Shared {
     }
 
     /// The same, if it is there. Otherwise another one is being started; after the failure of one, when this is called again.
-    fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<io::Result<Arc<Leader>>>> {
+    fn leader_now(self: &Arc<Self>, job: &str) -> io::Result<Option<io::Result<Arc<RunningLeader>>>> {
         let mut state = self.lock();
         if let Some(leader) = state.jobs.get(job) {
             return Ok(Some(Ok(Arc::clone(leader))));
@@ -457,7 +457,7 @@ impl Shared {
             Some(Err(error)) => return Ok(Some(Err(error))),
             Some(Ok(leader)) => leader,
         };
-        if let Err(error) = Leader::listen(&leader, Arc::clone(self)) {
+        if let Err(error) = RunningLeader::listen(&leader, Arc::clone(self)) {
             let mut state = self.lock();
             state.jobs.remove(job);
             state.leaders.remove(&leader.number);
@@ -511,8 +511,8 @@ impl Shared {
     }
 
     /// Keeps a guardian that is ready, and returns the connection to it.
-    fn is_there(&self, started: Started) -> Arc<OwnedFd> {
-        let Started { process, link } = started;
+    fn is_there(&self, started: ReadyGuardian) -> Arc<OwnedFd> {
+        let ReadyGuardian { process, link } = started;
         let link = Arc::new(link);
         let mut state = self.lock();
         (state.is_starting, state.reports) = (false, true);

@@ -19,7 +19,7 @@ pub(super) struct Starting {
 }
 
 /// A guardian process that is ready.
-pub(super) struct Started {
+pub(super) struct ReadyGuardian {
     pub(super) process: Process,
     pub(super) link: OwnedFd,
 }
@@ -43,7 +43,7 @@ impl Starting {
     }
 
     /// Waits up to the time limit until it is ready.
-    pub(super) fn ready(self) -> io::Result<Started> {
+    pub(super) fn ready(self) -> io::Result<ReadyGuardian> {
         let Self { mut process, link } = self;
         // a signal to the group could still end it before it is ready
         let first = match is_ready(PollFd::new(&link, PollFlags::IN)) {
@@ -57,7 +57,7 @@ impl Starting {
             Err(error) => Err(error),
         };
         match first {
-            Ok(Some((Report::Ready, _))) => Ok(Started { process, link }),
+            Ok(Some((Report::Ready, _))) => Ok(ReadyGuardian { process, link }),
             other => {
                 let _ = process.kill();
                 let _ = process.wait();

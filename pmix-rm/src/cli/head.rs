@@ -47,7 +47,7 @@ pub(crate) struct HeadPlan {
     version,
     after_help = "`pmixd --head --help` lists the options of the head of a DVM; `pmixd --man` prints the manual page."
 )]
-pub(super) struct Daemon {
+pub(super) struct DaemonArgs {
     /// Name of the environment variable that holds the name of this node, such as SLURMD_NODENAME; needed if the start
     /// line is for several nodes, because it then names none
     #[arg(long, value_name = "VARIABLE")]
@@ -126,7 +126,7 @@ pub(crate) fn pmixd(args: impl IntoIterator<Item = OsString>) -> Result<Pmixd, c
         return head(&args, |name| std::env::var(name).ok()).map(|plan| Pmixd::Head(Box::new(plan)));
     }
     args.insert(0, "pmixd".into());
-    Daemon::try_parse_from(args).map(|Daemon { node_from, join }| Pmixd::Daemon { node_from, join })
+    DaemonArgs::try_parse_from(args).map(|DaemonArgs { node_from, join }| Pmixd::Daemon { node_from, join })
 }
 
 fn head(args: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Result<HeadPlan, clap::Error> {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_commands_are_well_formed() {
         Head::command().debug_assert();
-        Daemon::command().debug_assert();
+        DaemonArgs::command().debug_assert();
     }
 
     #[cfg(feature = "otel")]

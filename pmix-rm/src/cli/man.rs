@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Command, CommandFactory};
 
-use super::head::{Daemon, Head};
+use super::head::{DaemonArgs, Head};
 use super::options::FirstApp;
 
 /// The option of `pmixrun` and `pmixd` that prints their manual page, if it is the only one.
@@ -21,7 +21,7 @@ pub(crate) fn pmixrun_command() -> Command {
 pub(crate) fn pmixd_command() -> Command {
     let head = Head::command().name("pmixd").override_usage(PMIXD);
     let (short, long) = (head.get_about().cloned(), head.get_long_about().cloned());
-    let both = Daemon::augment_args(head.next_help_heading("Options of a daemon, without --head"));
+    let both = DaemonArgs::augment_args(head.next_help_heading("Options of a daemon, without --head"));
     both.about(short.unwrap_or_default()).long_about(long.unwrap_or_default())
 }
 

@@ -27,7 +27,7 @@ pub(crate) use etcd::EtcdPlace;
 pub(crate) use head::{HeadPlan, Pmixd, pmixd};
 pub(crate) use man::{MAN, pmixd_command, pmixrun_command, print as print_page};
 pub(crate) use options::Stdin;
-use options::{AppArgs, End, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
+use options::{AppArgs, EndArgs, FirstApp, FurtherApp, Habit, Setting, Streams, is_separator};
 use output::Directive;
 pub(crate) use output::{Format, Layout};
 pub(crate) use setup::Setup;
@@ -162,7 +162,7 @@ fn parse_in(
             }
         }
     }
-    let End { timeout, reaction, times, record } = end;
+    let EndArgs { timeout, reaction, times, record } = end;
     let policy = setting.policy().map_err(|bad| wrong(ErrorKind::ArgumentConflict, bad.to_string()))?;
     let binding = setting.binding();
     let Setting { app: app_file, dvm, trust_uid, nodes, serving, stop_in_init, debug, .. } = setting;

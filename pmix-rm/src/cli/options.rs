@@ -33,7 +33,7 @@ pub(super) struct FirstApp {
     #[command(flatten)]
     pub(super) streams: Streams,
     #[command(flatten)]
-    pub(super) end: End,
+    pub(super) end: EndArgs,
     #[command(flatten)]
     pub(super) setting: Setting,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub(super) struct Streams {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The end of the job")]
-pub(super) struct End {
+pub(super) struct EndArgs {
     /// End the job after this many seconds, with exit code 124
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = parse_timeout)]
     pub(super) timeout: Option<Duration>,
@@ -312,8 +312,8 @@ pub(super) struct NodeArgs {
 #[derive(Debug, Args)]
 pub(super) struct Serving {
     /// Serve programs linked with the C library of PMIx
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Native::On)]
-    pub(super) native: Native,
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = NativeChoice::On)]
+    pub(super) native: NativeChoice,
 
     /// Whether to serve programs of MPICH and its relatives (MVAPICH, Intel MPI), which start through PMI-1
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Pmi1::On)]
@@ -357,7 +357,7 @@ pub(super) struct Habit {
 
 /// [`NativeWire`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Native {
+pub(super) enum NativeChoice {
     /// None; the servers open no port
     Off,
     /// All; JSM_JSRUN_PORT=0 in the environment tells Open MPI 4 that it was launched, and not to bind ranks to cores
@@ -367,12 +367,12 @@ pub(super) enum Native {
     WithoutOpenMpi4,
 }
 
-impl From<Native> for NativeWire {
-    fn from(native: Native) -> Self {
+impl From<NativeChoice> for NativeWire {
+    fn from(native: NativeChoice) -> Self {
         match native {
-            Native::Off => Self::Off,
-            Native::On => Self::On,
-            Native::WithoutOpenMpi4 => Self::WithoutOpenMpi4,
+            NativeChoice::Off => Self::Off,
+            NativeChoice::On => Self::On,
+            NativeChoice::WithoutOpenMpi4 => Self::WithoutOpenMpi4,
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::cli::{CommandLine, DebugArgs};
 use crate::ending::until;
 use crate::job::Job;
 
-pub(crate) use self::server::Server;
+pub(crate) use self::server::DebugServer;
 
 /// The variable that names the job to a debugger and its daemons.
 const JOB: &str = "PMIXRUN_JOB";
@@ -51,7 +51,7 @@ pub(crate) enum News {
 pub(crate) struct Prepared {
     wanted: DebugArgs,
     grace: Duration,
-    server: Server,
+    server: DebugServer,
     ready: Events,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Debugging {
     job: Nspace,
     /// How long daemons may outlast the job.
     grace: Duration,
-    server: Server,
+    server: DebugServer,
     ready: Events,
     /// Ranks that are not in init yet.
     absent: BTreeSet<Rank>,
@@ -94,7 +94,7 @@ impl Prepared {
     /// What to tell the user.
     pub(crate) async fn new(
         wanted: DebugArgs,
-        server: Option<Server>,
+        server: Option<DebugServer>,
         grace: Duration,
     ) -> Result<Option<Self>, String> {
         let Some(server) = server.filter(|_| wanted.is_any()) else { return Ok(None) };

@@ -27,7 +27,7 @@ const UNANSWERED: u32 = 4;
 
 /// A server. Cheap to clone.
 #[derive(Clone)]
-pub(crate) enum Server {
+pub(crate) enum DebugServer {
     Here { client: ServerClient, host: StandardHost, uri: String },
     InDvm { tool: Tool, submitter: Submitter },
 }
@@ -49,7 +49,7 @@ pub(super) struct Daemons {
     pub(super) directives: Directives,
 }
 
-impl Server {
+impl DebugServer {
     /// The address to which debuggers attach: that for the C library, if there is one. Tools of this family understand it too, because it
     /// contains the name of the server.
     ///

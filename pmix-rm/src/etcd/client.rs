@@ -71,12 +71,12 @@ pub(crate) struct Etcd {
     members: Vec<Member>,
     tls: Option<Arc<ClientConfig>>,
     prefix: String,
-    line: Mutex<Line>,
+    line: Mutex<MemberLine>,
 }
 
 /// The member in use, or to be tried next, and the connection with it.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct MemberLine {
     member: usize,
     channel: Option<Channel>,
 }
@@ -233,7 +233,7 @@ impl Etcd {
 
     /// The connection in use, or a new one.
     async fn channel(&self, patience: Instant) -> Result<(usize, Channel), String> {
-        let Line { member: number, channel } = lock(&self.line).clone();
+        let MemberLine { member: number, channel } = lock(&self.line).clone();
         if let Some(channel) = channel {
             return Ok((number, channel));
         }
@@ -258,12 +258,12 @@ impl Etcd {
     fn give_up(&self, number: usize) {
         let mut line = lock(&self.line);
         if line.member == number {
-            *line = Line { member: (number + 1) % self.members.len().max(1), channel: None };
+            *line = MemberLine { member: (number + 1) % self.members.len().max(1), channel: None };
         }
     }
 }
 
-fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn lock(line: &Mutex<MemberLine>) -> MutexGuard<'_, MemberLine> {
     // it is whole after each change
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }

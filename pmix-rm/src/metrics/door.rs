@@ -39,11 +39,11 @@ pub(crate) struct SocketFile {
 }
 
 /// A connection to a door.
-pub(super) type Connection = Box<dyn Stream>;
+pub(super) type Connection = Box<dyn Duplex>;
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 impl Door {
     /// Opens it.

@@ -16,7 +16,7 @@ use crate::ending::until;
 
 /// What is under way.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct PendingChanges {
     /// Nodes whose daemons are on their way.
     coming: BTreeMap<String, Coming>,
     /// Nodes whose daemons were told to leave.

@@ -103,12 +103,12 @@ struct Operation {
     givers: BTreeSet<Place>,
     /// The caller here waits.
     is_waiting: bool,
-    said: Option<Said>,
+    said: Option<SentUp>,
 }
 
 /// What the parent has been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
+struct SentUp {
     to: Place,
     is_complete: bool,
     is_given_up: bool,
@@ -350,7 +350,7 @@ impl Gathering {
             };
             return self.end(operation, outcome);
         };
-        let said = Said { to, is_complete, is_given_up: entry.given_up.is_some() };
+        let said = SentUp { to, is_complete, is_given_up: entry.given_up.is_some() };
         if entry.said == Some(said) || !(said.is_complete || said.is_given_up) {
             return Vec::new();
         }

@@ -8,10 +8,10 @@ use super::tree::Place;
 /// The names of all nodes by their places: the head comes first, and nodes that are added come last. A place is never another
 /// node's: a node that comes back has a new one. The name is empty at a place whose node never came. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Names(Arc<RwLock<Inner>>);
+pub(super) struct Names(Arc<RwLock<NameTable>>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct NameTable {
     all: Vec<Arc<str>>,
     /// The last place of each.
     places: HashMap<Arc<str>, Place>,
@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    fn inner(&self) -> RwLockReadGuard<'_, Inner> {
+    fn inner(&self) -> RwLockReadGuard<'_, NameTable> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 

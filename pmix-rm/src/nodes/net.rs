@@ -31,9 +31,9 @@ const MAX_ASKED: usize = 16_384;
 
 /// One end of the exchange. All clones are the same end.
 #[derive(Clone)]
-pub(super) struct Net(Arc<Inner>);
+pub(super) struct Net(Arc<NetInner>);
 
-struct Inner {
+struct NetInner {
     me: Place,
     /// The name of this node.
     own: String,
@@ -77,7 +77,7 @@ impl Net {
         expected: BTreeSet<Place>,
     ) -> (Self, mpsc::UnboundedReceiver<Loss>) {
         let (losses, lost) = mpsc::unbounded_channel();
-        let inner = Inner {
+        let inner = NetInner {
             me,
             own: names.get(me).cloned().unwrap_or_default(),
             expected: Mutex::new(Some(expected)),

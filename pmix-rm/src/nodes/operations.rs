@@ -49,9 +49,9 @@ type Asker = (String, Place);
 
 /// The end of one node in all operations. All clones are the same end.
 #[derive(Clone)]
-pub(super) struct Operations(Arc<Inner>);
+pub(super) struct Operations(Arc<OperationsInner>);
 
-struct Inner {
+struct OperationsInner {
     me: Place,
     names: Names,
     gathering: Mutex<Gathering>,
@@ -72,7 +72,7 @@ struct Caller {
 impl Operations {
     /// The end of the node `me` among these, in trees of this degree.
     pub(super) fn new(me: Place, names: Names, degree: usize, reach: Arc<dyn Reach>) -> Self {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(OperationsInner {
             me,
             names,
             gathering: Mutex::new(Gathering::new(me, degree)),
@@ -383,7 +383,7 @@ impl Operations {
 }
 
 /// Forgets old outcomes for as long as the node is there.
-async fn age(of: Weak<Inner>) {
+async fn age(of: Weak<OperationsInner>) {
     loop {
         tokio::time::sleep_until(Instant::now() + KEPT).await;
         let Some(inner) = of.upgrade() else { return };

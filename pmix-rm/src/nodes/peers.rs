@@ -44,9 +44,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// A daemon's end of the exchange. All clones are the same end.
 #[derive(Clone)]
-pub(super) struct Peers(Arc<Inner>);
+pub(super) struct Peers(Arc<PeersInner>);
 
-struct Inner {
+struct PeersInner {
     net: Net,
     own: Own,
     table: Mutex<Table>,
@@ -102,7 +102,7 @@ struct Open {
 impl Peers {
     pub(super) fn new(net: Net, own: Own) -> Self {
         let has_named = AtomicBool::new(false);
-        Self(Arc::new(Inner { net, own, table: Mutex::default(), visits: Mutex::default(), has_named }))
+        Self(Arc::new(PeersInner { net, own, table: Mutex::default(), visits: Mutex::default(), has_named }))
     }
 
     pub(super) fn net(&self) -> &Net {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::LEAVING;
 use super::branch::{Branches, MAX_LINES};
-use super::change::Changes;
+use super::change::PendingChanges;
 use super::door::{self, Arrival};
 use super::hostlist::HostList;
 use super::line::Line;
@@ -79,7 +79,7 @@ pub(crate) struct Session {
     /// Nodes whose daemons are told nothing any more.
     pub(super) lost: BTreeSet<String>,
     /// Nodes that come and go.
-    pub(super) changes: Changes,
+    pub(super) changes: PendingChanges,
 }
 
 /// What daemons are told when they start.
@@ -209,7 +209,7 @@ impl Session {
             arrivals,
             losses,
             lost: BTreeSet::new(),
-            changes: Changes::default(),
+            changes: PendingChanges::default(),
         };
         let gathered = tokio::select! {
             gathered = session.gather(how, starts, console) => gathered.map_err(NotRun::from),

@@ -12,7 +12,7 @@ pub(crate) const HEAD_NODE: &str = "head.of.dvm";
 
 /// Whether a daemon can ask its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
+enum HeadState {
     There,
     /// It is lost, and its successor is not there, or not ready.
     Awaited,
@@ -22,11 +22,11 @@ enum Head {
 
 /// The head of a daemon, of which there may be one after the other.
 #[derive(Debug)]
-pub(super) struct Succession(watch::Sender<Head>);
+pub(super) struct Succession(watch::Sender<HeadState>);
 
 impl Default for Succession {
     fn default() -> Self {
-        Self(watch::Sender::new(Head::There))
+        Self(watch::Sender::new(HeadState::There))
     }
 }
 
@@ -34,9 +34,9 @@ impl Succession {
     /// The head is lost.
     pub(super) fn lose(&self) {
         self.0.send_if_modified(|head| {
-            let was_there = *head == Head::There;
+            let was_there = *head == HeadState::There;
             if was_there {
-                *head = Head::Awaited;
+                *head = HeadState::Awaited;
             }
             was_there
         });
@@ -44,19 +44,19 @@ impl Succession {
 
     /// Its successor takes requests.
     pub(super) fn resume(&self) {
-        self.0.send_replace(Head::There);
+        self.0.send_replace(HeadState::There);
     }
 
     /// No successor is awaited any more.
     pub(super) fn give_up(&self) {
-        self.0.send_replace(Head::Gone);
+        self.0.send_replace(HeadState::Gone);
     }
 
     /// Waits until the head takes requests; false if none will. Cancel-safe.
     pub(super) async fn wait(&self) -> bool {
         let mut head = self.0.subscribe();
-        let head = head.wait_for(|head| *head != Head::Awaited).await;
-        head.is_ok_and(|head| *head == Head::There)
+        let head = head.wait_for(|head| *head != HeadState::Awaited).await;
+        head.is_ok_and(|head| *head == HeadState::There)
     }
 }
 

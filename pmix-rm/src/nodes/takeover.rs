@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::branch::{Branches, MAX_LINES};
-use super::change::Changes;
+use super::change::PendingChanges;
 use super::daemon::SILENCE;
 use super::dial::Dial;
 use super::door::{self, Arrival};
@@ -37,13 +37,13 @@ const MAX_PLACE: Place = 1 << 20;
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// The way to a daemon.
-struct Way {
+struct DaemonAddresses {
     node: String,
     dial: Dial,
     addresses: Vec<SocketAddr>,
 }
 
-impl Way {
+impl DaemonAddresses {
     /// Summons the daemon to a head, until it has heard that.
     async fn summon(self, summons: Summons) -> (String, Result<(), String>) {
         let Self { node, dial, addresses } = self;
@@ -126,7 +126,7 @@ impl Session {
         let ways = there.values().map(|node| {
             let name = name_of(node.place, node.contact.incarnation);
             let addresses = node.contact.addresses.iter().take(MAX_ADDRESSES);
-            Way {
+            DaemonAddresses {
                 node: node.name.clone(),
                 dial: Dial { name, config: config.clone(), silence: SILENCE },
                 addresses: addresses.filter_map(|address| address.parse().ok()).collect(),
@@ -145,7 +145,7 @@ impl Session {
             arrivals,
             losses,
             lost: BTreeSet::new(),
-            changes: Changes::default(),
+            changes: PendingChanges::default(),
         };
         let waiting: BTreeSet<String> = there.values().map(|node| node.name.clone()).collect();
         let absent = tokio::select! {

@@ -8,7 +8,7 @@ use pmix_types::message::{Failure, NotifyEvent, RegisterEvents};
 use pmix_types::{DataArray, DataRange, Directives, Event, Info, Procs, TypedKey, ValueType, keys};
 use tokio::sync::mpsc;
 
-use super::link::{Open, Sink, Unread};
+use super::link::{Open, Sink, UnreadPushes};
 
 /// Unread events that a stream holds.
 const CAPACITY: usize = 512;
@@ -43,7 +43,7 @@ impl EventsBuilder {
     async fn ask(self) -> Result<EventStream, Failure> {
         let (client, request) = self.draft.ready()?;
         let (sender, events) = mpsc::channel(CAPACITY);
-        let unread = Arc::<Unread>::default();
+        let unread = Arc::<UnreadPushes>::default();
         let sink = Sink { events: sender, unread: unread.clone() };
         let (_, open) = client.link.open(request, Some(sink)).await?;
         Ok(EventStream { events, unread, _open: open })
@@ -59,7 +59,7 @@ impl EventsBuilder {
 #[must_use = "dropping a stream ends its registration"]
 pub struct EventStream {
     events: mpsc::Receiver<Event>,
-    unread: Arc<Unread>,
+    unread: Arc<UnreadPushes>,
     _open: Open,
 }
 

@@ -28,17 +28,17 @@ const MAX_HEARD: usize = 8 << 20;
 /// Where events go.
 pub(super) struct Sink {
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) unread: Arc<Unread>,
+    pub(super) unread: Arc<UnreadPushes>,
 }
 
 /// What a stream has not read.
 #[derive(Debug, Default)]
-pub(super) struct Unread {
+pub(super) struct UnreadPushes {
     bytes: AtomicUsize,
     missed: AtomicU64,
 }
 
-impl Unread {
+impl UnreadPushes {
     pub(super) fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }

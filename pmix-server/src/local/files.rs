@@ -35,7 +35,7 @@ impl Files {
     /// The error of the operating system, such as too many open files.
     pub(super) fn add(&mut self, data: &[u8], uid: Uid) -> io::Result<Arc<Filed>> {
         self.prune();
-        let filed = Arc::new(Filed { uid, bytes: data.len(), open: Mutex::new(Some(Open::new(data)?)) });
+        let filed = Arc::new(Filed { uid, bytes: data.len(), open: Mutex::new(Some(OpenFile::new(data)?)) });
         self.newest_last.push_back(filed.clone());
         while self.newest_last.len() > 1
             && (self.newest_last.len() > MAX_FILES
@@ -66,17 +66,17 @@ pub(super) struct Filed {
     uid: Uid,
     bytes: usize,
     /// `None` once it was emptied.
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenFile>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     own: File,
     /// Opened for reading only.
     given: Arc<OwnedFd>,
 }
 
-impl Open {
+impl OpenFile {
     fn new(data: &[u8]) -> io::Result<Self> {
         let mut own =
             File::from(memfd_create("pmix-collected", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
@@ -113,7 +113,7 @@ impl Filed {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Open>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OpenFile>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

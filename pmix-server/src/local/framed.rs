@@ -21,7 +21,7 @@ use tokio_util::codec::{Encoder, FramedRead, FramedWrite};
 use super::LAST_WORDS;
 use super::connection::{Connection, MAX_STRANGE, Outbound};
 use super::files::Filed;
-use super::peer::Shared;
+use super::peer::LocalShared;
 use super::session::{Over, Source, session};
 
 /// What is read at a time at least: more than most requests take. A server has as many of these buffers as processes.
@@ -62,7 +62,7 @@ pub(super) async fn preface(stream: &mut LocalStream) -> io::Result<()> {
 }
 
 /// Serves the session of a connection until it ends.
-pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shared: Arc<Shared>) {
+pub(super) async fn serve(stream: LocalStream, connection: Arc<Connection>, shared: Arc<LocalShared>) {
     connection.begin_session();
     let limit = if connection.is_other() { MAX_STRANGE } else { shared.limits.message_bytes };
     let (reader, writer) = stream.into_split();
@@ -374,7 +374,7 @@ mod tests {
         let connection = Arc::new(Connection::new(cred, guest));
         let (_reader, writer) = LocalStream::new(here).unwrap().into_split();
         connection.writes_frames(writer.handle());
-        let shared = Arc::new(Shared::new(inbox, Limits::default(), Door::new(true)));
+        let shared = Arc::new(LocalShared::new(inbox, Limits::default(), Door::new(true)));
         let mut peer = GrpcPeer::new(shared, connection.clone(), line.clone(), 1, true).0;
         let writer = Progressing { writer, connection };
 

@@ -31,7 +31,7 @@ use self::bodies::{Metered, Paced};
 use self::counted::Counted;
 use self::queries::QueryService;
 use super::connection::{Connection, Outbound};
-use super::peer::Shared;
+use super::peer::LocalShared;
 use super::session::{Source, session};
 use super::{LAST_WORDS, log_overdue};
 use crate::door::{Door, LogLine, warn_with};
@@ -62,7 +62,7 @@ pub(super) struct Services {
     queries: QueriesServer<QueryService>,
     /// Services from other crates, by name.
     others: Vec<(&'static str, Boxed)>,
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
 }
 
 /// A service whose type its crate does not name.
@@ -124,7 +124,7 @@ fn log_end(peer: PeerCred, error: &hyper::Error, leave: impl FnOnce() -> Option<
 }
 
 impl Services {
-    pub(super) async fn new(shared: Arc<Shared>, limits: Limits) -> Self {
+    pub(super) async fn new(shared: Arc<LocalShared>, limits: Limits) -> Self {
         Self {
             session: SessionServer::new(SessionService(shared.clone()))
                 .max_decoding_message_size(limits.message_bytes),
@@ -135,7 +135,7 @@ impl Services {
         }
     }
 
-    pub(super) fn shared(self) -> Arc<Shared> {
+    pub(super) fn shared(self) -> Arc<LocalShared> {
         self.shared
     }
 
@@ -164,7 +164,7 @@ impl Services {
 
 /// The service `Session`.
 #[derive(Clone, Debug)]
-struct SessionService(Arc<Shared>);
+struct SessionService(Arc<LocalShared>);
 
 /// What goes to a gRPC process.
 type Outgoing = Pin<Box<dyn Stream<Item = Result<ServerMessage, tonic::Status>> + Send>>;

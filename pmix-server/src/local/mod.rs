@@ -27,7 +27,7 @@ use crate::inbox::Inbox;
 use connection::Connection;
 #[cfg(feature = "grpc")]
 use grpc::Services;
-use peer::Shared;
+use peer::LocalShared;
 use pmix_engine::PeerCred;
 
 /// How long a process may take to read its last messages before its connection is closed.
@@ -36,24 +36,24 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Services of a server that speaks in frames alone.
 #[cfg(not(feature = "grpc"))]
 #[derive(Clone)]
-struct Services(Arc<Shared>);
+struct Services(Arc<LocalShared>);
 
 #[cfg(not(feature = "grpc"))]
 impl Services {
-    fn shared(self) -> Arc<Shared> {
+    fn shared(self) -> Arc<LocalShared> {
         self.0
     }
 }
 
 /// The socket of the server, and its door.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct LocalPort {
     listener: UnixListener,
     door: Door,
     reserve: Reserve,
 }
 
-impl Port {
+impl LocalPort {
     pub(crate) fn new(listener: UnixListener, door: Door) -> io::Result<Self> {
         door::deepen(&listener)?;
         let reserve = Reserve::new(door.clone())?;
@@ -63,7 +63,7 @@ impl Port {
     /// Accepts connections until its task is dropped.
     pub(crate) async fn accept(self, inbox: Inbox, limits: Limits, connections: TaskTracker) {
         let Self { listener, door, mut reserve } = self;
-        let shared = Arc::new(Shared::new(inbox, limits, door.clone()));
+        let shared = Arc::new(LocalShared::new(inbox, limits, door.clone()));
         #[cfg(feature = "grpc")]
         let services = Services::new(shared, limits).await;
         #[cfg(not(feature = "grpc"))]

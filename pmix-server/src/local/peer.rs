@@ -27,7 +27,7 @@ const AT_ONCE: usize = 16 << 10;
 
 /// State that all connections of a server share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LocalShared {
     pub(super) inbox: Inbox,
     pub(super) limits: Limits,
     pub(super) door: Door,
@@ -92,7 +92,7 @@ impl EncodedFence {
     }
 }
 
-impl Shared {
+impl LocalShared {
     pub(super) fn new(inbox: Inbox, limits: Limits, door: Door) -> Self {
         Self { inbox, limits, door, encoded: Mutex::default() }
     }
@@ -166,7 +166,7 @@ fn log_refusal(leave: Option<LogLine>, PeerCred { uid, pid, .. }: PeerCred, reas
 
 /// Sends the messages for one process to its stream.
 pub(super) struct GrpcPeer {
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     connection: Arc<Connection>,
     line: Arc<GrpcLine>,
     version: u32,
@@ -181,7 +181,7 @@ pub(super) struct GrpcPeer {
 impl GrpcPeer {
     /// Also returns a receiver that resolves when the process is let in, with an error if it is refused.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<LocalShared>,
         connection: Arc<Connection>,
         line: Arc<GrpcLine>,
         version: u32,
@@ -345,7 +345,7 @@ mod tests {
         let door = Door::new(false);
         let peer = PeerCred { uid: Uid::ROOT, gid: Some(Gid::ROOT), pid: None };
         let connection = Arc::new(Connection::new(peer, door.enter(Uid::ROOT).unwrap()));
-        let shared = Arc::new(Shared::new(inbox, Limits::default(), door));
+        let shared = Arc::new(LocalShared::new(inbox, Limits::default(), door));
         (GrpcPeer::new(shared, connection, line.clone(), 1, true).0, line)
     }
 

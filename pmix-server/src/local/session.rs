@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::connection::{Connection, GrpcLine, HELLO_WITHIN, Outbound};
 use super::framed::FramedSource;
-use super::peer::{GrpcPeer, Shared};
+use super::peer::{GrpcPeer, LocalShared};
 use crate::door::warn_with;
 use crate::inbox::DriverEvent;
 use crate::line::{Refused, UNREAD};
@@ -24,7 +24,7 @@ const HELLO_BYTES: usize = 64 << 10;
 
 /// A session with a process: the future that receives its messages, and the stream of messages to it.
 pub(super) fn session(
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     source: Source,
     connection: Arc<Connection>,
 ) -> (impl Future<Output = ()> + Send, impl Stream<Item = Outbound> + Send) {
@@ -117,7 +117,7 @@ fn messages(reading: Reading) -> Messages {
 }
 
 struct Incoming {
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     source: Source,
     connection: Arc<Connection>,
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::Shared;
+use super::NativeShared;
 use super::job::bare_job;
 use super::peer::{Greeting, Ledger, NativePeer};
 use super::translate::{Asked, Task, task};
@@ -42,7 +42,7 @@ const SMALL_FRAME: usize = 64 << 10;
 const UNFINISHED: &str = "it did not finish sending a message";
 
 /// Serves a connection of an admitted user.
-pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
+pub(super) async fn run(arrival: Arrival, shared: Arc<NativeShared>) {
     let Arrival { stream, sockets, uid, mut guest } = arrival;
     let from = sockets.from;
     let (mut reading, mut writing) = stream.into_split();
@@ -90,7 +90,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<Shared>) {
         return;
     }
     shared.inbox.send(DriverEvent::Input(Input::Hello { conn, peer, hello, reattaches })).await;
-    let mut connection = Connection { conn, uid, shared, ledger, errands: ERRANDS };
+    let mut connection = NativeConnection { conn, uid, shared, ledger, errands: ERRANDS };
     let (inbox, door) = (connection.shared.inbox.clone(), connection.shared.door.clone());
     let talk = async {
         let admitted = tokio::select! {
@@ -217,15 +217,15 @@ fn admission(connect: &Connect, uid: Uid) -> Result<(Hello, Greeting, PeerCred),
     Ok((hello, greeting, peer))
 }
 
-struct Connection {
+struct NativeConnection {
     conn: ConnId,
     uid: Uid,
-    shared: Arc<Shared>,
+    shared: Arc<NativeShared>,
     ledger: Arc<Ledger>,
     errands: u64,
 }
 
-impl Connection {
+impl NativeConnection {
     /// Passes requests to the driver until the connection ends; returns the reason.
     async fn requests(
         &mut self,

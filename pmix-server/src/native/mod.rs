@@ -28,7 +28,7 @@ use pmix_proto::owner::Owners;
 
 /// State that all connections of a server share.
 #[derive(Debug)]
-struct Shared {
+struct NativeShared {
     inbox: Inbox,
     server: ProcId,
     owners: Arc<Owners>,
@@ -41,12 +41,12 @@ struct Shared {
 
 /// A port of the loopback interface, chosen by the system. Other machines cannot reach it.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct NativePort {
     loopback: Loopback,
     door: Door,
 }
 
-impl Port {
+impl NativePort {
     /// Opens the port. Fails if the kernel does not report who connects, as it could be any user of the machine.
     pub(crate) fn open(server: &ProcId, door: Door) -> Result<(Self, ServerUri), ServerError> {
         let (loopback, address) = Loopback::open(door.clone())?;
@@ -56,7 +56,7 @@ impl Port {
     /// Accepts connections until aborted. They are tracked.
     pub(crate) async fn accept(self, inbox: Inbox, server: ProcId, connections: TaskTracker) {
         let Self { loopback, door } = self;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NativeShared {
             inbox,
             server,
             owners: loopback.owners(),
@@ -69,7 +69,7 @@ impl Port {
     }
 }
 
-impl Shared {
+impl NativeShared {
     /// Counts and logs a connection of this user that is refused before it reaches the engine.
     fn turn_away(&self, uid: Uid, from: SocketAddr, reason: &str) {
         log_refusal(self.door.turn_away(uid), uid, from, reason);

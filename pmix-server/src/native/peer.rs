@@ -14,7 +14,7 @@ use pmix_types::{ProcId, Status, Uid};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::oneshot;
 
-use super::Shared;
+use super::NativeShared;
 use super::translate::{Asked, answer};
 use crate::door::{LogLine, warn_with};
 use crate::inbox::Peer;
@@ -35,11 +35,11 @@ pub(super) struct Ledger {
     pub(super) line: Arc<Line<Bytes>>,
     /// What the socket takes at once needs no task to write it. The task owns the socket: its end is the end of the messages.
     socket: Weak<OwnedWriteHalf>,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LedgerState {
     /// Pending requests, with what their replies depend on.
     pending: HashMap<u64, Asked>,
     /// Codes of each event registration.
@@ -130,7 +130,7 @@ impl Ledger {
     fn registered(&self, number: u64, codes: Vec<Status>) {
         let known: BTreeSet<_> = codes.iter().collect();
         let mut state = self.lock();
-        let State { registrations, replaced, .. } = &mut *state;
+        let LedgerState { registrations, replaced, .. } = &mut *state;
         registrations.retain(|older, held| {
             // no codes are those of the default handlers
             let is_covered =
@@ -161,14 +161,14 @@ impl Ledger {
     }
 
     /// Both sides run on the server's own thread, so this lock never blocks.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Sends the messages for one process to its socket.
 pub(super) struct NativePeer {
-    shared: Arc<Shared>,
+    shared: Arc<NativeShared>,
     ledger: Arc<Ledger>,
     greeting: Greeting,
     /// Uid and address of the process.
@@ -179,7 +179,7 @@ pub(super) struct NativePeer {
 
 impl NativePeer {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NativeShared>,
         ledger: Arc<Ledger>,
         greeting: Greeting,
         origin: (Uid, SocketAddr),
@@ -364,7 +364,8 @@ mod tests {
         let ledger = Arc::new(ledger(&inbox));
         let (server, door) = (ProcId::none(), Door::new(false));
         let (jobs, frames) = (JobCache::default(), crate::shares::Shares::new());
-        let shared = Shared { inbox, server, owners, door, jobs, distances: Default::default(), frames };
+        let shared =
+            NativeShared { inbox, server, owners, door, jobs, distances: Default::default(), frames };
         let origin = (Uid::ROOT, SocketAddr::from(([127, 0, 0, 1], 1)));
         let (admitted, _) = oneshot::channel();
         let mut peer = NativePeer::new(Arc::new(shared), ledger.clone(), Greeting::Client, origin, admitted);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::reading::{End, Reading};
+use super::reading::{End, Received};
 use super::session::{NotLetIn, Session};
 use super::{Front, translate};
 use crate::account::own_uid;
@@ -37,7 +37,7 @@ pub(super) async fn of_pair(front: Arc<Front>, proc: ProcId, stream: StdUnixStre
     }
     let (from, to) = stream.into_split();
     let talk = Talk {
-        reading: Reading::new(from),
+        reading: Received::new(from),
         to,
         session: None,
         who: Who { proc, peer: None },
@@ -56,7 +56,7 @@ pub(super) async fn of_pair(front: Arc<Front>, proc: ProcId, stream: StdUnixStre
 pub(super) async fn of_port(front: Arc<Front>, arrival: Arrival, owners: Arc<Owners>) {
     let Arrival { stream, sockets, uid, mut guest } = arrival;
     let (from, to) = stream.into_split();
-    let mut reading = Reading::new(from);
+    let mut reading = Received::new(from);
     let turn_away = |reason: &str| log_refusal(front.door.turn_away(uid), uid, sockets.from, reason);
     let id = match tokio::time::timeout(GREETING_WITHIN, reading.greeting()).await {
         Ok(Ok(id)) => id,
@@ -123,7 +123,7 @@ struct Who {
 /// A connection with all that it holds.
 struct Talk<R, W> {
     front: Arc<Front>,
-    reading: Reading<R>,
+    reading: Received<R>,
     to: W,
     who: Who,
     /// From init to finalize.

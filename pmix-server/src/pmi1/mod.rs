@@ -45,11 +45,11 @@ pub(crate) struct Front {
     /// The runtime of the server's thread.
     runtime: Handle,
     port: Option<SocketAddr>,
-    state: Mutex<State>,
+    state: Mutex<Pmi1State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Pmi1State {
     jobs: BTreeMap<Nspace, Job>,
     /// Processes that may use the port, by the numbers that their environment has.
     ids: BTreeMap<i32, Place>,
@@ -88,7 +88,7 @@ pub(crate) struct Forgets<'a> {
 
 /// The port of the loopback interface.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct Pmi1Port {
     front: Arc<Front>,
     loopback: Loopback,
 }
@@ -105,7 +105,7 @@ impl Front {
         door: &Door,
         inbox: &Inbox,
         runtime: &Handle,
-    ) -> Result<(Option<Arc<Self>>, Option<Port>), ServerError> {
+    ) -> Result<(Option<Arc<Self>>, Option<Pmi1Port>), ServerError> {
         if wire == Pmi1Wire::Off {
             return Ok((None, None));
         }
@@ -118,7 +118,7 @@ impl Front {
             port,
             state: Mutex::default(),
         });
-        let port = loopback.map(|loopback| Port { front: front.clone(), loopback });
+        let port = loopback.map(|loopback| Pmi1Port { front: front.clone(), loopback });
         Ok((Some(front), port))
     }
 
@@ -193,7 +193,7 @@ impl Front {
     /// Why it cannot have one.
     fn take(self: &Arc<Self>, id: i32) -> Result<(ProcId, CancellationToken, Taken), String> {
         let mut state = self.lock();
-        let State { ids, jobs, .. } = &mut *state;
+        let Pmi1State { ids, jobs, .. } = &mut *state;
         let place = ids.get_mut(&id).ok_or_else(|| format!("there is no process with PMI_ID {id}"))?;
         if place.is_taken {
             return Err(format!("{} is connected already", place.proc));
@@ -220,7 +220,7 @@ impl Front {
     }
 
     /// No lock is held for longer than it takes to look.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Pmi1State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -239,7 +239,7 @@ impl Drop for Taken {
     }
 }
 
-impl Port {
+impl Pmi1Port {
     /// Accepts connections until aborted.
     pub(crate) async fn accept(self) {
         let Self { front, loopback } = self;

@@ -32,13 +32,13 @@ impl End {
 }
 
 /// What has arrived of a process.
-pub(super) struct Reading<R> {
+pub(super) struct Received<R> {
     from: R,
     arrived: BytesMut,
     reader: Reader,
 }
 
-impl<R: AsyncRead + Unpin> Reading<R> {
+impl<R: AsyncRead + Unpin> Received<R> {
     pub(super) fn new(from: R) -> Self {
         Self { from, arrived: BytesMut::new(), reader: Reader::default() }
     }
@@ -108,7 +108,7 @@ mod tests {
     async fn what_a_process_sends_ahead_stays_in_its_socket() {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         theirs.write_all(&vec![b'a'; 1 << 20]).await.unwrap();
-        let mut reading = Reading::new(ours);
+        let mut reading = Received::new(ours);
         for _ in 0..3 {
             let waits = reading.meanwhile(std::future::pending::<()>()).now_or_never();
             assert!(waits.is_none());
@@ -118,7 +118,7 @@ mod tests {
         assert!(matches!(reading.meanwhile(async { 7 }).await, Ok(7)));
         let (ours, theirs) = tokio::io::duplex(1);
         drop(theirs);
-        let end = Reading::new(ours).meanwhile(std::future::pending::<()>()).now_or_never();
+        let end = Received::new(ours).meanwhile(std::future::pending::<()>()).now_or_never();
         assert!(matches!(end, Some(Err(End::Closed))));
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::Front;
 use super::peer::{Pmi1Peer, Said};
-use super::reading::{End, Reading};
+use super::reading::{End, Received};
 use crate::inbox::DriverEvent;
 use crate::line::Line;
 
@@ -47,7 +47,7 @@ impl Session {
         front: Arc<Front>,
         proc: ProcId,
         peer: PeerCred,
-        reading: &mut Reading<R>,
+        reading: &mut Received<R>,
     ) -> Result<Self, NotLetIn> {
         let conn = front.inbox.next_conn();
         let (sender, mut heard) = Pmi1Peer::new();
@@ -81,7 +81,7 @@ impl Session {
     pub(super) async fn ask<R: AsyncRead + Unpin>(
         &mut self,
         request: Request,
-        reading: &mut Reading<R>,
+        reading: &mut Received<R>,
     ) -> Result<Result<Reply, Failure>, End> {
         // who aborts does not wait for the answer, and is not lost before the host has heard it
         let is_last = matches!(request, Request::Abort(_));

@@ -66,7 +66,7 @@ pub struct JobsWatch {
     ask: Ask,
     events: EventStream,
     period: Duration,
-    state: State,
+    state: AskState,
     /// What was told; `None` before the first answer.
     known: Option<Jobs>,
     /// What the processes have used; `None` before the first answer, and if it is not asked.
@@ -87,7 +87,7 @@ pub struct JobsWatch {
     ends: BTreeMap<Nspace, JobEnd>,
 }
 
-enum State {
+enum AskState {
     /// Until it is time to ask: no earlier than this, even if there is reason.
     Waits(Instant, Pin<Box<Sleep>>),
     /// Since then.
@@ -100,7 +100,7 @@ enum State {
 impl JobsWatch {
     pub(super) fn new(ask: Ask, events: EventStream, period: Duration) -> Self {
         Self {
-            state: State::Asks(Instant::now(), Box::pin(ask.clone().jobs())),
+            state: AskState::Asks(Instant::now(), Box::pin(ask.clone().jobs())),
             ask,
             events,
             period,
@@ -161,28 +161,28 @@ impl JobsWatch {
         loop {
             let has_events = self.take_events(context);
             match &mut self.state {
-                State::Over => return Poll::Ready(None),
-                State::Fails(_) => {
-                    let failed = std::mem::replace(&mut self.state, State::Over);
-                    return Poll::Ready(if let State::Fails(error) = failed {
+                AskState::Over => return Poll::Ready(None),
+                AskState::Fails(_) => {
+                    let failed = std::mem::replace(&mut self.state, AskState::Over);
+                    return Poll::Ready(if let AskState::Fails(error) = failed {
                         Some(Err(error))
                     } else {
                         None
                     });
                 }
                 // the next question says why there are no more events
-                State::Waits(soonest, until) if self.is_prompted || !has_events => {
+                AskState::Waits(soonest, until) if self.is_prompted || !has_events => {
                     if until.deadline() > *soonest {
                         until.as_mut().reset(*soonest);
                     }
                     ready!(until.as_mut().poll(context));
                     self.ask();
                 }
-                State::Waits(_, until) => {
+                AskState::Waits(_, until) => {
                     ready!(until.as_mut().poll(context));
                     self.ask();
                 }
-                State::Asks(since, answer) => {
+                AskState::Asks(since, answer) => {
                     let answer = ready!(answer.as_mut().poll(context));
                     let took = since.elapsed();
                     // the events of jobs that are gone were sent before this answer
@@ -207,7 +207,7 @@ impl JobsWatch {
                             return Poll::Ready(Some(Err(error)));
                         }
                         Err(error) => {
-                            self.state = State::Fails(error);
+                            self.state = AskState::Fails(error);
                             if let Some(last) = self.last_words() {
                                 return Poll::Ready(Some(Ok(WatchUpdate::Changed(last))));
                             }
@@ -231,14 +231,14 @@ impl JobsWatch {
 
     fn ask(&mut self) {
         self.is_prompted = false;
-        self.state = State::Asks(Instant::now(), Box::pin(self.ask.clone().jobs()));
+        self.state = AskState::Asks(Instant::now(), Box::pin(self.ask.clone().jobs()));
     }
 
     fn wait(&mut self, took: Duration) {
         let now = Instant::now();
         (self.took, self.answered) = (took, now);
         let (soonest, latest) = (now + pause(took, SHORTEST), now + pause(took, self.period));
-        self.state = State::Waits(soonest, Box::pin(sleep_until(latest)));
+        self.state = AskState::Waits(soonest, Box::pin(sleep_until(latest)));
     }
 
     /// Notes what events say; returns whether more can come. No more than are held at a time, so that a flood of them holds

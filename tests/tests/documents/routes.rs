@@ -38,7 +38,8 @@ fn steps(page: &str, title: &str) -> Vec<Step> {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [place, _, leads_on] = cells[..] else { panic!("{row}") };
         let leads_on = names(leads_on).first().copied().unwrap_or_default().to_owned();
-        if let Some(part) = PARTS.iter().find(|part| place.starts_with(&format!("[{}]", part.to_lowercase()))) {
+        if let Some(part) = PARTS.iter().find(|part| place.starts_with(&format!("[{}]", part.to_lowercase())))
+        {
             steps.extend(self::steps(page, part));
             steps.last_mut().unwrap().leads_on = leads_on;
         } else {

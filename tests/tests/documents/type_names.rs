@@ -9,64 +9,13 @@ use crate::{is_generated, root, rust_files};
 
 /// A build has one of these types.
 const OF_TWO_BUILDS: &str = "builds with a feature have one, builds without it the other";
-/// No name may be added to these.
-const TO_BE_RENAMED: &str = "to be renamed";
 
 /// Names that several types of a crate have, and why.
-const SHARED: [(&str, &[&str], &str); 11] = [
+const SHARED: [(&str, &[&str], &str); 4] = [
     ("pmix-cli", &["Args", "Report"], "each command has one, in a module named as the command is"),
     ("pmix-host", &["Syslog"], OF_TWO_BUILDS),
     ("pmix-rm", &["Log"], OF_TWO_BUILDS),
-    ("pmix-server", &["Front", "Pmi1Socket"], OF_TWO_BUILDS),
-    ("pmix-bench", &["Side"], TO_BE_RENAMED),
-    (
-        "pmix-cli",
-        &[
-            "Attached",
-            "Command",
-            "Datum",
-            "Happened",
-            "JobReport",
-            "Kind",
-            "Line",
-            "Lines",
-            "Named",
-            "News",
-            "Range",
-            "Reader",
-            "Seen",
-            "ServerReport",
-        ],
-        TO_BE_RENAMED,
-    ),
-    ("pmix-host", &["Named", "Order", "Part", "Requester", "State"], TO_BE_RENAMED),
-    ("pmix-launch", &["Leader", "Started", "State"], TO_BE_RENAMED),
-    (
-        "pmix-rm",
-        &[
-            "Changes", "Daemon", "End", "Ended", "Head", "Inner", "Line", "Native", "Said", "Server",
-            "Stream", "Way",
-        ],
-        TO_BE_RENAMED,
-    ),
-    (
-        "pmix-server",
-        &[
-            "Connection",
-            "Counted",
-            "Files",
-            "Open",
-            "Place",
-            "Port",
-            "Reading",
-            "Services",
-            "Shared",
-            "State",
-            "Unread",
-        ],
-        TO_BE_RENAMED,
-    ),
-    ("pmix-tool", &["Shared", "State"], TO_BE_RENAMED),
+    ("pmix-server", &["Front", "NativePort", "Pmi1Port", "Pmi1Socket", "Services"], OF_TWO_BUILDS),
 ];
 
 /// The structs, enums, unions and traits that a source has for more than tests.

@@ -10,7 +10,7 @@ use crate::stack::answer::{groups, place, sentence, shortened};
 use crate::stack::backend::Looked;
 use crate::stack::find::{NoStack, Outcome};
 use crate::stack::frame::Frame;
-use crate::stack::report::{JobReport, RankReport};
+use crate::stack::report::{JobStacks, RankReport};
 
 /// What is said of ranks with these stacks, and whether they are stopped.
 fn said(stacks: &[(u32, Vec<Frame>, bool)]) -> String {
@@ -152,7 +152,7 @@ fn ranks_of_other_hosts_are_counted_and_the_command_for_them_is_named() {
             let result = here.contains(&rank).then(looked).ok_or_else(elsewhere);
             RankReport::new(&info, false, result)
         };
-        let report = JobReport::new("job".parse().unwrap(), (0..8).map(rank).collect(), RankSet::new());
+        let report = JobStacks::new("job".parse().unwrap(), (0..8).map(rank).collect(), RankSet::new());
         serde_json::to_value(&report).unwrap()["answer"].as_str().unwrap().to_owned()
     };
     let barrier = "are in MPI_Barrier, called from main (late.c:20).";

@@ -18,7 +18,7 @@ use pmix_tool::{ProcId, ProcInfo};
 use procfs::process::{MMapPath, Process};
 use rustix::process::{Signal, kill_process};
 
-use crate::stack::backend::{Backends, Debugger, Kind, LIMIT, Patience, With};
+use crate::stack::backend::{Backends, Debugger, DebuggerKind, LIMIT, Patience, With};
 use crate::stack::find::{self, Outcome};
 use crate::stack::image::image;
 use crate::stack::snapshot::{Piece, Snapshot, snapshot};
@@ -266,7 +266,7 @@ async fn a_debugger_that_hangs_is_killed() {
     let written = Command::new("sh").args(["-c", write]).args([&program, &mark]).status();
     assert!(written.unwrap().success());
     let sleeper = Sleeper::sleep();
-    let native = Some(Debugger { kind: Kind::EuStack, program });
+    let native = Some(Debugger { kind: DebuggerKind::EuStack, program });
     let limit = Duration::from_secs(3600);
     let backends = Backends { native, py_spy: None, all_threads: false, patience: Patience::new(limit) };
     let look = || Box::pin(backends.look(sleeper.pid(), Some(Ok(copied(sleeper.pid(), false)))));
@@ -306,7 +306,7 @@ impl Dead for procfs::ProcResult<procfs::process::Stat> {
 
 #[tokio::test]
 async fn a_debugger_that_fails_is_quoted() {
-    let native = Some(Debugger { kind: Kind::EuStack, program: "/bin/false".into() });
+    let native = Some(Debugger { kind: DebuggerKind::EuStack, program: "/bin/false".into() });
     let mut backends = Backends { native, py_spy: None, all_threads: false, patience: Patience::new(LIMIT) };
     let sleeper = Sleeper::sleep();
     let copy = until_async("a copy", async || backends.copy(sleeper.pid()).await.unwrap()).await;

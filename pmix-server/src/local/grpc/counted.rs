@@ -26,21 +26,21 @@ const AT_A_TIME: usize = 16 << 10;
 pub(super) struct Counted {
     stream: LocalStream,
     connection: Arc<Connection>,
-    place: Place,
+    place: FramePosition,
     /// Bytes read since other connections had a turn.
     read: usize,
 }
 
 impl Counted {
     pub(super) const fn new(stream: LocalStream, connection: Arc<Connection>) -> Self {
-        let place = Place { skip: PREFACE, head: [0; HEAD], of_head: 0 };
+        let place = FramePosition { skip: PREFACE, head: [0; HEAD], of_head: 0 };
         Self { stream, connection, place, read: 0 }
     }
 }
 
 /// The position in the sequence of frames.
 #[derive(Debug)]
-struct Place {
+struct FramePosition {
     /// Bytes until the next head.
     skip: usize,
     head: [u8; HEAD],
@@ -48,7 +48,7 @@ struct Place {
     of_head: usize,
 }
 
-impl Place {
+impl FramePosition {
     /// Advances by the bytes that have arrived; returns how many frames began in them.
     fn pass(&mut self, mut bytes: &[u8]) -> usize {
         let mut frames = 0;
@@ -190,7 +190,7 @@ mod tests {
             bytes.extend(vec![9; length as usize]);
         }
         for size in [1, 2, 10, 33, 16 << 10, bytes.len()] {
-            let mut place = Place { skip: PREFACE, head: [0; HEAD], of_head: 0 };
+            let mut place = FramePosition { skip: PREFACE, head: [0; HEAD], of_head: 0 };
             assert_eq!(bytes.chunks(size).map(|piece| place.pass(piece)).sum::<usize>(), 4, "{size}");
         }
     }

@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 use tonic::{Request, Response};
 
 use super::super::connection::Visit;
-use super::super::peer::Shared;
+use super::super::peer::LocalShared;
 use super::connection_of;
 use crate::inbox::{DriverEvent, Peer};
 use pmix_engine::{ConnId, Input, PeerCred, RequestId};
 
 #[derive(Clone, Debug)]
-pub(super) struct QueryService(pub(super) Arc<Shared>);
+pub(super) struct QueryService(pub(super) Arc<LocalShared>);
 
 #[tonic::async_trait]
 impl Queries for QueryService {
@@ -80,7 +80,7 @@ impl QueryService {
 
 /// Receives the two answers: to the greeting and to the query.
 struct Once {
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     cred: PeerCred,
     admission: Option<oneshot::Sender<Result<(), Failure>>>,
     answer: Option<oneshot::Sender<Result<Reply, Failure>>>,
