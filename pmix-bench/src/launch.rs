@@ -86,7 +86,7 @@ impl Launch {
         }
         done.map_err(|_| format!("the ranks are not done after {} s", self.limit))??;
         if std::env::var_os("BENCH_LAUNCH_STATS").is_some() {
-            stats.print((shape.local, shape.total.into()), node.init)?;
+            stats.print(shape.local, shape.total.into(), node.init)?;
         }
         node.stop().await;
         Ok(())
@@ -175,8 +175,8 @@ impl Stats {
         self.uss_server.push(page.server_uss.load(Relaxed) as f64);
     }
 
-    fn print(&self, at: (u32, u64), server_init: f64) -> std::io::Result<()> {
-        Printer.print_one("server_init_in_launch", at, "us", server_init)?;
+    fn print(&self, n: u32, size: u64, server_init: f64) -> std::io::Result<()> {
+        Printer.print_one("server_init_in_launch", n, size, "us", server_init)?;
         let metrics = [
             ("client_init", "us", &self.init),
             ("client_finalize", "us", &self.finalize),
@@ -189,6 +189,6 @@ impl Stats {
             ("rss_server", "KiB", &self.rss_server),
             ("uss_server", "KiB", &self.uss_server),
         ];
-        metrics.into_iter().try_for_each(|(name, unit, samples)| Printer.print(name, at, unit, samples))
+        metrics.into_iter().try_for_each(|(name, unit, samples)| Printer.print(name, n, size, unit, samples))
     }
 }

@@ -56,20 +56,20 @@ impl Node {
 pub(crate) async fn job_data(total: u32, has_arrays: bool) -> Result<()> {
     let node = Node::start().await?;
     let shape = Shape { total, local: 64.min(total) };
-    let at = (64, total.into());
+    let size = total.into();
     let idle = Memory::own().rss as f64;
     let begin = clock::now();
     let infos = if has_arrays { shape.spell_out()? } else { shape.describe("bench-0")?.into_infos() };
     let built = clock::since(begin);
-    Printer.print_one("jobdata_host_build", at, "us", built)?;
+    Printer.print_one("jobdata_host_build", 64, size, "us", built)?;
     let held = Memory::own().rss as f64;
     let nspace = Nspace::new("bench-0")?;
     let begin = clock::now();
     node.handle().register_nspace_infos(nspace, Some(shape.local), infos).await?;
-    Printer.print_one("register_nspace", at, "us", clock::since(begin))?;
+    Printer.print_one("register_nspace", 64, size, "us", clock::since(begin))?;
     let registered = Memory::own().rss as f64;
-    Printer.print_one("register_nspace_rss_growth", at, "KiB", registered - idle)?;
-    Printer.print_one("jobdata_host_build_rss", at, "KiB", held - idle)?;
+    Printer.print_one("register_nspace_rss_growth", 64, size, "KiB", registered - idle)?;
+    Printer.print_one("jobdata_host_build_rss", 64, size, "KiB", held - idle)?;
     node.stop().await;
     Ok(())
 }
@@ -97,18 +97,18 @@ fn measure_map<E: std::error::Error + 'static>(
     list: &str,
     encode: impl Fn() -> std::result::Result<Vec<u8>, E>,
 ) -> Result<()> {
-    let at = (0, nodes.into());
+    let size = nodes.into();
     let mut times = Vec::new();
     for round in 0..repeats {
         let begin = clock::now();
         let map = black_box(encode()?);
         times.push(clock::since(begin));
         if round == 0 {
-            Printer.print_one(&format!("{metric}_in_len"), at, "bytes", list.len() as f64)?;
-            Printer.print_one(&format!("{metric}_out_len"), at, "bytes", map.len() as f64)?;
+            Printer.print_one(&format!("{metric}_in_len"), 0, size, "bytes", list.len() as f64)?;
+            Printer.print_one(&format!("{metric}_out_len"), 0, size, "bytes", map.len() as f64)?;
         }
     }
-    Ok(Printer.print(metric, at, "us", &times)?)
+    Ok(Printer.print(metric, 0, size, "us", &times)?)
 }
 
 /// `init`: start and end of the server, each in a process that has never had one.
@@ -127,9 +127,9 @@ pub(crate) async fn inits(count: u32) -> Result<()> {
         resident.push(rss);
         ends.push(end);
     }
-    Printer.print("server_init", (0, 0), "us", &starts)?;
-    Printer.print("rss_server_idle", (0, 0), "KiB", &resident)?;
-    Ok(Printer.print("server_finalize", (0, 0), "us", &ends)?)
+    Printer.print("server_init", 0, 0, "us", &starts)?;
+    Printer.print("rss_server_idle", 0, 0, "KiB", &resident)?;
+    Ok(Printer.print("server_finalize", 0, 0, "us", &ends)?)
 }
 
 /// One of them, in this process.

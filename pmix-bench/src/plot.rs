@@ -39,7 +39,7 @@ struct Axis {
 
 impl Axis {
     /// Of whole powers of ten that hold all values.
-    fn of(values: impl Iterator<Item = f64> + Clone, (from, to): (f64, f64)) -> Self {
+    fn of(values: impl Iterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
         let lowest = values.clone().fold(f64::INFINITY, f64::min).log10().floor();
         let highest = values.fold(0.0, f64::max).log10().ceil();
         Self { lowest, highest: highest.max(lowest + 1.0), from, to }
@@ -106,8 +106,8 @@ impl Chart<'_> {
     }
 
     fn svg(&self) -> String {
-        let x = Axis::of(self.points().map(|point| point.0), (LEFT, WIDTH - RIGHT));
-        let y = Axis::of(self.points().map(|point| point.1), (HEIGHT - BOTTOM, TOP));
+        let x = Axis::of(self.points().map(|point| point.0), LEFT, WIDTH - RIGHT);
+        let y = Axis::of(self.points().map(|point| point.1), HEIGHT - BOTTOM, TOP);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
              font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn axes_are_of_whole_powers_of_ten() {
-        let axis = Axis::of([2.0, 64.0].into_iter(), (0.0, 100.0));
+        let axis = Axis::of([2.0, 64.0].into_iter(), 0.0, 100.0);
         assert_eq!(axis.powers().collect::<Vec<_>>(), [1.0, 10.0, 100.0]);
         assert_eq!((axis.place(1.0), axis.place(10.0), axis.place(100.0)), (0.0, 50.0, 100.0));
     }

@@ -38,12 +38,13 @@ impl Printer {
     pub(crate) fn print(
         self,
         metric: &str,
-        (n, size): (u32, u64),
+        n: u32,
+        size: u64,
         unit: &str,
         samples: &[f64],
     ) -> io::Result<()> {
         let name = format!("{metric}{}", variable("BENCH_SUFFIX", ""));
-        let Some(line) = Record::of(&name, (n, size), unit, samples) else { return Ok(()) };
+        let Some(line) = Record::of(&name, n, size, unit, samples) else { return Ok(()) };
         // in one piece, as others may be writing
         let text = serde_json::to_string(&line)? + "\n";
         match std::env::var_os("BENCH_OUT") {
@@ -53,14 +54,14 @@ impl Printer {
     }
 
     /// One figure.
-    pub(crate) fn print_one(self, metric: &str, at: (u32, u64), unit: &str, value: f64) -> io::Result<()> {
-        self.print(metric, at, unit, &[value])
+    pub(crate) fn print_one(self, metric: &str, n: u32, size: u64, unit: &str, value: f64) -> io::Result<()> {
+        self.print(metric, n, size, unit, &[value])
     }
 }
 
 impl Record {
     /// What samples come to.
-    fn of(metric: &str, (n, size): (u32, u64), unit: &str, samples: &[f64]) -> Option<Self> {
+    fn of(metric: &str, n: u32, size: u64, unit: &str, samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (first, count) = (*sorted.first()?, sorted.len());
@@ -122,11 +123,11 @@ mod tests {
     #[test]
     fn a_line_has_the_figures_of_its_samples() {
         let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        let line = Record::of("get", (2, 64), "us", &samples).unwrap();
+        let line = Record::of("get", 2, 64, "us", &samples).unwrap();
         assert_eq!((line.min, line.median, line.p99, line.mean), (1.0, 100.5, 198.0, 100.5));
         assert_eq!((line.n, line.size, line.count), (2, 64, 200));
-        assert_eq!(Record::of("get", (2, 64), "us", &[]), None);
-        assert_eq!(Record::of("get", (1, 1), "us", &[3.0, 1.0, 2.0]).unwrap().p99, 3.0);
+        assert_eq!(Record::of("get", 2, 64, "us", &[]), None);
+        assert_eq!(Record::of("get", 1, 1, "us", &[3.0, 1.0, 2.0]).unwrap().p99, 3.0);
     }
 
     #[test]

@@ -113,7 +113,10 @@ impl Table {
             let side = cells.entry(key).or_default().entry(line.implementation.as_str()).or_default();
             side.insert(line.run, line.median);
         }
-        let rows = order.into_iter().map(|key| Row::new(key, cells.remove(&key).unwrap_or_default()));
+        let rows = order.into_iter().map(|key| {
+            let (metric, n, size, unit) = key;
+            Row::new(metric, n, size, unit, cells.remove(&key).unwrap_or_default())
+        });
         Self(rows.collect())
     }
 
@@ -149,7 +152,10 @@ impl Table {
 
 impl Row {
     fn new(
-        (metric, n, size, unit): (&str, u64, u64, &str),
+        metric: &str,
+        n: u64,
+        size: u64,
+        unit: &str,
         mut sides: BTreeMap<&str, BTreeMap<u64, f64>>,
     ) -> Self {
         let ours = OURS.map(|name| sides.remove(name).map(|rounds| Side { name: name.to_owned(), rounds }));

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::matrix;
 
-    fn line(implementation: &str, metric: &str, (n, size): (u64, u64), value: f64) -> Record {
+    fn line(implementation: &str, metric: &str, n: u64, size: u64, value: f64) -> Record {
         Record { n, size, ..Record::of_one(implementation, metric, "us", 1, value) }
     }
 
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn a_ratio_is_met_up_to_its_target_and_missed_beyond() {
         let text = Targets::new(&[
-            line("openpmix-4.2.2", "fence", (2, 0), 10.0),
-            line("pmix-rs", "fence", (2, 0), 6.0),
-            line("openpmix-4.2.2", "fence", (8, 0), 10.0),
-            line("pmix-rs", "fence", (8, 0), 7.0),
+            line("openpmix-4.2.2", "fence", 2, 0, 10.0),
+            line("pmix-rs", "fence", 2, 0, 6.0),
+            line("openpmix-4.2.2", "fence", 8, 0, 10.0),
+            line("pmix-rs", "fence", 8, 0, 7.0),
         ])
         .to_string();
         let row = "| fence | Rust | 0 | 0.6 | 2: 0.600 | 8: 0.700, 32: not measured, 64: not measured |";
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn a_target_to_one_store_does_not_look_at_the_other() {
         let text = Targets::new(&[
-            line("openpmix-4.2.2", "client_init", (2, 2), 1.0),
-            line("openpmix-4.2.2-hash", "client_init", (2, 2), 10.0),
-            line("pmix-rs-native", "client_init", (2, 2), 5.0),
+            line("openpmix-4.2.2", "client_init", 2, 2, 1.0),
+            line("openpmix-4.2.2-hash", "client_init", 2, 2, 10.0),
+            line("pmix-rs-native", "client_init", 2, 2, 5.0),
         ])
         .to_string();
         assert!(text.contains("| client_init (to `hash`) | C | n | 1 | 2: 0.500 | 8: not"), "{text}");

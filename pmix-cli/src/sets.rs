@@ -81,7 +81,7 @@ pub(super) async fn psets(args: PsetArgs, console: &mut Console<'_>) -> Result<E
         field: "psets",
         word: "process set",
     };
-    list(&kind, (&args.names, args.json, &args.selection), console).await
+    list(&kind, &args.names, args.json, &args.selection, console).await
 }
 
 pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
@@ -92,12 +92,14 @@ pub(super) async fn groups(args: GroupArgs, console: &mut Console<'_>) -> Result
         field: "groups",
         word: "group",
     };
-    list(&kind, (&args.names, args.json, &args.selection), console).await
+    list(&kind, &args.names, args.json, &args.selection, console).await
 }
 
 async fn list(
     kind: &SetKind,
-    (wanted, json, selection): (&[String], bool, &Selection),
+    wanted: &[String],
+    json: bool,
+    selection: &Selection,
     console: &mut Console<'_>,
 ) -> Result<ExitCode, Trouble> {
     let (sets, missing) = ask(kind, wanted, selection).await?;

@@ -43,10 +43,10 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
             }
         }
         PeerRequest::Ticketed { caller, request, ticket } => {
-            nodes::carry_out_once(services, (from, ticket), &caller, request).await?
+            nodes::carry_out_once(services, from, ticket, &caller, request).await?
         }
         PeerRequest::Published { requester, request, ticket, is_again } => {
-            services.published.serve_peer(requester, request, (ticket, is_again)).await?
+            services.published.serve_peer(requester, request, ticket, is_again).await?
         }
         PeerRequest::Ended(ended) => {
             services.published.remove_ended(&ended);
@@ -57,10 +57,10 @@ async fn answer(services: &Services, from: &str, request: PeerRequest) -> Result
             Reply::Done
         }
         PeerRequest::Bootstrap { caller, call, ticket } => {
-            return services.collectives.bootstrap_for((from, ticket), &caller, call).await;
+            return services.collectives.bootstrap_for(from, ticket, &caller, call).await;
         }
         PeerRequest::BootstrapGivenUp(ticket) => {
-            services.collectives.give_up_bootstrap((from, ticket));
+            services.collectives.give_up_bootstrap(from, ticket);
             Reply::Done
         }
         PeerRequest::SpawnGivenUp(ticket) => {

@@ -77,22 +77,32 @@ pub(crate) struct Supervised {
     pub(crate) is_held: bool,
 }
 
-/// Reports the output of a process until it has ended, or is `lost`, and its descendants have closed the output or had their time. Drops
-/// `running` as soon as the process has ended.
+/// A process that is to be supervised.
+pub(crate) struct Supervision<'a> {
+    pub(crate) child: Child,
+    /// Notified when the process is lost: it is not waited for any more.
+    pub(crate) lost: &'a Notify,
+    /// Dropped as soon as the process has ended.
+    pub(crate) running: watch::Sender<()>,
+    /// How long its descendants may hold its output.
+    pub(crate) linger: &'a Linger,
+}
+
+/// Reports the output of a process until it has ended, or is lost, and its descendants have closed the output or had their time.
 pub(crate) async fn supervise(
     proc: &ProcId,
-    (mut child, lost): (Child, &Notify),
+    supervision: Supervision<'_>,
     [stdout, stderr]: Output,
     reports: &mpsc::Sender<LaunchReport>,
-    (linger, running): (&Linger, watch::Sender<()>),
 ) -> Supervised {
+    let Supervision { mut child, lost, running, linger } = supervision;
     let (ended, end) = watch::channel(None);
     let out = async {
-        let is_held = pump(proc, OutputChannel::Stdout, stdout, reports, (end.clone(), linger.clone())).await;
+        let is_held = pump(proc, OutputChannel::Stdout, stdout, reports, end.clone(), linger.clone()).await;
         let _ = reports.send(output(proc, OutputChannel::Stdout, Bytes::new())).await;
         is_held
     };
-    let err = pump(proc, OutputChannel::Stderr, stderr, reports, (end.clone(), linger.clone()));
+    let err = pump(proc, OutputChannel::Stderr, stderr, reports, end.clone(), linger.clone());
     let wait = async {
         let status = tokio::select! {
             status = child.wait() => status,
@@ -136,7 +146,8 @@ async fn pump(
     channel: OutputChannel,
     mut from: impl AsyncRead + Unpin,
     reports: &mpsc::Sender<LaunchReport>,
-    (mut end, linger): (watch::Receiver<Option<Ended>>, Linger),
+    mut end: watch::Receiver<Option<Ended>>,
+    linger: Linger,
 ) -> bool {
     let over = async move {
         let end = match end.wait_for(Option::is_some).await {

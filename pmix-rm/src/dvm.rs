@@ -108,7 +108,7 @@ impl Dvm {
         guardian.end_if_silent(setup.start.head_grace).map_err(failed)?;
         interrupts.announce_to(&guardian);
         let (mut session, lost) = start_session(node, setup, &keeping, console, interrupts).await?;
-        let started = Self::start_servers(setup, keeping, reader, guardian, (session.as_mut(), lost)).await;
+        let started = Self::start_servers(setup, keeping, reader, guardian, session.as_mut(), lost).await;
         match (started, session) {
             (Ok(dvm), session) => {
                 let metrics = door.map(|door| {
@@ -135,7 +135,8 @@ impl Dvm {
         keeping: Keeping,
         reader: Option<Rank>,
         guardian: Arc<Guardian>,
-        (session, lost): (Option<&mut Session>, Vec<(Member, String)>),
+        session: Option<&mut Session>,
+        lost: Vec<(Member, String)>,
     ) -> Result<Self, String> {
         let node = &node_of(setup, &keeping);
         let Keeping { records, durable, lasting } = keeping;
@@ -299,20 +300,20 @@ async fn start_session(
     let how = how(setup, &keeping.records);
     let Some(Lasting { epoch, before, .. }) = &keeping.lasting else {
         let Some(hosts) = &setup.hosts else { return Ok((None, Vec::new())) };
-        let session = Session::start((node, 0), hosts, &how, console, interrupts).await?;
+        let session = Session::start(node, 0, hosts, &how, console, interrupts).await?;
         return Ok((Some(session), Vec::new()));
     };
     let own = setup.node();
     let how = How { agent: how.agent.here(own.clone()), ..how };
     if let Some(Before { session, nodes, .. }) = before {
-        let (session, lost) = Session::take_over((*epoch, session), nodes, &how, console, interrupts).await?;
+        let (session, lost) = Session::take_over(*epoch, session, nodes, &how, console, interrupts).await?;
         if !session.members().is_empty() {
             return Ok((Some(session), lost));
         }
         console.tell("no node of the former DVM is left: starting a new one");
     }
     let hosts = setup.hosts.clone().unwrap_or_else(|| HostList::here(own));
-    let session = Session::start((node, *epoch), &hosts, &how, console, interrupts).await?;
+    let session = Session::start(node, *epoch, &hosts, &how, console, interrupts).await?;
     Ok((Some(session), Vec::new()))
 }
 

@@ -133,7 +133,7 @@ fn pmixrun_with(args: Vec<OsString>) -> ExitCode {
 }
 
 fn start_log(program: &str, talk: &Talk, setup: &mut Setup) -> Result<Log, String> {
-    Log::of_run(talk.log(), program, (&mut setup.traces, setup.untraced.as_deref()))
+    Log::of_run(talk.log(), program, &mut setup.traces, setup.untraced.as_deref())
 }
 
 fn print_man(command: clap::Command) -> ExitCode {

@@ -88,7 +88,8 @@ impl Log {
     pub(crate) fn of_run(
         filter: &str,
         program: &str,
-        (traces, untraced): (&mut Option<Traces>, Option<&str>),
+        traces: &mut Option<Traces>,
+        untraced: Option<&str>,
     ) -> Result<Self, String> {
         let started = Self::start(filter, program, traces.as_ref());
         if let Some(why) = untraced {

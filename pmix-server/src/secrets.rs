@@ -55,7 +55,8 @@ impl Secrets {
         &self,
         uid: Uid,
         read: &[u8],
-        (reader, writer): (&mut (impl AsyncRead + Unpin), &mut (impl AsyncWrite + Unpin)),
+        reader: &mut (impl AsyncRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
         let wrong = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
         let mut question = [0; QUESTION.len()];
@@ -84,12 +85,12 @@ mod tests {
         assert!(one != other && secrets.for_user(alice).unwrap() == one);
         for (uid, known) in users.into_iter().zip([Some(one), Some(other), None]) {
             let mut answer = Vec::new();
-            let answered = secrets.answer(uid, &QUESTION[..1], (&mut &QUESTION[1..], &mut answer)).await;
+            let answered = secrets.answer(uid, &QUESTION[..1], &mut &QUESTION[1..], &mut answer).await;
             assert_eq!(answered.is_ok(), known.is_some());
             assert_eq!(answer, known.map_or(vec![], |secret| secret.as_bytes().to_vec()));
         }
         let mut answer = Vec::new();
-        let error = secrets.answer(alice, &[], (&mut &b"\x01pmix-!\n"[..], &mut answer)).await.unwrap_err();
+        let error = secrets.answer(alice, &[], &mut &b"\x01pmix-!\n"[..], &mut answer).await.unwrap_err();
         assert!(error.kind() == io::ErrorKind::InvalidData && answer.is_empty());
     }
 }

@@ -21,7 +21,7 @@ impl Bench {
                 Ok(())
             })?;
         }
-        self.report(("barrier_futex", 0), 0..rounds, Of::All, Unit::Micros)
+        self.report("barrier_futex", 0, 0..rounds, Of::All, Unit::Micros)
     }
 
     /// The least that a server does: a frame of each rank comes in, and one goes back to each.
@@ -38,7 +38,7 @@ impl Bench {
             frames::meet(&mut stream, before + index).await?;
             self.page.sample(self.rank, index).set(begin, clock::now());
         }
-        self.report(("fence_frames", 0), 0..rounds, Of::All, Unit::Micros)
+        self.report("fence_frames", 0, 0..rounds, Of::All, Unit::Micros)
     }
 
     pub(super) async fn fence(&self) -> Result<()> {
@@ -50,13 +50,13 @@ impl Bench {
         for index in 0..rounds {
             self.timed(index, || self.client.fence_all()).await?;
         }
-        self.report((name, 0), 0..rounds, Of::AllWithSpan, Unit::Micros)?;
+        self.report(name, 0, 0..rounds, Of::AllWithSpan, Unit::Micros)?;
         let rounds = rounds.min(200);
         for index in 0..rounds {
             self.page.barrier();
             self.timed(index, || self.client.fence_all()).await?;
         }
-        self.report((&format!("{name}_aligned"), 0), 0..rounds, Of::AllWithSpan, Unit::Micros)
+        self.report(&format!("{name}_aligned"), 0, 0..rounds, Of::AllWithSpan, Unit::Micros)
     }
 
     pub(super) async fn collect(&self, bytes: usize) -> Result<()> {
@@ -79,12 +79,12 @@ impl Bench {
         }
         let infix = if self.has_remote() { "_host" } else { "" };
         let (size, gets) = (bytes as u64, GETS..GETS + peers);
-        self.report((&format!("fence{infix}_collect"), size), 0..rounds, Of::AllWithSpan, Unit::Micros)?;
+        self.report(&format!("fence{infix}_collect"), size, 0..rounds, Of::AllWithSpan, Unit::Micros)?;
         let puts = rounds..2 * rounds;
-        self.report((&format!("modex{infix}_put_commit"), size), puts, Of::All, Unit::Micros)?;
-        self.report((&format!("peer_get{infix}_first"), size), gets.clone(), Of::All, Unit::Micros)?;
+        self.report(&format!("modex{infix}_put_commit"), size, puts, Of::All, Unit::Micros)?;
+        self.report(&format!("peer_get{infix}_first"), size, gets.clone(), Of::All, Unit::Micros)?;
         let again = gets.end..gets.end + peers;
-        self.report((&format!("peer_get{infix}_second"), size), again, Of::All, Unit::Micros)
+        self.report(&format!("peer_get{infix}_second"), size, again, Of::All, Unit::Micros)
     }
 
     /// Reads what each local peer has put before the first exchange.
@@ -110,7 +110,7 @@ impl Bench {
             self.page.barrier();
             self.timed(rounds + index, || self.client.disconnect(again)).await?;
         }
-        self.report(("connect", 0), 0..rounds, Of::AllWithSpan, Unit::Micros)?;
-        self.report(("disconnect", 0), rounds..2 * rounds, Of::AllWithSpan, Unit::Micros)
+        self.report("connect", 0, 0..rounds, Of::AllWithSpan, Unit::Micros)?;
+        self.report("disconnect", 0, rounds..2 * rounds, Of::AllWithSpan, Unit::Micros)
     }
 }

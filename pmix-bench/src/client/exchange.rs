@@ -28,7 +28,7 @@ impl Bench {
             }
             self.page.barrier();
         }
-        self.report(("dmodex_get_local_peer", BYTES as u64), 0..calls, Of::All, Unit::Micros)
+        self.report("dmodex_get_local_peer", BYTES as u64, 0..calls, Of::All, Unit::Micros)
     }
 
     /// Even ranks wait for what odd ones commit: from the begin of that to the end of the wait.
@@ -52,7 +52,7 @@ impl Bench {
                 }
             }
         }
-        self.report(("get_waiting_for_commit", BYTES as u64), 0..CALLS, Of::First, Unit::Micros)
+        self.report("get_waiting_for_commit", BYTES as u64, 0..CALLS, Of::First, Unit::Micros)
     }
 }
 

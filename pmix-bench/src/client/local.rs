@@ -16,7 +16,7 @@ impl Bench {
                 return wrong(format!("the job has size {found}"));
             }
         }
-        self.report(("get_job_level", size), 0..CALLS, Of::All, Unit::Nanos)?;
+        self.report("get_job_level", size, 0..CALLS, Of::All, Unit::Nanos)?;
         let calls = self.total.min(1000);
         for (index, rank) in (0..calls).map(|rank| rank * (self.total / calls)).enumerate() {
             let proc = self.peer(rank);
@@ -25,7 +25,7 @@ impl Bench {
                 return wrong(format!("rank {rank} is on {found}"));
             }
         }
-        self.report(("get_proc_level", size), 0..calls as usize, Of::All, Unit::Nanos)?;
+        self.report("get_proc_level", size, 0..calls as usize, Of::All, Unit::Nanos)?;
         if self.is_first() {
             let reads = (0..1000).map(|_| {
                 let begin = clock::now();
@@ -43,9 +43,9 @@ impl Bench {
             let (key, value) = (format!("bench.put.{index}"), Value::from(index as u64));
             self.timed_now(index, || self.client.put(Scope::GLOBAL, key.as_str(), value))?;
         }
-        self.report(("put", 8), 0..CALLS, Of::All, Unit::Nanos)?;
+        self.report("put", 8, 0..CALLS, Of::All, Unit::Nanos)?;
         self.timed(0, || self.client.commit()).await?;
-        self.report(("commit_500_keys", 8), 0..1, Of::All, Unit::Micros)
+        self.report("commit_500_keys", 8, 0..1, Of::All, Unit::Micros)
     }
 
     pub(super) async fn commit(&self) -> Result<()> {
@@ -56,7 +56,7 @@ impl Bench {
             self.client.put(Scope::GLOBAL, "bench.commit", bytes::Bytes::from(data))?;
             self.timed(index, || self.client.commit()).await?;
         }
-        self.report(("commit_1_key", 64), 0..calls, Of::All, Unit::Micros)
+        self.report("commit_1_key", 64, 0..calls, Of::All, Unit::Micros)
     }
 
     pub(super) async fn resolve(&self) -> Result<()> {
@@ -70,13 +70,13 @@ impl Bench {
                 return wrong(format!("there are {} peers", peers.len()));
             }
         }
-        self.report(("resolve_peers", size), 0..calls, Of::All, Unit::Micros)?;
+        self.report("resolve_peers", size, 0..calls, Of::All, Unit::Micros)?;
         for index in 0..calls {
             let nodes = self.timed(index, || self.client.resolve_nodes(Some(nspace))).await?;
             if nodes.first().is_none_or(|name| name != crate::job::HERE) {
                 return wrong(format!("the job has {} nodes", nodes.len()));
             }
         }
-        self.report(("resolve_nodes", size), 0..calls, Of::All, Unit::Micros)
+        self.report("resolve_nodes", size, 0..calls, Of::All, Unit::Micros)
     }
 }

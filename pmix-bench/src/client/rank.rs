@@ -96,7 +96,8 @@ impl Bench {
     /// When all are done, rank 0 prints a metric of samples that all ranks have in the same places.
     pub(super) fn report(
         &self,
-        (metric, size): (&str, u64),
+        metric: &str,
+        size: u64,
         places: std::ops::Range<usize>,
         of: Of,
         unit: Unit,
@@ -134,7 +135,8 @@ impl Bench {
             let all = f64::from(self.n) * calls as f64;
             Printer.print_one(
                 metric,
-                (self.n, size),
+                self.n,
+                size,
                 "ops/s",
                 all * 1e9 / last.saturating_sub(first) as f64,
             )?;
@@ -156,7 +158,7 @@ impl Bench {
             Unit::Micros => ("us", 1e3),
         };
         let samples: Vec<_> = durations.map(|nanos| nanos as f64 / divisor).collect();
-        Ok(Printer.print(metric, (self.n, size), name, &samples)?)
+        Ok(Printer.print(metric, self.n, size, name, &samples)?)
     }
 }
 

@@ -21,7 +21,7 @@ impl Bench {
             let (key, value) = (key(self.rank, index), Value::from(text.clone()));
             self.timed(index, || self.client.publish().data(key.as_str(), value)).await?;
         }
-        self.report(("publish", 64), 0..calls, Of::All, Unit::Micros)?;
+        self.report("publish", 64, 0..calls, Of::All, Unit::Micros)?;
         self.report_rate("publish_rate", 64, calls)?;
         self.page.barrier();
         let peer = self.peer((self.rank + 1) % self.n);
@@ -34,14 +34,14 @@ impl Bench {
                 return wrong(format!("wrong data under {key}"));
             }
         }
-        self.report(("lookup", 64), 0..calls, Of::All, Unit::Micros)?;
+        self.report("lookup", 64, 0..calls, Of::All, Unit::Micros)?;
         self.report_rate("lookup_rate", 64, calls)?;
         self.page.barrier();
         for index in 0..calls {
             let key = key(self.rank, index);
             self.timed(index, || self.client.unpublish([key.as_str()])).await?;
         }
-        self.report(("unpublish", 64), 0..calls, Of::All, Unit::Micros)?;
+        self.report("unpublish", 64, 0..calls, Of::All, Unit::Micros)?;
         self.report_rate("unpublish_rate", 64, calls)
     }
 

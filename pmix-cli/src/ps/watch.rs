@@ -84,7 +84,7 @@ pub(super) async fn run(args: &Args, console: &mut Console<'_>) -> Result<ExitCo
     }
     let count = servers.len();
     let printer = Printer::start(OutputFormat::default(), false)?;
-    let seen = follow(args, (&printer, console.width), &mut servers, all).await?;
+    let seen = follow(args, &printer, console.width, &mut servers, all).await?;
     printer.finish().await?;
     join_all(servers.into_iter().flatten().map(|server| finalize(server.tool))).await;
     let missing: Vec<_> = args.jobs.iter().filter(|job| !seen.contains(*job)).collect();
@@ -114,7 +114,8 @@ fn all_of(number: usize, watch: JobsWatch) -> BoxStream<'static, Told> {
 /// Prints all news until no server is left, or none of the jobs that were named. Returns the jobs that were seen.
 async fn follow(
     args: &Args,
-    (printer, width): (&Printer, Option<usize>),
+    printer: &Printer,
+    width: Option<usize>,
     servers: &mut [Option<Watched>],
     mut all: SelectAll<BoxStream<'static, Told>>,
 ) -> Result<BTreeSet<Nspace>, Trouble> {

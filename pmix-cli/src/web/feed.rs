@@ -35,7 +35,7 @@ async fn jobs(tool: &Tool, hub: &Hub) -> Result<(), Error> {
             Err(error) if error.is_timeout() => Some(error.to_string()),
             Err(error) => return Err(error),
         };
-        let state = state::state((&server, &host), watch.jobs().unwrap_or(&none), problem.as_deref());
+        let state = state::state(&server, &host, watch.jobs().unwrap_or(&none), problem.as_deref());
         let bytes = state.len();
         hub.tell_state(state);
         if problem.is_none() {

@@ -63,7 +63,7 @@ struct Missed {
 }
 
 /// Jobs and processes of a server; `problem` says why they may be old.
-pub(super) fn state((server, host): (&Nspace, &str), jobs: &Jobs, problem: Option<&str>) -> String {
+pub(super) fn state(server: &Nspace, host: &str, jobs: &Jobs, problem: Option<&str>) -> String {
     let mut places = BTreeMap::<ProcState, usize>::new();
     let mut states = Vec::new();
     let mut place_of = |state: ProcState| {
@@ -186,7 +186,7 @@ mod tests {
     fn told(rows: Vec<ProcInfo>) -> (String, serde_json::Value) {
         let mut jobs = Jobs::new();
         jobs.insert("job".parse().unwrap(), rows);
-        let text = state((&"srv".parse().unwrap(), "here"), &jobs, None);
+        let text = state(&"srv".parse().unwrap(), "here", &jobs, None);
         let json = serde_json::from_str(&text).unwrap();
         (text, json)
     }

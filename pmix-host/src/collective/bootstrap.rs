@@ -96,7 +96,8 @@ impl Collectives {
     /// A process of another node calls; answered by [`Reply::Done`] if that takes too long.
     pub(crate) async fn bootstrap_for(
         &self,
-        (node, ticket): (&str, u64),
+        node: &str,
+        ticket: u64,
         caller: &User,
         call: BootstrapRequest,
     ) -> Result<PeerReply, Failure> {
@@ -109,7 +110,7 @@ impl Collectives {
     }
 
     /// Nobody waits any more for this answer.
-    pub(crate) fn give_up_bootstrap(&self, (node, ticket): (&str, u64)) {
+    pub(crate) fn give_up_bootstrap(&self, node: &str, ticket: u64) {
         lock(&self.0.bootstraps.callers).leave(&(node.to_owned(), ticket));
     }
 
@@ -126,9 +127,9 @@ impl Collectives {
             return Err(Failure::new(Status::ERR_BAD_PARAM, message));
         }
         let leads = leaders.map(|leaders| Leads { leaders, added, directives });
-        let (group, who) = ((caller.uid, group), (place, caller.proc.clone()));
-        let _leaving = Leaving { callers: &self.0.bootstraps.callers, place: &who.0 };
-        let answer = lock(&self.0.bootstraps.callers).call(&group, who.clone(), leads);
+        let group = (caller.uid, group);
+        let _leaving = Leaving { callers: &self.0.bootstraps.callers, place: &place };
+        let answer = lock(&self.0.bootstraps.callers).call(&group, place.clone(), caller.proc.clone(), leads);
         // the same process has called again
         answer.await.unwrap_or_else(|_| Err(Status::ERR_TIMEOUT.into()))
     }

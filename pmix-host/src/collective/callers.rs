@@ -61,7 +61,8 @@ impl Callers {
     pub(super) fn call(
         &mut self,
         group: &GroupOf,
-        (place, proc): (Place, ProcId),
+        place: Place,
+        proc: ProcId,
         leads: Option<Leads>,
     ) -> oneshot::Receiver<Found> {
         let (answer, receiver) = oneshot::channel();

@@ -29,7 +29,7 @@ impl Table {
     fn call_of(&mut self, uid: Uid, rank: u32, leads: Option<Leads>) -> oneshot::Receiver<Found> {
         self.calls += 1;
         let place = ("n0".to_owned(), self.calls);
-        self.callers.call(&(uid, "g".to_owned()), (place, proc(rank)), leads)
+        self.callers.call(&(uid, "g".to_owned()), place, proc(rank), leads)
     }
 
     fn leave_last(&mut self) {

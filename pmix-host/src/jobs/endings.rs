@@ -91,9 +91,11 @@ struct EndRecord {
 
 impl JobEnding {
     pub(super) fn new(
-        (number, nspace): (u32, &Nspace),
+        number: u32,
+        nspace: &Nspace,
         owner: Uid,
-        (last_child, ticket): (u32, Option<TicketOf>),
+        last_child: u32,
+        ticket: Option<TicketOf>,
         outcome: &JobOutcome,
     ) -> Self {
         let JobOutcome { status, exit_code, .. } = *outcome;
@@ -140,7 +142,7 @@ mod tests {
     }
 
     fn ending(owner: impl Into<Uid>, number: usize, code: i32) -> JobEnding {
-        JobEnding::new((0, &name(number)), owner.into(), (0, None), &JobOutcome::new(Status::SUCCESS, code))
+        JobEnding::new(0, &name(number), owner.into(), 0, None, &JobOutcome::new(Status::SUCCESS, code))
     }
 
     #[test]

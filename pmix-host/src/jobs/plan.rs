@@ -90,7 +90,8 @@ impl Plan {
         apps: &[AppRequest],
         added: &[Hosts],
         room: &[Room],
-        (user, layout): (Option<&Account>, Layout),
+        user: Option<&Account>,
+        layout: Layout,
     ) -> Result<Self, StartError> {
         let all: Vec<String> = room.iter().map(|room| room.name.clone()).collect();
         if all.is_empty() {
@@ -423,9 +424,8 @@ mod tests {
 
     async fn plan(apps: Vec<App>, job: Directives, nodes: usize) -> Result<Plan, StartError> {
         let JobRequests { apps, added, binding, .. } = JobRequests::new(apps, job).unwrap();
-        let how = (None, Layout::of(&binding.policy));
         let room: Vec<_> = names(nodes).into_iter().map(Room::new).collect();
-        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, &room, how).await
+        Plan::new(&Nspace::new("job").unwrap(), &apps, &added, &room, None, Layout::of(&binding.policy)).await
     }
 
     fn on(app: App, hosts: &str) -> App {

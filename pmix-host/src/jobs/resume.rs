@@ -126,7 +126,7 @@ impl Jobs {
             let children =
                 children.iter().filter(of_this).map(|(_, nspace, child)| (nspace.clone(), child()));
             let children = children.collect();
-            self.go_on(launcher, (nodes.clone(), &there), job, children);
+            self.go_on(launcher, nodes.clone(), &there, job, children);
         }
         for node in lost {
             self.cluster.table.node_lost(&node);
@@ -162,7 +162,7 @@ impl Jobs {
     async fn note_failed(&self, facts: &JobFacts, ticket: Option<TicketOf>) {
         let outcome = JobOutcome::new(Status::ERR_JOB_FAILED_TO_LAUNCH, 1);
         let ending =
-            JobEnding::new((facts.number, &facts.nspace), facts.owner, (facts.last_child, ticket), &outcome);
+            JobEnding::new(facts.number, &facts.nspace, facts.owner, facts.last_child, ticket, &outcome);
         if let Some(store) = self.cluster.store() {
             store.end(ending.keep()).await;
         }
@@ -231,7 +231,8 @@ impl Jobs {
     fn go_on(
         &self,
         launcher: &NodesLauncher,
-        (nodes, there): (Nodes, &BTreeSet<String>),
+        nodes: Nodes,
+        there: &BTreeSet<String>,
         job: Resumed,
         children: BTreeMap<Nspace, Child>,
     ) {
@@ -274,7 +275,7 @@ impl Jobs {
             ticket: facts.ticket,
         };
         let supervisor = Supervisor::new(&self.cluster, self.published().clone(), nodes, watched);
-        let supervisor = supervisor.taking_up((held, abort_status), children);
+        let supervisor = supervisor.taking_up(held, abort_status, children);
         tokio::spawn(supervisor.run(controls, reports_in, reports_out));
         tokio::spawn(pass_on(RunningJob::new(nspace, reports, control), owner));
     }

@@ -219,7 +219,7 @@ async fn what_nodes_hold_all_of_goes_on_and_all_else_is_ended() {
 async fn a_job_whose_end_was_kept_has_ended_so_and_its_request_is_not_carried_out_again() {
     let outcome = JobOutcome::new(Status::SUCCESS, 0);
     let ticket = ("n1".to_owned(), 103);
-    let ending = JobEnding::new((3, &nspace("job")), Uid::ROOT, (3, Some(ticket.clone())), &outcome);
+    let ending = JobEnding::new(3, &nspace("job"), Uid::ROOT, 3, Some(ticket.clone()), &outcome);
     // one of its nodes has forgotten it already
     let mut t = head(vec![held("job", 3, vec![])], Vec::new()).await;
     t.host.resume(&[facts("job", 3).keep()], &[ending.keep()]).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_job_whose_end_was_kept_has_ended_so_and_its_request_is_not_carried_ou
 async fn a_spawn_that_the_head_before_has_given_up_has_failed_for_its_successor_too() {
     let ticket = ("n1".to_owned(), 103);
     let failed = JobOutcome::new(Status::ERR_JOB_FAILED_TO_LAUNCH, 1);
-    let ending = |ticket| JobEnding::new((3, &nspace("job")), Uid::ROOT, (3, ticket), &failed).keep();
+    let ending = |ticket| JobEnding::new(3, &nspace("job"), Uid::ROOT, 3, ticket, &failed).keep();
     let t = head(Vec::new(), Vec::new()).await;
     t.host.resume(&[], &[ending(Some(ticket.clone()))]).await.unwrap();
     let settled = t.host.0.jobs.settled(&ticket).unwrap();

@@ -158,7 +158,7 @@ impl Jobs {
             written: BTreeMap::new(),
             forwarding: Forwarding { channels: forwarded, stdin, pullers: Vec::new(), hold: hold.clone() },
         };
-        let how = (whose, Layout::of(&binding.policy));
+        let layout = Layout::of(&binding.policy);
         let (plan, place, neighbours) = loop {
             let mut room = self.room(&names, is_beside_others);
             if is_of_daemons {
@@ -168,13 +168,13 @@ impl Jobs {
             let left = allocation.as_ref().filter(|_| !is_of_daemons).map(|id| allocations.left(id));
             let within = left.as_ref().map(|left| keep_within(left, &room));
             let plan = match within {
-                Some(within) => Plan::new(&nspace, &wanted, &added, &within, how).await.ok(),
+                Some(within) => Plan::new(&nspace, &wanted, &added, &within, whose, layout).await.ok(),
                 None => None,
             };
             // if they do not fit in there, that is the allocation's to say
             let plan = match plan {
                 Some(plan) => plan,
-                None => Plan::new(&nspace, &wanted, &added, &room, how).await?,
+                None => Plan::new(&nspace, &wanted, &added, &room, whose, layout).await?,
             };
             nodes.check_names(&plan.nodes, &self.site.nodes())?;
             // daemons take none
@@ -187,9 +187,8 @@ impl Jobs {
             }
             let place = place?;
             let daemons = is_of_daemons.then(|| plan.places().len() as u64);
-            let wanted = (plan.slots(), daemons);
-            let entered =
-                self.enter(&nspace, wanted, (&room, whose), |neighbours| entry(&plan, neighbours))?;
+            let claim = Claim { slots: plan.slots(), daemons, room: &room, whose };
+            let entered = self.enter(&nspace, claim, |neighbours| entry(&plan, neighbours))?;
             // or else another job has just taken slots, or a node is just to leave
             if let Some(neighbours) = entered {
                 break (plan, place, neighbours);
@@ -336,14 +335,14 @@ impl Jobs {
         Ok(table)
     }
 
-    /// Reserves the name, and numbers for the processes on each node; of daemons it counts how many they are. `None` if the room is no longer there.
+    /// Reserves the name, and numbers for the processes on each node. `None` if the room is no longer there.
     fn enter(
         &self,
         nspace: &Nspace,
-        (slots, daemons): (BTreeMap<String, u64>, Option<u64>),
-        (room, whose): (&[Room], Option<&Account>),
+        claim: Claim<'_>,
         entry: impl FnOnce(&Neighbours) -> JobEntry,
     ) -> Result<Option<Neighbours>, StartError> {
+        let Claim { slots, daemons, room, whose } = claim;
         let uid = whose.map_or_else(own_uid, Account::uid);
         let mut entries = self.cluster.table.entries();
         if self.cluster.is_closed() {
@@ -395,6 +394,18 @@ impl Jobs {
             |machine: &Machine| crowds.get(&*machine.name).is_some_and(|crowd| *crowd > machine.processors);
         nodes.iter().filter(|node| machines.get(*node).is_some_and(is_crowded)).cloned().collect()
     }
+}
+
+/// What a job takes for itself when it starts.
+struct Claim<'a> {
+    /// Of each node.
+    slots: BTreeMap<String, u64>,
+    /// The number of its processes, if they are daemons.
+    daemons: Option<u64>,
+    /// What the plan found on the nodes.
+    room: &'a [Room],
+    /// Its user; `None` for that of this process.
+    whose: Option<&'a Account>,
 }
 
 fn in_use(nspace: &Nspace) -> StartError {

@@ -37,7 +37,7 @@ pub(crate) async fn carry_out_for(
             }
         }
         Request::QueryInfo(QueryInfo { queries, .. }) => {
-            let answered = services.queries.answer((caller, from), QueryRequest::new(queries)).await;
+            let answered = services.queries.answer(caller, from, QueryRequest::new(queries)).await;
             let reply = |results: pmix_server::host::QueryResults| {
                 Reply::Query(QueryReply::new(results.status, results.results))
             };
@@ -61,7 +61,8 @@ pub(crate) async fn carry_out_for(
 /// The same with the number of a request that may come again, to the successor of this head: it is carried out once.
 pub(crate) async fn carry_out_once(
     services: &Services,
-    (from, ticket): (&str, NonZeroU64),
+    from: &str,
+    ticket: NonZeroU64,
     caller: &User,
     request: Request,
 ) -> Result<Reply, Failure> {

@@ -38,7 +38,7 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
         false => None,
     };
     let obeyed = match order {
-        Order::OfUser { uid, gid, order } => of_user(services, from, (uid, gid), *order).await,
+        Order::OfUser { uid, gid, order } => of_user(services, from, uid, gid, *order).await,
         order => carry_out(services, from, order, None).await,
     };
     drop(launch);
@@ -49,7 +49,8 @@ pub(crate) async fn obey(services: &Services, from: &str, order: Order) -> Resul
 async fn of_user(
     services: &Services,
     from: &str,
-    (uid, gid): (Uid, Gid),
+    uid: Uid,
+    gid: Gid,
     order: Order,
 ) -> Result<PeerReply, Failure> {
     let registered = match &order {

@@ -118,7 +118,8 @@ impl Publishing {
         self: &Arc<Self>,
         requester: Requester,
         request: Request,
-        (ticket, is_again): (u64, bool),
+        ticket: u64,
+        is_again: bool,
     ) -> Result<Reply, Failure> {
         let from = Some((requester.node.clone(), ticket));
         let publishes = matches!(request, Request::Publish(_)).then(|| requester.user.proc.clone());

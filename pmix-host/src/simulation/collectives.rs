@@ -282,9 +282,9 @@ impl World {
                 Request::GroupConstruct(construct)
             }
             Kind::Bootstrap { leaders, numbered } => {
-                self.bootstraps((who, step), leaders, numbered, directives)
+                self.bootstraps(who, step, leaders, numbered, directives)
             }
-            Kind::Invite(invitation) => self.invites_or_answers((who, step), invitation, directives),
+            Kind::Invite(invitation) => self.invites_or_answers(who, step, invitation, directives),
             Kind::Ungroup { of } => {
                 let mut destruct = GroupDestruct::new(group_id(of));
                 destruct.directives = directives;

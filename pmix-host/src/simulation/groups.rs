@@ -82,7 +82,8 @@ impl World {
 
     pub(super) fn bootstraps(
         &self,
-        (who, step): (usize, usize),
+        who: usize,
+        step: usize,
         leaders: usize,
         numbered: bool,
         directives: Directives,
@@ -109,7 +110,8 @@ impl World {
 
     pub(super) fn invites_or_answers(
         &self,
-        (who, step): (usize, usize),
+        who: usize,
+        step: usize,
         invitation: Invitation,
         directives: Directives,
     ) -> Request {
@@ -201,7 +203,8 @@ impl World {
 
     pub(super) fn bootstrap_called(
         &mut self,
-        (node, upcall): (usize, UpcallId),
+        node: usize,
+        upcall: UpcallId,
         who: usize,
         request: &BootstrapRequest,
     ) {

@@ -76,7 +76,7 @@ impl World {
             }
             UpcallRequest::Bootstrap(ref request) => {
                 let who = self.model.index(&caller.proc);
-                self.bootstrap_called((node, id), who, request);
+                self.bootstrap_called(node, id, who, request);
             }
             UpcallRequest::ClientConnected(_) | UpcallRequest::ClientLost(_) => {
                 self.bag.push(Parcel::Work(node, id, caller, Box::new(request)));

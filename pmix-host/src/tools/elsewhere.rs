@@ -30,7 +30,8 @@ pub(super) async fn ask_others(site: &Site, caller: &User, query: &Query) -> Ans
 /// What is known of these processes here and on the other nodes where they are. A node that does not answer is left out, and
 /// logged.
 pub(super) async fn of_procs<T>(
-    (site, caller): (&Site, &User),
+    site: &Site,
+    caller: &User,
     key: &Key<DataArray>,
     named: &[ProcId],
     own: impl Future<Output = Vec<T>>,

@@ -51,7 +51,8 @@ impl Queries {
     /// Other users learn nothing about the jobs of a user. `node` is that of the requester.
     pub(crate) async fn answer(
         &self,
-        (requester, node): (&User, &str),
+        requester: &User,
+        node: &str,
         mut req: QueryRequest,
     ) -> HostResult<QueryResults> {
         let _turn = self.turns.take_unless_trusted(requester.uid).await;
@@ -64,7 +65,7 @@ impl Queries {
         // other nodes are waited for by all of them together
         let (mut answered, mut bytes) = (Vec::with_capacity(req.queries.len()), 0);
         for some in req.queries.chunks(AT_A_TIME) {
-            let some: Vec<_> = some.iter().map(|query| self.answer_query((requester, node), query)).collect();
+            let some: Vec<_> = some.iter().map(|query| self.answer_query(requester, node, query)).collect();
             let some = try_join_all(some).await?;
             bytes += some.iter().flatten().map(Info::memory).sum::<usize>();
             if bytes > MAX_ANSWER {
@@ -100,10 +101,10 @@ impl Queries {
         Ok(Reply::Query(QueryReply::new(Status::SUCCESS, vec![query.results(answers)])))
     }
 
-    async fn answer_query(&self, (requester, node): (&User, &str), query: &Query) -> HostResult<Vec<Info>> {
+    async fn answer_query(&self, requester: &User, node: &str, query: &Query) -> HostResult<Vec<Info>> {
         let mut answers = Vec::new();
         for key in &query.keys {
-            let own = of_spawn(key).or_else(|| self.answer_key((requester, node), key, &query.qualifiers));
+            let own = of_spawn(key).or_else(|| self.answer_key(requester, node, key, &query.qualifiers));
             let answer = match own.or_else(|| self.of_allocation(requester, key, &query.qualifiers)) {
                 None => match self.why.answer(requester, key, &query.qualifiers).await? {
                     None => self.groups.answer(requester, key, &query.qualifiers).await?,
@@ -150,7 +151,8 @@ impl Queries {
     /// `None` for what the server answers: it knows namespaces of jobs that others have started, too.
     fn answer_key(
         &self,
-        (requester, node): (&User, &str),
+        requester: &User,
+        node: &str,
         key: &KeyName,
         qualifiers: &Directives,
     ) -> Option<Value> {

@@ -14,7 +14,7 @@ impl Why {
         let named = named_and_visible(&self.jobs, &self.site, requester, qualifiers).await;
         let Some(named) = named else { return Ok(None) };
         let own = self.site.server()?.usage(&named);
-        let mut all = of_procs((&self.site, requester), &USAGE, &named, own, ProcUsage::read_all).await;
+        let mut all = of_procs(&self.site, requester, &USAGE, &named, own, ProcUsage::read_all).await;
         all.sort_by(|one, other| one.proc.cmp(&other.proc));
         let jobs = self.jobs.entries();
         for one in &mut all {

@@ -102,7 +102,7 @@ impl Why {
         let named = named_and_visible(&self.jobs, &self.site, requester, qualifiers).await;
         let Some(named) = named else { return Ok(None) };
         let own = self.site.server()?.looks(&named);
-        let mut looks = of_procs((&self.site, requester), &LOOKS, &named, own, ProcLook::read_all).await;
+        let mut looks = of_procs(&self.site, requester, &LOOKS, &named, own, ProcLook::read_all).await;
         looks.sort_by(|a, b| a.proc.cmp(&b.proc));
         Ok(Some(ProcLook::write_all(&looks)))
     }

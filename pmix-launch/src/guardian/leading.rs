@@ -68,7 +68,8 @@ pub(super) fn late(limit: Duration) -> io::Error {
 impl RunningLeader {
     /// One with this number that the guardian of this generation has started, with the descriptors of the report.
     pub(super) fn new(
-        (number, generation): (u64, u64),
+        number: u64,
+        generation: u64,
         pid: i32,
         descriptors: Vec<OwnedFd>,
         cgroup: Option<OsString>,

@@ -366,7 +366,7 @@ impl State {
             Report::Leader { pid, cgroup } => {
                 self.is_coming = false;
                 self.led += 1;
-                let leader = RunningLeader::new((self.led, self.generation), pid, descriptors, cgroup);
+                let leader = RunningLeader::new(self.led, self.generation, pid, descriptors, cgroup);
                 self.spare = Some(leader).filter(|_| !self.is_dismissed);
             }
             Report::NoLeader { errno, reason } => {

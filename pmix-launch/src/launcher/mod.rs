@@ -1,5 +1,6 @@
 //! [`LocalLauncher`]: starts processes on the node of the launcher itself.
 
+mod launching;
 mod remains;
 mod signals;
 mod start;
@@ -26,15 +27,16 @@ use rustix::process::{Signal, geteuid};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
+use self::launching::Launching;
 use self::remains::{left_behind, unread};
-use self::start::{Started, end_all, find, kill_all};
+use self::start::{Started, end_all, find};
 use crate::binding;
 use crate::child::Handle;
 use crate::guardian::Guardian;
 use crate::input::{Input, feed};
 use crate::limit;
 use crate::program::{self, Program, Refusal};
-use crate::supervise::{Linger, Supervised, finish, supervise};
+use crate::supervise::{Linger, Supervised, Supervision, finish, supervise};
 
 /// Bytes of input that are handed over at a time, so that little of it waits without a sender that waits with it.
 const PIECE: usize = 64 << 10;
@@ -230,7 +232,8 @@ impl LocalLauncher {
     fn look_after(
         &self,
         all: &mut Running,
-        (nspace, user): (&Nspace, Option<Uid>),
+        nspace: &Nspace,
+        user: Option<Uid>,
         started: Started,
         reports: mpsc::Sender<LaunchReport>,
     ) {
@@ -238,12 +241,21 @@ impl LocalLauncher {
         let proc = ProcId::new(nspace.clone(), rank);
         let ((running_on, is_running), (ending, ended)) = (watch::channel(()), watch::channel(()));
         let input = input.map(|pipe| feed(proc.clone(), pipe, is_running.clone()));
-        let (hurried, is_hurried) = watch::channel(None);
-        let hurried = Arc::new(hurried);
+        let (hurry, is_hurried) = watch::channel(None);
         let handle = child.handle().clone();
         let lost = Arc::new(Notify::new());
         let told = Arc::clone(&lost);
-        let process = Process { handle, user, own, is_running, lost, ended, hurried, is_done: false, input };
+        let process = Process {
+            handle,
+            user,
+            own,
+            is_running,
+            lost,
+            ended,
+            hurried: Arc::new(hurry),
+            is_done: false,
+            input,
+        };
         all.insert(proc.clone(), process);
         let report = LaunchReport::Started {
             proc: proc.clone(),
@@ -255,8 +267,8 @@ impl LocalLauncher {
         let linger = Linger { time: self.linger, hurried: is_hurried };
         tokio::spawn(async move {
             let _ = reports.send(report).await;
-            let supervised = supervise(&proc, (child, &told), output, &reports, (&linger, running_on)).await;
-            let Supervised { end, is_held } = supervised;
+            let supervision = Supervision { child, lost: &told, running: running_on, linger: &linger };
+            let Supervised { end, is_held } = supervise(&proc, supervision, output, &reports).await;
             let guardian = guardian.and_then(|guardian| guardian.upgrade());
             let guardian = guardian.filter(|_| is_last_of_job(&running, &proc));
             let rest =
@@ -298,74 +310,6 @@ impl LocalLauncher {
     fn alive(&self, procs: &[ProcId]) -> Vec<Process> {
         let running = self.running();
         procs.iter().filter_map(|proc| running.get(proc).cloned()).collect()
-    }
-}
-
-/// Marks a job as being launched until dropped. Whatever is started by then is killed with its descendants.
-struct Launching<'a> {
-    launcher: &'a LocalLauncher,
-    nspace: &'a Nspace,
-    user: Option<Uid>,
-    started: Vec<Started>,
-    is_whole: bool,
-}
-
-impl<'a> Launching<'a> {
-    /// # Errors
-    /// Why the user may not have so many processes.
-    fn new(
-        launcher: &'a LocalLauncher,
-        nspace: &'a Nspace,
-        user: Option<Uid>,
-        count: usize,
-    ) -> Result<Self, String> {
-        let mut launching = launcher.launching();
-        if let Some(uid) = user {
-            let held = launcher.running().values().filter(|process| process.user == user).count();
-            let coming = launching.values().filter(|(other, _)| *other == user).map(|(_, count)| count);
-            if let Some(why) = limit::lack_of_user(uid, held + coming.sum::<usize>(), count) {
-                return Err(why);
-            }
-        }
-        launching.insert(nspace.clone(), (user, count));
-        drop(launching);
-        Ok(Self { launcher, nspace, user, started: Vec::with_capacity(count), is_whole: false })
-    }
-
-    /// Kills all that has been started.
-    fn kill(&self) {
-        kill_all(&self.started);
-        if let Some(guardian) = &self.launcher.guardian {
-            guardian.kill(self.nspace.as_str());
-        }
-    }
-
-    /// All processes have been started.
-    fn finish(mut self, reports: &mpsc::Sender<LaunchReport>) {
-        self.is_whole = true;
-        // both, so that no process counts twice, and the end of one does not look like the end of the job
-        let mut launching = self.launcher.launching();
-        let mut running = self.launcher.running();
-        launching.insert(self.nspace.clone(), (None, 0));
-        for process in std::mem::take(&mut self.started) {
-            self.launcher.look_after(&mut running, (self.nspace, self.user), process, reports.clone());
-        }
-        if let (Some(_), Some(guardian)) = (self.user, &self.launcher.guardian) {
-            let running = Arc::clone(&self.launcher.running);
-            tokio::spawn(watch_leader(running, Arc::downgrade(guardian), self.nspace.clone()));
-        }
-    }
-}
-
-impl Drop for Launching<'_> {
-    fn drop(&mut self) {
-        if !self.is_whole {
-            self.kill();
-            if let Some(guardian) = &self.launcher.guardian {
-                guardian.ended(self.nspace.as_str());
-            }
-        }
-        self.launcher.launching().remove(self.nspace);
     }
 }
 

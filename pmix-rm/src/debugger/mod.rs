@@ -133,7 +133,7 @@ impl Debugging {
             () = asked(&mut self.asking) => self.on_all_ready(),
             started = join(&mut self.starting) => self.on_daemons(started),
             status = wait(&mut self.debugger) => self.on_end_of_debugger(status),
-            held = answer(&mut self.leaving) => self.on_left(held),
+            (who, failure, held) = answer(&mut self.leaving) => self.on_left(who, failure, held),
             () = until(self.overdue_at) => self.on_overdue(),
             () = until(self.end_at) => {
                 self.end_at = None;
@@ -305,7 +305,7 @@ impl Debugging {
         None
     }
 
-    fn on_left(&mut self, (who, failure, held): (&str, Option<String>, bool)) -> Option<News> {
+    fn on_left(&mut self, who: &str, failure: Option<String>, held: bool) -> Option<News> {
         if self.is_over {
             return None;
         }

@@ -53,7 +53,7 @@ impl Collector for Numbers {
         of_host(self, &mut out)?;
         let up = self.servers.iter().map(|(node, told)| (node, u64::from(told.is_some())));
         let help = "Whether the server of a node has told its numbers in time: 1 or 0";
-        out.family((Gauge, "pmix_server_up", help), "node", up)?;
+        out.family(Gauge, "pmix_server_up", help, "node", up)?;
         let told = self.servers.iter().filter_map(|(node, told)| Some((node.as_str(), told.as_ref()?)));
         let servers: Vec<_> = told.collect();
         of_servers(&servers, &mut out)?;
@@ -68,15 +68,15 @@ fn of_host(numbers: &Numbers, out: &mut Out<'_>) -> Result<(), Error> {
     out.counter("pmix_jobs_started", "Jobs that have started", host.jobs_started)?;
     let results = |succeeded, failed| [("succeeded", succeeded), ("failed", failed)];
     let jobs = results(host.jobs_succeeded, host.jobs_failed);
-    out.family((Counter, "pmix_jobs_ended", "Jobs that have ended"), "result", jobs)?;
-    out.family((Gauge, "pmix_processes", "Processes of the jobs that run now"), "state", numbers.states())?;
+    out.family(Counter, "pmix_jobs_ended", "Jobs that have ended", "result", jobs)?;
+    out.family(Gauge, "pmix_processes", "Processes of the jobs that run now", "state", numbers.states())?;
     out.counter("pmix_processes_started", "Processes that have started", host.procs_started)?;
     let procs = results(host.procs_succeeded, host.procs_failed);
-    out.family((Counter, "pmix_processes_ended", "Processes that have ended"), "result", procs)?;
+    out.family(Counter, "pmix_processes_ended", "Processes that have ended", "result", procs)?;
     let output = [("stdout", host.stdout_bytes), ("stderr", host.stderr_bytes)];
-    out.family((Counter, "pmix_output_bytes", "Bytes that processes have written"), "channel", output)?;
+    out.family(Counter, "pmix_output_bytes", "Bytes that processes have written", "channel", output)?;
     let nodes = [("up", host.nodes_up), ("draining", host.nodes_draining), ("lost", host.nodes_lost)];
-    out.family((Gauge, "pmix_nodes", "Nodes"), "state", nodes)?;
+    out.family(Gauge, "pmix_nodes", "Nodes", "state", nodes)?;
     match host.slots {
         Some(slots) => out.gauge("pmix_slots", "Slots of the nodes that are up", slots),
         None => Ok(()),
@@ -117,7 +117,7 @@ fn of_servers(servers: &[(&str, &ServerStats)], out: &mut Out<'_>) -> Result<(),
     ];
     for (kind, name, help, part) in all {
         let of_each = servers.iter().map(|(node, stats)| (*node, part(stats)));
-        out.family((kind, &format!("pmix_server_{name}"), help), "node", of_each)?;
+        out.family(kind, &format!("pmix_server_{name}"), help, "node", of_each)?;
     }
     Ok(())
 }
@@ -189,7 +189,9 @@ impl Out<'_> {
     /// Counters or gauges that differ in a label.
     fn family<L: AsRef<str>>(
         &mut self,
-        (kind, name, help): (MetricType, &str, &str),
+        kind: MetricType,
+        name: &str,
+        help: &str,
         label: &str,
         values: impl IntoIterator<Item = (L, u64)>,
     ) -> Result<(), Error> {

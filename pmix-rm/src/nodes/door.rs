@@ -58,7 +58,8 @@ struct Shared {
 /// TLS cannot be set up.
 pub(super) fn open(
     port: Port,
-    (authority, epoch): (Arc<Authority>, u64),
+    authority: Arc<Authority>,
+    epoch: u64,
     net: Net,
     silence: Duration,
     branches: Arc<Branches>,
@@ -189,7 +190,7 @@ impl Nodes for Service {
         lock(&self.shared.contacts).insert(place, contact);
         lock(&self.shared.machines).insert(place, Machine::new(machine, processors));
         let heard = self.visitor.heard().clone();
-        tokio::spawn(hear(self.shared.clone(), (place, node.clone()), heard, frames));
+        tokio::spawn(hear(self.shared.clone(), place, node.clone(), heard, frames));
         Ok(Response::new(Box::pin(waiting.map(Ok::<_, Status>))))
     }
 }
@@ -199,12 +200,7 @@ fn over() -> Status {
 }
 
 /// Handles what a daemon sends, until its connection ends: then it is lost.
-async fn hear(
-    shared: Arc<Shared>,
-    (place, node): (Place, String),
-    heard: Heard,
-    mut frames: Streaming<Frame>,
-) {
+async fn hear(shared: Arc<Shared>, place: Place, node: String, heard: Heard, mut frames: Streaming<Frame>) {
     let reason = loop {
         match frames.message().await {
             Ok(Some(Frame { content: Some(Content::Ready(Ready { uri })) })) => {

@@ -41,7 +41,7 @@ impl Fixture {
         let address = *port.addresses().last().unwrap();
         let silence = Duration::from_secs(20);
         let branches = Arc::new(Branches::new(mpsc::channel(1).0));
-        let opened = open(port, (authority.clone(), 0), net, silence, branches);
+        let opened = open(port, authority.clone(), 0, net, silence, branches);
         let (door, arrivals) = opened.unwrap();
         Self { still, authority, door, address, arrivals }
     }

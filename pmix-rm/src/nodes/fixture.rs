@@ -69,7 +69,8 @@ impl Session {
         let silence = Duration::from_secs(20);
         let opened = door::open(
             port,
-            (authority.clone(), 0),
+            authority.clone(),
+            0,
             head.clone(),
             silence,
             Arc::new(Branches::new(mpsc::channel(1).0)),

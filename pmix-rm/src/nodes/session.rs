@@ -163,7 +163,8 @@ impl Session {
     /// # Errors
     /// The hosts that fail, each with the reason; what was started is ended.
     pub(crate) async fn start(
-        (own, epoch): (&str, u64),
+        own: &str,
+        epoch: u64,
         hosts: &HostList,
         how: &How,
         console: &mut Console,
@@ -181,7 +182,7 @@ impl Session {
         let (sender, said) = mpsc::channel(MAX_LINES);
         let branches = Arc::new(Branches::new(sender.clone()));
         let opened =
-            door::open(port, (authority.clone(), epoch), net.clone(), how.host_grace, branches.clone());
+            door::open(port, authority.clone(), epoch, net.clone(), how.host_grace, branches.clone());
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
         let start = StartLines { authority, heads, how: how.clone(), epoch };
         if epoch != 0 {
@@ -298,7 +299,7 @@ impl Session {
                     }
                     Arrival::Refused { node, reason } => {
                         let problem = format!("node {node}: {reason}");
-                        return Err(self.with_others((&[node], problem), spread.awaited(), &mut last).await);
+                        return Err(self.with_others( &[node], problem, spread.awaited(), &mut last).await);
                     }
                 },
                 Some(said) = self.said.1.recv() => match said {
@@ -307,11 +308,11 @@ impl Session {
                     Said::Failed { nodes, how } => {
                         let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, true, &mut last)).await;
                         let problem = last.with(&nodes, &how);
-                        return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
+                        return Err(self.with_others( &nodes, problem, spread.awaited(), &mut last).await);
                     }
                     Said::Ended { nodes, how, .. } => {
                         let problem = last.with(&nodes, &how);
-                        return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
+                        return Err(self.with_others( &nodes, problem, spread.awaited(), &mut last).await);
                     }
                 },
                 Some(Loss { node, reason }) = self.losses.recv() => {
@@ -320,7 +321,7 @@ impl Session {
                     let nodes = [node];
                     let _ = tokio::time::timeout(LAST_WORDS, self.hear_last(&nodes, false, &mut last)).await;
                     let problem = last.with(&nodes, &reason);
-                    return Err(self.with_others((&nodes, problem), spread.awaited(), &mut last).await);
+                    return Err(self.with_others( &nodes, problem, spread.awaited(), &mut last).await);
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let what = format!("its daemon was not ready within {} s", within.as_secs_f64());
@@ -346,7 +347,8 @@ impl Session {
     /// alone would meet the next.
     async fn with_others(
         &mut self,
-        (nodes, problem): (&[String], String),
+        nodes: &[String],
+        problem: String,
         awaited: impl Iterator<Item = &String>,
         last: &mut LastLines,
     ) -> String {

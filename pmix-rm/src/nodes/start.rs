@@ -228,7 +228,7 @@ impl Starting {
             let is_over = AtomicBool::new(false);
             let reading = async {
                 if let Some(stderr) = stderr {
-                    pass_on((is_for_all, &nodes), stderr, &said, &is_over).await;
+                    pass_on(is_for_all, &nodes, stderr, &said, &is_over).await;
                 }
             };
             let mut reading = std::pin::pin!(reading.fuse());
@@ -301,7 +301,8 @@ async fn until_end(child: &mut Child, reading: impl Future<Output = ()>) -> Stri
 /// Passes on what the starter of these nodes' daemons writes, until `is_over` is set: its words would be taken for those of the next
 /// starter.
 async fn pass_on(
-    (is_for_all, nodes): (bool, &[String]),
+    is_for_all: bool,
+    nodes: &[String],
     from: impl tokio::io::AsyncRead + Unpin,
     said: &mpsc::Sender<Said>,
     is_over: &AtomicBool,

@@ -73,7 +73,8 @@ impl Session {
     /// # Errors
     /// What was kept cannot be read, or it was interrupted.
     pub(crate) async fn take_over(
-        (epoch, kept): (u64, &KeptSession),
+        epoch: u64,
+        kept: &KeptSession,
         nodes: &[KeptNode],
         how: &How,
         console: &mut Console,
@@ -103,8 +104,9 @@ impl Session {
         if let Some(name) = names.first_mut() {
             HEAD_NODE.clone_into(name);
         }
-        let keys = of_base64(&kept.key).zip(of_base64(&kept.authority)).ok_or_else(unreadable)?;
-        let authority = Authority::again(keys, signed).map_err(|error| error.to_string())?;
+        let keys = of_base64(&kept.key).zip(of_base64(&kept.authority));
+        let (key, certificate) = keys.ok_or_else(unreadable)?;
+        let authority = Authority::again(key, certificate, signed).map_err(|error| error.to_string())?;
         let authority = Arc::new(authority);
         let (net, losses) = Net::expecting(0, names, there.keys().copied().collect());
         net.gather(how.tree_degree, Arc::new(net.clone()));
@@ -116,7 +118,7 @@ impl Session {
         let branches = Arc::new(Branches::new(sender.clone()));
         let config = authority.client_config().map_err(|error| error.to_string())?;
         let opened =
-            door::open(port, (authority.clone(), epoch), net.clone(), how.host_grace, branches.clone());
+            door::open(port, authority.clone(), epoch, net.clone(), how.host_grace, branches.clone());
         let (door, arrivals) = opened.map_err(|error| error.to_string())?;
         let summons = Summons {
             versions: Some(version::spoken(version::OWN)),

@@ -54,10 +54,10 @@ async fn a_successor_has_the_authority_of_the_head_before_and_knows_its_daemons(
     let identity = Identity::new(first.certificate()).unwrap();
     let certificate = first.enrol(daemon.clone(), &token, &identity.point()).unwrap();
     let signed = HashMap::from([(certificate.clone(), daemon.clone())]);
-    let next = Authority::again((first.key(), first.certificate().to_vec()), signed).unwrap();
+    let next = Authority::again(first.key(), first.certificate().to_vec(), signed).unwrap();
     assert_eq!(next.daemon_of(&certificate), Some(daemon));
     assert_eq!(next.certificate(), first.certificate());
     // its daemons trust what it signs
     assert!(identity.config(certificate).is_ok());
-    assert!(Authority::again((vec![1, 2, 3], Vec::new()), HashMap::new()).is_err());
+    assert!(Authority::again(vec![1, 2, 3], Vec::new(), HashMap::new()).is_err());
 }

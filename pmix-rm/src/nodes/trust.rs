@@ -139,7 +139,8 @@ impl Authority {
 
     /// That of a session whose head is gone, which has signed the certificates of these daemons.
     pub(super) fn again(
-        (key, certificate): (Vec<u8>, Vec<u8>),
+        key: Vec<u8>,
+        certificate: Vec<u8>,
         signed: HashMap<Vec<u8>, Daemon>,
     ) -> Result<Self, TrustError> {
         let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(key))?;

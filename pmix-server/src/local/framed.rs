@@ -118,7 +118,7 @@ async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -
                 }
             }
             Some(Outbound::Message(message)) => sink.feed(message).await?,
-            Some(Outbound::Fence { id, body, file }) => hand_over(&mut sink, (id, &body), &file).await?,
+            Some(Outbound::Fence { id, body, file }) => hand_over(&mut sink, id, &body, &file).await?,
             None => {
                 SinkExt::<ServerMessage>::flush(&mut sink).await?;
                 return sink.get_mut().shutdown().await;
@@ -130,7 +130,7 @@ async fn send_all(outgoing: impl Stream<Item = Outbound>, writer: Progressing) -
 type Writing = FramedWrite<Progressing, Frames<ClientMessage>>;
 
 /// Answers a fence with a file. If it cannot be handed over, the process asks for the data that it needs.
-async fn hand_over(sink: &mut Writing, (id, body): (u64, &EncodedBody), file: &Filed) -> io::Result<()> {
+async fn hand_over(sink: &mut Writing, id: u64, body: &EncodedBody, file: &Filed) -> io::Result<()> {
     // the file belongs to the message that comes with it
     SinkExt::<ServerMessage>::flush(sink).await?;
     for message in body.messages(id) {

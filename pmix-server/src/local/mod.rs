@@ -108,7 +108,7 @@ async fn serve(mut stream: UnixStream, peer: PeerCred, guest: Guest, services: S
         let mut first = framed::first_byte(&stream).await?;
         if first == Some(QUESTION[0]) {
             let (mut reader, mut writer) = stream.split();
-            door.secrets().answer(peer.uid, &[], (&mut reader, &mut writer)).await?;
+            door.secrets().answer(peer.uid, &[], &mut reader, &mut writer).await?;
             first = framed::first_byte(&stream).await?;
         }
         let mut stream = LocalStream::new(stream.into_std()?)?;

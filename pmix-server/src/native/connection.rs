@@ -48,7 +48,7 @@ pub(super) async fn run(arrival: Arrival, shared: Arc<NativeShared>) {
     let (mut reading, mut writing) = stream.into_split();
     let mut arrived = BytesMut::new();
     let begun = async {
-        answer_question(&mut reading, &mut writing, &mut arrived, (&shared.door, uid)).await?;
+        answer_question(&mut reading, &mut writing, &mut arrived, &shared.door, uid).await?;
         connect_message(&mut reading, &mut arrived).await
     };
     let connect = match tokio::time::timeout(CONNECT_WITHIN, begun).await {
@@ -146,7 +146,8 @@ async fn answer_question(
     reading: &mut OwnedReadHalf,
     writing: &mut OwnedWriteHalf,
     arrived: &mut BytesMut,
-    (door, uid): (&Door, Uid),
+    door: &Door,
+    uid: Uid,
 ) -> Result<(), String> {
     if reading.read_buf(arrived).await.map_err(|error| error.to_string())? == 0 {
         return Err("it disconnected without a greeting".into());
@@ -155,7 +156,7 @@ async fn answer_question(
         return Ok(());
     }
     let read = arrived.split_to(arrived.len().min(QUESTION.len()));
-    let answered = door.secrets().answer(uid, &read, (reading, writing)).await;
+    let answered = door.secrets().answer(uid, &read, reading, writing).await;
     answered.map_err(|error| error.to_string())
 }
 

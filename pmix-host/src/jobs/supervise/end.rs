@@ -58,8 +58,8 @@ impl Supervisor {
     /// Keeps how it has ended, for those who ask later.
     async fn keep_end(&self, outcome: &JobOutcome) {
         let (job, last_child) = (&self.job, self.cluster.last_child());
-        let more = (last_child, job.ticket.clone());
-        let ending = JobEnding::new((job.number, &job.nspace), job.owner, more, outcome);
+        let ending =
+            JobEnding::new(job.number, &job.nspace, job.owner, last_child, job.ticket.clone(), outcome);
         if self.cluster.table.ending(&job.nspace).is_some_and(|known| known.is_as(&ending)) {
             return;
         }

@@ -104,7 +104,8 @@ impl Supervisor {
     /// Goes on with a job that another head has watched, of which nodes hold this.
     pub(super) fn taking_up(
         mut self,
-        (held, abort_status): (Vec<HeldProc>, Option<i32>),
+        held: Vec<HeldProc>,
+        abort_status: Option<i32>,
         children: BTreeMap<Nspace, Child>,
     ) -> Self {
         (self.held, self.children) = (Some(held), children);
