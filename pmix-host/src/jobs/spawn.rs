@@ -69,15 +69,15 @@ impl Jobs {
         let Spawn { apps, mut directives, .. } = req;
         let Parts { apps, daemons } = Parts::of(apps, &mut directives)?;
         if apps.is_empty() && !daemons.is_empty() {
-            return Ok(self.spawn_one(node, cx, (daemons, directives), ticket).await?.nspace);
+            return Ok(self.spawn_one(node, cx, daemons, directives, ticket).await?.nspace);
         }
         if daemons.is_empty() {
-            return Ok(self.spawn_one(node, cx, (apps, directives), ticket).await?.nspace);
+            return Ok(self.spawn_one(node, cx, apps, directives, ticket).await?.nspace);
         }
-        let app = self.spawn_one(node, cx, (apps, daemons::of_application(&directives)), ticket).await?;
+        let app = self.spawn_one(node, cx, apps, daemons::of_application(&directives), ticket).await?;
         let target = ProcId::wildcard(app.nspace.clone());
         let directives = daemons::directives(&directives, target);
-        let daemons = self.spawn_one(node, cx, (daemons, directives), None).await;
+        let daemons = self.spawn_one(node, cx, daemons, directives, None).await;
         if let Err(error) = daemons {
             // one spawn, so all or nothing
             let _ = app.control.send(Control::Order { act: Act::Terminate, reach: Reach::All, done: None });
@@ -90,7 +90,8 @@ impl Jobs {
         &self,
         node: &str,
         cx: &UpcallContext,
-        (apps, mut directives): (Vec<App>, Directives),
+        apps: Vec<App>,
+        mut directives: Directives,
         ticket: Option<TicketOf>,
     ) -> HostResult<Spawned> {
         let parent = &self.parent(cx, &mut directives)?;

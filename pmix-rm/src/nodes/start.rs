@@ -136,7 +136,7 @@ impl Agent {
         said: mpsc::Sender<Said>,
     ) -> Result<Starting, String> {
         if self.is_here(&nodes) {
-            return Starting::by((Command::new(&self.daemon), false), nodes, false, line, said);
+            return Starting::by(Command::new(&self.daemon), false, nodes, false, line, said);
         }
         let command = match &self.by {
             By::Ssh { .. } => ssh(&nodes, self.daemon.as_os_str())?,
@@ -154,7 +154,7 @@ impl Agent {
                 return Ok(Starting::Others { _files: files.collect::<Result<_, _>>()? });
             }
         };
-        Starting::by((command, true), nodes, self.is_for_all(), line, said)
+        Starting::by(command, true, nodes, self.is_for_all(), line, said)
     }
 
     /// What has the daemon of another node start one.
@@ -177,7 +177,7 @@ pub(super) fn by_ssh(
     said: mpsc::Sender<Said>,
 ) -> Result<Starting, String> {
     let nodes = vec![node];
-    Starting::by((ssh(&nodes, daemon)?, true), nodes, false, line, said)
+    Starting::by(ssh(&nodes, daemon)?, true, nodes, false, line, said)
 }
 
 fn ssh(nodes: &[String], daemon: &OsStr) -> Result<Command, String> {
@@ -203,7 +203,8 @@ pub(super) enum Starting {
 impl Starting {
     /// Runs what starts the daemons of these nodes, or one that it is itself, which does not end with this process.
     fn by(
-        (mut command, ends_with_this): (Command, bool),
+        mut command: Command,
+        ends_with_this: bool,
         nodes: Vec<String>,
         is_for_all: bool,
         line: String,
