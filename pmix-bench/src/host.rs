@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use pmix_server::host::{
     Abort, ConnectRequest, Connected, DeregisterEventsRequest, DirectModexRequest, DisconnectRequest, Event,
-    FenceRequest, Found, Lookup, Publish, QueryRequest, QueryResults, RegisterEvents, Unpublish,
+    FenceRequest, Lookup, LookupResult, Publish, QueryRequest, QueryResults, RegisterEvents, Unpublish,
 };
 use pmix_server::types::{
     DataArray, Info, KeyName, Nspace, Pdata, Pid, ProcId, ProcInfo, ProcState, Query, Rank, Status, keys,
@@ -102,7 +102,7 @@ impl HostModule for Host {
         Ok(())
     }
 
-    async fn lookup(&self, _: &UpcallContext, req: Lookup) -> HostResult<Found> {
+    async fn lookup(&self, _: &UpcallContext, req: Lookup) -> HostResult<LookupResult> {
         let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(req.keys.iter().filter_map(|key| published.get(key).cloned()).collect())
     }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use pmix_server::host::{
     Abort, Allocate, BootstrapRequest, Bootstrapped, Capabilities, ClientConnected, ClientFinalized,
     ClientLost, ConnectRequest, Connected, Credential, DirectModexRequest, DisconnectRequest, Event,
-    FenceRequest, Found, GetCredential, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest,
-    IofPush, JobControl, Log, Lookup, Publish, QueryRequest, QueryResults, Spawn, ToolConnected,
-    ToolFinalized, ToolLost, Unpublish, Upcall, UpcallContext, ValidateCredential,
+    FenceRequest, GetCredential, GroupRequest, Grouped, HostModule, HostResult, Infos, IofPullRequest,
+    IofPush, JobControl, Log, Lookup, LookupResult, Publish, QueryRequest, QueryResults, Spawn,
+    ToolConnected, ToolFinalized, ToolLost, Unpublish, Upcall, UpcallContext, ValidateCredential,
 };
 use pmix_server::{ServerHandle, ServerStats};
 use pmix_types::{Nspace, ProcId, ProcInfo};
@@ -497,7 +497,7 @@ behind_the_gate! {
         => host.collectives.bootstrap(cx, req).await;
     Publish publish(host, cx, req: Publish) -> (), of &[]
         => host.published.publish(cx, req).await;
-    Lookup lookup(host, cx, req: Lookup) -> Found, of &[]
+    Lookup lookup(host, cx, req: Lookup) -> LookupResult, of &[]
         => host.published.look_up(cx, req).await;
     Unpublish unpublish(host, cx, req: Unpublish) -> (), of &[]
         => host.published.unpublish(cx, req).await;

@@ -58,8 +58,8 @@ impl Program {
     ) -> Result<Self, Refusal> {
         let env = match (user, of_head) {
             (Some(user), _) => environment(app, user.environment())?,
-            (None, Some(of_head)) => environment(app, of_both(of_head, base_environment()))?,
-            (None, None) => environment(app, base_environment())?,
+            (None, Some(of_head)) => environment(app, of_both(of_head, base_env()))?,
+            (None, None) => environment(app, base_env())?,
         };
         let cwd = match (cwd.or(app.cwd.as_deref()), user) {
             (Some(dir), None) => Some(directory(dir)?),
@@ -205,7 +205,7 @@ fn of_both(
 
 /// Returns the environment of this process without the variables that identify processes to PMIx, MPI and resource managers: what
 /// processes of a job inherit.
-pub fn base_environment() -> impl Iterator<Item = (OsString, OsString)> {
+pub fn base_env() -> impl Iterator<Item = (OsString, OsString)> {
     without_foreign(std::env::vars_os().collect())
 }
 

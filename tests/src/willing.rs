@@ -84,7 +84,7 @@ macro_rules! said {
 said! {
     (): Ok(());
     Infos: Ok(Willing::said());
-    Found: Ok(vec![Pdata::new(proc("job", 0), "k".parse().unwrap(), Value::Uint32(7))]);
+    LookupResult: Ok(vec![Pdata::new(proc("job", 0), "k".parse().unwrap(), Value::Uint32(7))]);
     Nspace: Ok(nspace("child"));
     Credential: Ok(Credential::new("secret".into(), Willing::said()));
     Grouped: Ok(numbered());

@@ -206,7 +206,7 @@ impl IofPullRequest {
 }
 
 /// The answer to a lookup: what was found, in no particular order.
-pub type Found = Vec<Pdata>;
+pub type LookupResult = Vec<Pdata>;
 
 /// The answer to a connect (CON-06): a namespace for the connected set and the ranks in it, both optional.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -357,7 +357,7 @@ answers! {
     /// The state of a file; `None` if it does not exist or cannot be accessed.
     File(Option<FileState>),
     Identity(ProcId),
-    Found(Found),
+    Found(LookupResult),
     Spawned(Nspace),
     Connected(Connected),
     Grouped(Grouped),

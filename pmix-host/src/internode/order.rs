@@ -53,7 +53,7 @@ pub(crate) enum Order {
         apps: Vec<App>,
         procs: Vec<ProcToLaunch>,
         /// What they inherit; `None` for what the node's launcher gives them.
-        inherited: Option<Vec<(OsString, OsString)>>,
+        base_env: Option<Vec<(OsString, OsString)>>,
     },
     Signal {
         procs: Vec<ProcId>,
@@ -217,7 +217,7 @@ impl Order {
                 data: data.clone(),
                 info: infos_form(info.iter()),
             }),
-            Self::Launch { nspace, apps, procs, inherited } => {
+            Self::Launch { nspace, apps, procs, base_env } => {
                 let procs = procs.iter().map(|proc| v1::LaunchProc {
                     rank: proc.rank.to_raw(),
                     app: u32::try_from(proc.app).unwrap_or(u32::MAX),
@@ -229,8 +229,8 @@ impl Order {
                     nspace: nspace.to_string(),
                     apps: apps.iter().map(Into::into).collect(),
                     procs: procs.collect(),
-                    inherited: inherited.as_ref().map(|inherited| v1::Environment {
-                        variables: inherited.iter().map(variable_form).collect(),
+                    base_env: base_env.as_ref().map(|base_env| v1::Environment {
+                        variables: base_env.iter().map(variable_form).collect(),
                     }),
                 })
             }
@@ -318,9 +318,9 @@ impl Order {
                         bound: binding_in(proc.binding.unwrap_or_default())?,
                     })
                 };
-                let inherited = match launch.inherited {
-                    Some(inherited) => {
-                        Some(inherited.variables.iter().map(variable_in).collect::<Option<_>>()?)
+                let base_env = match launch.base_env {
+                    Some(base_env) => {
+                        Some(base_env.variables.iter().map(variable_in).collect::<Option<_>>()?)
                     }
                     None => None,
                 };
@@ -328,7 +328,7 @@ impl Order {
                     nspace: nspace(launch.nspace)?,
                     apps: launch.apps.into_iter().map(|app| app.try_into().ok()).collect::<Option<_>>()?,
                     procs: launch.procs.into_iter().map(proc).collect::<Option<_>>()?,
-                    inherited,
+                    base_env,
                 }
             }
             What::Signal(signal) => Self::Signal { procs: procs_in(signal.procs)?, signal: signal.signal },

@@ -63,14 +63,14 @@ fn orders_arrive_as_they_were_given() {
             nspace: nspace(),
             apps: vec![app],
             procs: vec![launch(0, None), launch(5, Some("/w"))],
-            inherited: Some(vec![
+            base_env: Some(vec![
                 ("A".into(), "b=c".into()),
                 ("E".into(), OsString::from_vec(vec![0xff])),
                 ("=C:".into(), "".into()),
             ]),
         },
-        Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), inherited: Some(Vec::new()) },
-        Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), inherited: None },
+        Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), base_env: Some(Vec::new()) },
+        Order::Launch { nspace: nspace(), apps: Vec::new(), procs: Vec::new(), base_env: None },
         Order::Signal { procs: vec![proc(0), proc(2)], signal: 15 },
         Order::Terminate(vec![proc(1)]),
         Order::PushStdin { procs: vec![proc(0)], data: "input".into(), is_end: true },

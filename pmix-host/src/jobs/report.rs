@@ -40,7 +40,7 @@ pub struct JobStart {
     /// The number of the request for it, if that may come again.
     pub(crate) ticket: Option<TicketOf>,
     /// The variables, as `NAME=VALUE`, that its processes have of the job of its parent, unless their own application has them.
-    pub(crate) inherited: Option<Vec<OsString>>,
+    pub(crate) exported_by_parent: Option<Vec<OsString>>,
 }
 
 impl JobStart {
@@ -58,14 +58,14 @@ impl JobStart {
             user: None,
             directives: Directives::new(),
             ticket: None,
-            inherited: None,
+            exported_by_parent: None,
         }
     }
 
     /// Gives its applications what they inherit of the job of its parent. Returns, for each of them, what jobs inherit that its
     /// processes start: what the first job of a chain of spawns was given for its processes goes to all of them.
     pub(super) fn inherit(&mut self) -> Vec<Vec<OsString>> {
-        let Some(inherited) = self.inherited.take() else {
+        let Some(exported_by_parent) = self.exported_by_parent.take() else {
             return self.apps.iter().map(|app| app.env.clone()).collect();
         };
         fn name(entry: &OsStr) -> &OsStr {
@@ -73,10 +73,10 @@ impl JobStart {
         }
         for app in &mut self.apps {
             let is_new = |entry: &&OsString| app.env.iter().all(|own| name(own) != name(entry));
-            let new: Vec<_> = inherited.iter().filter(is_new).cloned().collect();
+            let new: Vec<_> = exported_by_parent.iter().filter(is_new).cloned().collect();
             app.env.splice(0..0, new);
         }
-        vec![inherited; self.apps.len()]
+        vec![exported_by_parent; self.apps.len()]
     }
 
     /// Sets the failure policy.
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_the_first_job_has_goes_to_its_descendants_unless_they_say_otherwise() {
-        let job = |apps: &[&[&str]], inherited: Option<&[&str]>| {
+        let job = |apps: &[&[&str]], exported_by_parent: Option<&[&str]>| {
             let owned = |entries: &[&str]| entries.iter().map(OsString::from).collect::<Vec<_>>();
             let with = |env: &&[&str]| {
                 let mut app = App::new("a", 1);
@@ -237,7 +237,7 @@ mod tests {
             };
             let apps = apps.iter().map(with).collect();
             let mut start = JobStart::new(Nspace::new("job").unwrap(), apps);
-            start.inherited = inherited.map(owned);
+            start.exported_by_parent = exported_by_parent.map(owned);
             let exported = start.inherit();
             (start.apps.into_iter().map(|app| app.env).collect::<Vec<_>>(), exported)
         };

@@ -109,7 +109,7 @@ impl Jobs {
             start.on_failure = job.on_failure;
             // not what a user has set for processes of root
             let runs_as = start.user.as_ref().map_or_else(own_uid, Account::uid);
-            start.inherited = Some(job.exported_by(parent.rank)).filter(|_| job.owner == runs_as);
+            start.exported_by_parent = Some(job.exported_by(parent.rank)).filter(|_| job.owner == runs_as);
             Owner { control: job.control.clone(), reports: job.reports.clone() }
         });
         let job = self.start_child(start, node, cx).await?;

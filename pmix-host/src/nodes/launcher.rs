@@ -316,7 +316,7 @@ impl NodesLauncher {
             apps: part.apps.clone(),
             procs: part.procs.iter().map(to_launch).collect(),
             // what is the head's own is not for other users
-            inherited: if part.user.is_none() { self.local.base_env() } else { None },
+            base_env: if part.user.is_none() { self.local.base_env() } else { None },
         };
         let order = order.of(part.user.as_ref());
         let started = order_within(&self.site, LAUNCHING, node, order).await;

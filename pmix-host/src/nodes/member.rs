@@ -149,9 +149,9 @@ async fn carry_out(
             node.deliver(&source, channels, data, info).await;
             return Ok(done);
         }
-        Order::Launch { nspace, apps, procs, inherited } => {
+        Order::Launch { nspace, apps, procs, base_env } => {
             let mut job = LaunchJob::new(nspace, apps);
-            (job.base_env, job.user) = (inherited, user);
+            (job.base_env, job.user) = (base_env, user);
             launch(services, from, job, procs).await.map_err(failure)?;
             return Ok(done);
         }

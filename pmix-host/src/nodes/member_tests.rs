@@ -132,7 +132,7 @@ async fn refusal_of(uid: Uid, is_root: bool, serves_others: bool) -> Failure {
     let procs =
         vec![ProcToLaunch { rank: Rank::from_raw(0), app: 0, cwd: None, takes_stdin: false, bound: None }];
     let apps = vec![App::new("id", 1)];
-    let order = Order::Launch { nspace: "job".parse().unwrap(), apps, procs, inherited: None };
+    let order = Order::Launch { nspace: "job".parse().unwrap(), apps, procs, base_env: None };
     let order = Order::OfUser { uid, gid: Gid::new(4002), order: Box::new(order) };
     obey(&host.0, "n0", order).await.unwrap_err()
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use pmix_server::host::{Found, HostError, HostResult, UpcallContext};
+use pmix_server::host::{HostError, HostResult, LookupResult, UpcallContext};
 use pmix_types::message::{Failure, Lookup, LookupReply, Publish, Reply, Request, Unpublish};
 use pmix_types::{Directives, KeyName, Nspace, Persistence, ProcId, Status};
 use tokio::time::Instant;
@@ -100,7 +100,11 @@ impl Publishing {
         published
     }
 
-    pub(crate) async fn look_up(self: &Arc<Self>, cx: &UpcallContext, req: Lookup) -> HostResult<Found> {
+    pub(crate) async fn look_up(
+        self: &Arc<Self>,
+        cx: &UpcallContext,
+        req: Lookup,
+    ) -> HostResult<LookupResult> {
         let session = self.session_of(&cx.caller.nspace).await.flatten();
         match self.ask_keeper(cx, session, Request::Lookup(req)).await? {
             Reply::Lookup(reply) => Ok(reply.found),
@@ -425,7 +429,7 @@ impl Publishing {
     }
 
     /// What a lookup finds; `None` if it comes from another node and has waited for long enough.
-    async fn find(self: &Arc<Self>, look: Look, waits: Option<Ticket>) -> HostResult<Option<Found>> {
+    async fn find(self: &Arc<Self>, look: Look, waits: Option<Ticket>) -> HostResult<Option<LookupResult>> {
         let looked = self.store().look(look);
         let place = match looked {
             Ok(found) => {

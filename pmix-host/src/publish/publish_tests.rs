@@ -69,7 +69,12 @@ async fn publish(host: &Host, cx: &UpcallContext, key: &str, directives: Directi
     host.0.published.publish(cx, Publish::new(data).with_directives(directives)).await
 }
 
-async fn look_up(host: &Host, cx: &UpcallContext, key: &str, directives: Directives) -> HostResult<Found> {
+async fn look_up(
+    host: &Host,
+    cx: &UpcallContext,
+    key: &str,
+    directives: Directives,
+) -> HostResult<LookupResult> {
     let keys = vec![key.parse().unwrap()];
     host.0.published.look_up(cx, Lookup::new(keys).with_directives(directives)).await
 }
@@ -88,7 +93,7 @@ async fn pass(time: Duration) {
 }
 
 /// A lookup of the second node that waits.
-async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> JoinHandle<HostResult<Found>> {
+async fn wait(hosts: &[Host; 2], cx: &UpcallContext) -> JoinHandle<HostResult<LookupResult>> {
     let (host, cx) = (hosts[1].clone(), cx.clone());
     let task = tokio::spawn(async move { look_up(&host, &cx, "k", all()).await });
     until("the lookup waits at the keeper", || hosts[0].0.published.store().waiting() > 0).await;

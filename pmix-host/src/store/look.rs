@@ -1,6 +1,6 @@
 //! Lookups, and those that wait.
 
-use pmix_server::host::{Found, HostResult};
+use pmix_server::host::{HostResult, LookupResult};
 use pmix_types::{DataRange, Directives, KeyName, ProcId};
 use tokio::sync::oneshot;
 
@@ -47,7 +47,7 @@ impl Look {
 #[derive(Debug)]
 pub struct Waiting {
     pub(crate) number: u64,
-    pub(crate) answer: oneshot::Receiver<Found>,
+    pub(crate) answer: oneshot::Receiver<LookupResult>,
 }
 
 impl Waiting {
@@ -55,12 +55,12 @@ impl Waiting {
     ///
     /// # Cancel safety
     /// Cancel-safe.
-    pub async fn found(&mut self) -> Option<Found> {
+    pub async fn found(&mut self) -> Option<LookupResult> {
         (&mut self.answer).await.ok()
     }
 
     /// Returns the result if the lookup is complete, without waiting.
-    pub fn try_found(&mut self) -> Option<Found> {
+    pub fn try_found(&mut self) -> Option<LookupResult> {
         self.answer.try_recv().ok()
     }
 }
@@ -71,7 +71,7 @@ impl Waiting {
 #[allow(clippy::exhaustive_enums, reason = "a host handles both")]
 pub enum LookupOutcome {
     /// The keys that the requester may see; at least one.
-    Found(Found),
+    Found(LookupResult),
     /// It waits, as `WAIT` requests.
     Waits(Waiting),
 }

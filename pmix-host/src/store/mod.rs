@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use pmix_server::host::{Found, HostError, HostResult, Lookup, Publish, Unpublish};
+use pmix_server::host::{HostError, HostResult, Lookup, LookupResult, Publish, Unpublish};
 use pmix_types::{Directives, KeyName, Pdata, Persistence, ProcId, Rank, Status, Uid};
 use tokio::sync::oneshot;
 
@@ -109,7 +109,7 @@ struct Waiter {
     look: Look,
     /// Those of its keys that it finds now. They are kept so that a publish has to look up only its own keys for it.
     found: BTreeSet<KeyName>,
-    answer: oneshot::Sender<Found>,
+    answer: oneshot::Sender<LookupResult>,
 }
 
 impl Store {
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// Finds what the asker may see, or has it wait (PUB-13).
-    pub(crate) fn look(&mut self, look: Look) -> Result<HostResult<Found>, Waiting> {
+    pub(crate) fn look(&mut self, look: Look) -> Result<HostResult<LookupResult>, Waiting> {
         let found = self.best_of_each(&look);
         if look.lacks(found.len()) {
             let found = self.items(&found).map(|(_, item)| item.key().clone()).collect();
@@ -454,7 +454,7 @@ impl Store {
     }
 
     /// The data of items; what was to be read once is gone then (PUB-08).
-    fn hand_out(&mut self, numbers: &[u64]) -> Found {
+    fn hand_out(&mut self, numbers: &[u64]) -> LookupResult {
         let mut found: Vec<Pdata> = Vec::with_capacity(numbers.len());
         for number in numbers {
             let Some(entry) = self.items.get(number) else { continue };

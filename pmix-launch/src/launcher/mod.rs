@@ -434,7 +434,7 @@ impl Launcher for LocalLauncher {
     }
 
     fn base_env(&self) -> Option<Vec<(OsString, OsString)>> {
-        Some(program::base_environment().collect())
+        Some(program::base_env().collect())
     }
 
     fn takes_stdin(&self) -> bool {

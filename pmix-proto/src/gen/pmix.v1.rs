@@ -2357,7 +2357,7 @@ pub struct Launch {
     pub procs: ::prost::alloc::vec::Vec<LaunchProc>,
     /// The environment of the head that they inherit, which may be empty. Absent for the node's own.
     #[prost(message, optional, tag = "4")]
-    pub inherited: ::core::option::Option<Environment>,
+    pub base_env: ::core::option::Option<Environment>,
 }
 /// Each variable as NAME=VALUE.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::allocation::hostnames;
 use super::start::Said;
-use pmix_launch::base_environment;
+use pmix_launch::base_env;
 
 /// The variable in which a daemon finds the name of its node.
 const NODE: &str = "SLURMD_NODENAME";
@@ -18,7 +18,7 @@ pub(super) fn command(daemon: &Path, nodes: &[String], within: Duration) -> Comm
     let count = nodes.len();
     // daemons get what their ranks are to inherit. Other variables would set options of srun, for ranks of users who start them by
     // srun, or have places on this node
-    command.env_clear().envs(base_environment());
+    command.env_clear().envs(base_env());
     command.arg(format!("--nodes={count}")).arg(format!("--ntasks={count}")).arg("--ntasks-per-node=1");
     command.arg(format!("--nodelist={}", nodes.join(","))).arg("--distribution=block");
     // beside other steps, with all processors of the allocation; nobody is there for a step that has to wait any longer

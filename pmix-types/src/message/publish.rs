@@ -60,7 +60,7 @@ macro_rules! publish_operations {
                     /// # Errors
                     /// `ERR_NOT_FOUND` if nothing is found, `ERR_NO_PERMISSIONS` if all of the keys are published for other users only
                     /// (PUB-12).
-                    Lookup lookup(Lookup) -> Found {
+                    Lookup lookup(Lookup) -> LookupResult {
                         "lookup", c: ["lookup" "pmix_server_lookup_fn_t"],
                         attributes: LOOKUP, directives: directives, passed_up: no,
                         serves: ["PMIx_Lookup", "PMIx_Lookup_nb"],

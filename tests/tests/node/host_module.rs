@@ -48,7 +48,7 @@ fn answer(cx: &UpcallContext, request: UpcallRequest) -> HostResult<Option<Answe
         UpcallRequest::DirectModex(_) => return Err(Status::ERR_NOT_FOUND.into()),
         UpcallRequest::Lookup(req) => {
             let found = |key| Pdata::new(cx.caller.clone(), key, Value::Uint32(1));
-            Found::from_iter(req.keys.into_iter().map(found)).into()
+            LookupResult::from_iter(req.keys.into_iter().map(found)).into()
         }
         UpcallRequest::Connect(_) => Connected::default().into(),
         UpcallRequest::Query(req) => {

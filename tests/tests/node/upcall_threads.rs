@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use pmix_client::{Client, Error, keys};
-use pmix_server::host::{Found, Lookup, Publish, QueryRequest, QueryResults, Unpublish};
+use pmix_server::host::{Lookup, LookupResult, Publish, QueryRequest, QueryResults, Unpublish};
 use pmix_server::{Capabilities, HostError, HostModule, HostResult, Upcall, UpcallContext, async_trait};
 use pmix_tests::{TestNode, on_both_runtimes, within};
 use pmix_types::{Query, Status};
@@ -41,7 +41,7 @@ impl HostModule for Threads {
     }
 
     /// Waits, in a task of its own and for a timer.
-    async fn lookup(&self, _: &UpcallContext, _: Lookup) -> HostResult<Found> {
+    async fn lookup(&self, _: &UpcallContext, _: Lookup) -> HostResult<LookupResult> {
         self.note("lookup");
         let threads = self.clone();
         tokio::spawn(async move { threads.note("task") }).await.unwrap();
