@@ -57,8 +57,8 @@ pub use process::run;
 /// Time limit for a guardian to become ready, to receive its dismissal, and to end after it.
 const TIME_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// Time limit for the guardian to start a leader.
-const LEADER_LIMIT: Duration = Duration::from_secs(10);
+/// How long the guardian may start no leader while jobs wait for one. Jobs that start together each wait for those of the others.
+const LEADER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Time limit for the start of a process of another user, who can block it (by a lease on the program, or by a stop signal).
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -400,30 +400,27 @@ impl Shared {
 
     /// The leader of a job; for a new job the one that is there for it, as soon as there is one. Cancel-safe.
     async fn leader(self: &Arc<Self>, job: &str) -> io::Result<Arc<RunningLeader>> {
-        let leader = async {
-            // one that has failed since it was started says nothing about the next
-            let mut is_last = false;
-            loop {
-                let changed = self.notify.notified();
-                match self.leader_now(job)? {
-                    Some(Err(error)) if is_last => return Err(error),
-                    Some(Err(_)) => {
-                        is_last = true;
-                        continue;
-                    }
-                    Some(Ok(leader)) => return Ok(leader),
-                    None => {}
+        // one that has failed since it was started says nothing about the next
+        let mut is_last = false;
+        loop {
+            let changed = self.notify.notified();
+            match self.leader_now(job)? {
+                Some(Err(error)) if is_last => return Err(error),
+                Some(Err(_)) => {
+                    is_last = true;
+                    continue;
                 }
-                changed.await;
+                Some(Ok(leader)) => return Ok(leader),
+                None => {}
             }
-        };
-        tokio::time::timeout(LEADER_LIMIT, leader).await.unwrap_or_else(|_| {
-            let problem = format!(
-                "the guardian has not started a leader within {} s: it hangs or is stopped",
-                LEADER_LIMIT.as_secs()
-            );
-            Err(io::Error::new(io::ErrorKind::TimedOut, problem))
-        })
+            if tokio::time::timeout(LEADER_LIMIT, changed).await.is_err() {
+                let problem = format!(
+                    "the guardian has not started a leader for {} s: it hangs or is stopped",
+                    LEADER_LIMIT.as_secs()
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+        }
     }
 
     /// The same, if it is there. Otherwise another one is being started; after the failure of one, when this is called again.
