@@ -1,9 +1,8 @@
 //! Processes and their descendants, from `/proc`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
-use pmix_types::Uid;
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -19,12 +18,6 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn of(stat: &Stat) -> Option<Self> {
         Pid::from_raw(stat.pid).map(|pid| Self { pid, since: stat.starttime })
-    }
-
-    /// Whether the kernel lets one of these users signal it: its real or its saved user is among them. `None` if it is gone.
-    pub(crate) fn may_be_signalled_by(self, users: &BTreeSet<Uid>) -> Option<bool> {
-        let status = Process::new(self.pid.as_raw_pid()).and_then(|process| process.status()).ok()?;
-        Some([status.ruid, status.suid].iter().any(|user| users.contains(&Uid::new(*user))))
     }
 
     /// Sends it a signal, unless it has ended.
@@ -53,22 +46,6 @@ pub(crate) fn outside_groups(leaders: &[Pid]) -> Vec<Seen> {
         Some(seen).filter(|_| !group.is_some_and(|group| leaders.contains(&group)))
     };
     below(leaders, group).into_iter().filter_map(outside).collect()
-}
-
-/// A process with its group, if that has a number here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
-    pub(crate) seen: Seen,
-    pub(crate) group: Option<Pid>,
-}
-
-/// The live descendants of leaders of process groups, and whoever is in these groups, as orphans may be.
-pub(crate) fn members(leaders: &[Pid]) -> Vec<Member> {
-    let member = |stat: &Stat, seen| Member { seen, group: Pid::from_raw(stat.pgrp) };
-    let grouped = stats().filter_map(|stat| Some(member(&stat, Seen::of(&stat)?)));
-    let is_in_group = |member: &Member| member.group.is_some_and(|group| leaders.contains(&group));
-    let outside = below(leaders, member).into_iter().filter(|member| !is_in_group(member));
-    grouped.filter(is_in_group).chain(outside).collect()
 }
 
 /// A process that a job has left behind.

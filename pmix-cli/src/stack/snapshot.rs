@@ -39,6 +39,9 @@ const HURRY: i32 = -20;
 
 pub(super) const PAGE: u64 = 4096;
 
+/// The key of the auxiliary vector for the address of random bytes.
+const AT_RANDOM: u64 = 25;
+
 /// A copied piece of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -82,55 +85,96 @@ pub(super) struct Snapshot {
 /// does not stop.
 pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
     let process = Process::new(pid).map_err(io_error)?;
-    let owner = find::owner(&process)?;
-    // that of the program that runs now: it leads nowhere once the process runs another one
-    let memory = process.mem().map_err(io_error)?;
-    let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
-    let maps: Vec<_> = find::read::<MemoryMaps>(&process, "maps")?.into_iter().collect();
-    if maps.is_empty() {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH)); // it has ended and waits for its parent
-    }
+    let (source, auxv) = Source::of(&process)?;
     let mut tids = vec![pid];
     if all {
         let tasks = process.tasks().map_err(io_error)?.flatten().map(|task| task.tid);
         tids.extend(tasks.filter(|tid| *tid != pid));
         tids.sort_unstable_by_key(|tid| (*tid != pid, *tid));
     }
-    let pieces = link_map::pieces(&memory, &auxv, &maps);
-    let memory = Arc::new((memory, maps));
+    let pieces = link_map::pieces(&source.memory, &auxv, &source.maps);
+    let source = Arc::new(source);
     let mut threads = Vec::new();
     for tid in tids {
-        match copied_by_a_tracer(tid, &memory) {
+        match copied_by_a_tracer(tid, &source) {
             Ok(copy) => threads.push(copy),
             Err(error) if threads.is_empty() => return Err(error),
             Err(error) => tracing::debug!(pid, tid, %error, "cannot copy a thread"),
         }
     }
-    if find::owner(&process)? != owner {
-        return Err(io::Error::other("it has become another user's process"));
-    }
-    let maps = memory.1.clone();
+    let (owner, maps) = (source.owner.clone(), source.maps.clone());
     Ok(Snapshot { pid, owner, auxv, maps, pieces, threads })
 }
 
-/// The memory of a process and its mappings.
-type Memory = Arc<(File, Vec<MemoryMap>)>;
+/// A program that a process runs. Processes run one program after the other: that of another user, which is not to be copied for this
+/// one, may have run before, or come next.
+#[derive(Debug)]
+pub(super) struct Source {
+    pid: i32,
+    owner: Owner,
+    /// That of this program: it leads nowhere once the process runs another one.
+    memory: File,
+    maps: Vec<MemoryMap>,
+    run: Run,
+}
+
+/// What no two runs of programs have in common: the random bytes that the kernel gives each, and where they are.
+#[derive(Debug, PartialEq, Eq)]
+struct Run(u64, [u8; 16]);
+
+impl Source {
+    /// The program that a process runs now, with its auxiliary vector.
+    pub(super) fn of(process: &Process) -> io::Result<(Self, Vec<(u64, u64)>)> {
+        let owner = find::owner(process)?;
+        let memory = process.mem().map_err(io_error)?;
+        let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
+        let maps: Vec<_> = find::read::<MemoryMaps>(process, "maps")?.into_iter().collect();
+        if maps.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // it has ended and waits for its parent
+        }
+        let run = Run::of(&memory, &auxv)?;
+        Ok((Self { pid: process.pid, owner, memory, maps, run }, auxv))
+    }
+
+    /// Checks that the process still runs this program, and still as this user.
+    fn verify(&self) -> io::Result<()> {
+        let process = Process::new(self.pid).map_err(io_error)?;
+        if find::owner(&process)? != self.owner {
+            return Err(io::Error::other("it has become another user's process"));
+        }
+        let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
+        if Run::of(&process.mem().map_err(io_error)?, &auxv)? != self.run {
+            return Err(io::Error::other("it has just begun to run another program"));
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn of(memory: &File, auxv: &[(u64, u64)]) -> io::Result<Self> {
+        let at = auxv.iter().find(|(key, _)| *key == AT_RANDOM).map(|(_, address)| *address);
+        let at = at.ok_or_else(|| io::Error::other("the kernel says too little of its program"))?;
+        let mut bytes = [0; 16];
+        memory.read_exact_at(&mut bytes, at)?;
+        Ok(Self(at, bytes))
+    }
+}
 
 /// Has a thread of ours trace one of the process and end then: the kernel detaches what that still traces, whatever has become of
 /// it. One that waits for too long is left to itself, as no system call waits for a thread with a limit.
-fn copied_by_a_tracer(tid: i32, memory: &Memory) -> io::Result<ThreadCopy> {
+fn copied_by_a_tracer(tid: i32, source: &Arc<Source>) -> io::Result<ThreadCopy> {
     let (sender, receiver) = mpsc::channel();
-    let memory = Arc::clone(memory);
+    let source = Arc::clone(source);
     thread::Builder::new().name("tracer".into()).spawn(move || {
         // nobody listens if it took too long
-        let _ = sender.send(copy_thread(tid, &memory.0, &memory.1));
+        let _ = sender.send(copy_thread(tid, &source));
     })?;
     receiver.recv_timeout(MAX_WAIT).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Stops a thread, copies it, and lets it go on. Called by a thread that ends then: one that stopped for a signal of its own
 /// gets this signal from the kernel at that point.
-fn copy_thread(tid: i32, memory: &File, maps: &[MemoryMap]) -> io::Result<ThreadCopy> {
+pub(super) fn copy_thread(tid: i32, source: &Source) -> io::Result<ThreadCopy> {
     let pid = Pid::from_raw(tid);
     // on a crowded machine the stop is as long as this thread waits for a processor; not all may do this, and it is of this
     // thread only
@@ -140,7 +184,10 @@ fn copy_thread(tid: i32, memory: &File, maps: &[MemoryMap]) -> io::Result<Thread
     let stop = wait_until_stopped(tid)?;
     let since = Instant::now();
     let registers = Registers::of(pid)?;
-    let stack = copy_stack(memory, maps, registers.stack_pointer(), since + MAX_STOPPED);
+    source.verify()?;
+    let stack = copy_stack(&source.memory, &source.maps, registers.stack_pointer(), since + MAX_STOPPED);
+    // if another thread had it run another program, this one would have ended
+    let _ = Registers::of(pid)?;
     if stop >> 8 == libc::PTRACE_EVENT_STOP {
         ptrace::detach(pid, None)?;
     }

@@ -1,8 +1,9 @@
 //! Signals to running processes.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use pmix_types::{Nspace, ProcId, Uid};
+use pmix_host::Account;
+use pmix_types::{Gid, Nspace, ProcId, Uid};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::task::JoinHandle;
 
@@ -31,50 +32,31 @@ impl LocalLauncher {
     /// nobody else waits.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
         let alive = alive(processes);
-        done(tokio::task::spawn_blocking(move || {
-            let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
-            // that took a while
-            for handle in alive.iter().filter(|handle| !handle.has_ended()) {
-                signal_group(handle.pid(), signal);
-            }
-            tree::signal_all(&outside, signal);
-        }))
-        .await;
+        done(tokio::task::spawn_blocking(move || signal_all(&alive, signal))).await;
     }
 
-    /// Signals processes and their descendants on behalf of the user who runs them: what has become another user's, such as a command
-    /// under `sudo`, gets no signal that this user could not send, although root's launcher could. All are killed, whoever owns them by
-    /// now, as at the end of the job.
+    /// Signals processes and their descendants with the rights of the user who runs them: what has become another user's, such as a
+    /// command under `sudo`, gets no signal that this user could not send, although root's launcher could. All are killed, whoever owns
+    /// them by now, as at the end of the job.
     pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) {
-        let (others, own): (Vec<_>, Vec<_>) =
-            processes.iter().cloned().partition(|process| process.user.is_some() && signal != Signal::KILL);
+        let mut own = Vec::new();
+        let mut others = BTreeMap::<Uid, Vec<Process>>::new();
+        for process in processes {
+            match process.user.filter(|_| signal != Signal::KILL) {
+                Some(user) => others.entry(user).or_default().push(process.clone()),
+                None => own.push(process.clone()),
+            }
+        }
         if !own.is_empty() {
             Self::reach(&own, signal).await;
         }
-        if others.is_empty() {
-            return;
+        for (user, processes) in others {
+            let alive = alive(&processes);
+            let account = Account::with_groups(user, Gid::new(user.as_raw()), Vec::new());
+            if let Err(error) = account.send_signals(move || signal_all(&alive, signal)).await {
+                tracing::warn!(uid = user.as_raw(), %error, "cannot signal the processes of a user");
+            }
         }
-        let users: BTreeSet<Uid> = others.iter().filter_map(|process| process.user).collect();
-        let alive = alive(&others);
-        done(tokio::task::spawn_blocking(move || {
-            let leaders: Vec<_> = alive.iter().map(Handle::pid).collect();
-            let (mut mixed, mut theirs) = (HashSet::new(), Vec::new());
-            for member in tree::members(&leaders) {
-                match member.seen.may_be_signalled_by(&users) {
-                    Some(true) => theirs.push(member),
-                    Some(false) => mixed.extend(member.group),
-                    None => {}
-                }
-            }
-            for handle in alive.iter().filter(|handle| !handle.has_ended() && !mixed.contains(&handle.pid()))
-            {
-                signal_group(handle.pid(), signal);
-            }
-            let is_reached = |group: Pid| leaders.contains(&group) && !mixed.contains(&group);
-            let rest = theirs.iter().filter(|member| !member.group.is_some_and(is_reached));
-            tree::signal_all(&rest.map(|member| member.seen).collect::<Vec<_>>(), signal);
-        }))
-        .await;
     }
 }
 
@@ -87,6 +69,15 @@ async fn done(reached: JoinHandle<()>) {
     if let Err(error) = reached.await {
         tracing::error!(%error, "cannot signal processes");
     }
+}
+
+fn signal_all(alive: &[Handle], signal: Signal) {
+    let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
+    // that took a while
+    for handle in alive.iter().filter(|handle| !handle.has_ended()) {
+        signal_group(handle.pid(), signal);
+    }
+    tree::signal_all(&outside, signal);
 }
 
 fn signal_group(group: Pid, signal: Signal) {

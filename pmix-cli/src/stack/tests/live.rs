@@ -21,7 +21,7 @@ use rustix::process::{Signal, kill_process};
 use crate::stack::backend::{Backends, Debugger, DebuggerKind, LIMIT, Patience, With};
 use crate::stack::find::{self, Outcome};
 use crate::stack::image::image;
-use crate::stack::snapshot::{Piece, Snapshot, snapshot};
+use crate::stack::snapshot::{Piece, Snapshot, Source, copy_thread, snapshot};
 
 /// Killed at the end, in whatever state it is.
 struct Sleeper(Child);
@@ -108,6 +108,25 @@ fn who_sleeps_goes_on_sleeping_and_who_is_stopped_stays_stopped() {
     }
     sleeper.signal(Signal::CONT);
     sleeper.until("it goes on", |sleeper| sleeper.stat('S'));
+}
+
+/// Otherwise, a process could be copied for its user while it runs a set-user-ID program.
+#[test]
+fn a_process_that_runs_another_program_than_before_is_not_copied() {
+    let mut shell = Command::new("sh");
+    let mut shell =
+        Sleeper(shell.args(["-c", "read line; exec sleep 1000"]).stdin(Stdio::piped()).spawn().unwrap());
+    let process = Process::new(shell.pid()).unwrap();
+    let source = block_until("it runs", || Source::of(&process)).0;
+    let tid = shell.pid();
+    let copy = |source| thread::scope(|scope| scope.spawn(move || copy_thread(tid, source)).join().unwrap());
+    block_until("the shell is copied", || copy(&source));
+    shell.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    shell.until("it runs another program", |_| process.stat().unwrap().comm == "sleep");
+    let refused = copy(&source).unwrap_err().to_string();
+    assert!(refused.contains("another program"), "{refused}");
+    let source = Source::of(&process).unwrap().0;
+    block_until("the other program is copied", || copy(&source));
 }
 
 /// A signal may come just when a process is stopped to be copied.
