@@ -19,6 +19,7 @@ mod jobs;
 mod launcher;
 mod memory;
 mod nodes;
+mod pace;
 mod program;
 mod publish;
 mod services;

@@ -88,7 +88,7 @@ impl Services {
     pub(crate) fn new(cluster: Arc<Cluster>, site: Arc<Site>) -> Self {
         let (launcher, table) = (cluster.launcher.clone(), cluster.table.clone());
         let allocations = cluster.allocations.clone();
-        let published = Arc::new(Publishing::new(site.clone(), table.clone()));
+        let published = Arc::new(Publishing::new(site.clone(), table.clone(), cluster.pace.clone()));
         let records = Arc::<RecordFiles>::default();
         let collectives = Collectives::new(site.clone());
         let node = LocalNode::new(

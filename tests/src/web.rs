@@ -13,6 +13,8 @@ pub struct Web {
     dir: TempDir,
     job: Running,
     web: Running,
+    /// With its port.
+    name: String,
     address: String,
     token: String,
 }
@@ -30,13 +32,20 @@ impl Web {
         }
         let mut web = Running::start(pmix(dir.path(), &["web"]));
         let url = web.line().await.unwrap();
-        let (address, token) = url.strip_prefix("http://").and_then(|url| url.split_once("/#")).unwrap();
-        Self { address: address.to_owned(), token: token.to_owned(), dir, job, web }
+        let (name, token) = url.strip_prefix("http://").and_then(|url| url.split_once("/#")).unwrap();
+        let (_, port) = name.split_once(".localhost:").unwrap();
+        let address = format!("127.0.0.1:{port}");
+        Self { name: name.to_owned(), address, token: token.to_owned(), dir, job, web }
     }
 
     /// `127.0.0.1:PORT`.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The name and the port in the address of the page, for the header `Host`.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What shows that a browser was given the address of the page.
@@ -46,7 +55,7 @@ impl Web {
 
     /// The address of the page, with the token.
     pub fn url(&self) -> String {
-        format!("http://{}/#{}", self.address, self.token)
+        format!("http://{}/#{}", self.name, self.token)
     }
 
     /// The process id of `pmix web`.

@@ -1,12 +1,12 @@
-//! Who may see the page: whoever has the token, by an address of this host.
+//! Who may see the page: whoever has the token, by the name of the page.
 
 use std::fmt;
 
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pmix_program::loopback::{NOT_THIS_HOST, names_this_host};
 
 /// Bytes of a token that nobody guesses.
 const BYTES: usize = 32;
@@ -34,13 +34,44 @@ impl fmt::Display for Token {
     }
 }
 
+/// Bytes of the name of a page.
+const NAME_BYTES: usize = 10;
+
+/// The name of a page, another one each time: a page of another user, which has had this port before, may have left a program in the
+/// browser that reads all that is sent to its address, and the token with it.
+///
+/// Browsers know that names below `localhost` mean their own host.
+pub(super) struct Name(String);
+
+impl Name {
+    pub(super) fn draw() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; NAME_BYTES];
+        getrandom::fill(&mut bytes)?;
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self(format!("{digits}.localhost")))
+    }
+
+    /// Whether a request came by this name, at any port: it may have been passed on from another one.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let named = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+        named.is_some_and(|named| named.host().eq_ignore_ascii_case(&self.0))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A refusal, with its reason.
 pub(super) type Refusal = (StatusCode, &'static str);
 
 /// # Errors
-/// The request did not come by an address of this host.
-pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
-    if names_this_host(headers) { Ok(()) } else { Err((StatusCode::FORBIDDEN, NOT_THIS_HOST)) }
+/// The request did not come by the name of the page.
+pub(super) fn check_name(headers: &HeaderMap, name: &Name) -> Result<(), Refusal> {
+    let why = "the Host header does not name the page: open the address that `pmix web` has printed";
+    if name.is_in(headers) { Ok(()) } else { Err((StatusCode::FORBIDDEN, why)) }
 }
 
 /// Whether a request has the token.
@@ -60,6 +91,26 @@ mod tests {
 
     fn with(name: HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn each_page_has_another_name_and_answers_to_no_other() {
+        let name = Name::draw().unwrap();
+        let text = name.to_string();
+        assert_ne!(text, Name::draw().unwrap().to_string());
+        for right in [text.clone(), format!("{text}:8000"), text.to_uppercase()] {
+            assert!(check_name(&with(HOST, &right), &name).is_ok(), "{right}");
+        }
+        for wrong in
+            ["localhost", "127.0.0.1:8000", "[::1]", "evil.example", &text[1..], &format!("a.{text}")]
+        {
+            assert_eq!(
+                check_name(&with(HOST, wrong), &name).unwrap_err().0,
+                StatusCode::FORBIDDEN,
+                "{wrong}"
+            );
+        }
+        assert!(check_name(&HeaderMap::new(), &name).is_err());
     }
 
     #[test]

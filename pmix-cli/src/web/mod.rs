@@ -6,13 +6,14 @@ mod hub;
 mod serve;
 mod state;
 
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
-use self::access::Token;
+use self::access::{Name, Token};
 use self::hub::Hub;
 use super::selection::{Selection, finalize};
 use super::{Console, Trouble};
@@ -24,7 +25,7 @@ use super::{Console, Trouble};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// The port on 127.0.0.1; by default, the system chooses one
+    /// The port on the loopback interface; by default, the system chooses one
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
@@ -33,27 +34,74 @@ pub(super) struct Args {
 }
 
 const AFTER_HELP: &str = "\
-From another host: run `ssh -L 8000:127.0.0.1:PORT HOST` there, and open the same address with port 8000.
+From another host: run `ssh -L 8000:127.0.0.1:PORT HOST` there, and open the same address with port 8000. The browser must know that
+names below localhost mean its own host, as Chromium, Edge and Firefox do.
 
 Exit code: 0 when the server has ended; 1 if it could not be queried, or the port is in use; 2 for an invalid command line.";
 
 pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCode, Trouble> {
     let tool = args.selection.connect().await?;
-    let address = (Ipv4Addr::LOCALHOST, args.port);
-    let failed = |error: std::io::Error| Trouble::Other(format!("127.0.0.1:{}: {error}", args.port));
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let token = Token::draw().map_err(|error| Trouble::Other(format!("no token: {error}")))?;
-    writeln!(console.out, "http://{}/#{token}", listener.local_addr().map_err(failed)?)?;
+    let failed = |error: io::Error| Trouble::Other(format!("port {} of localhost: {error}", args.port));
+    let (loopback, port) = Loopback::bind(args.port).await.map_err(failed)?;
+    let drawn = Name::draw().and_then(|name| Ok((name, Token::draw()?)));
+    let (name, token) = drawn.map_err(|error| Trouble::Other(format!("no token: {error}")))?;
+    writeln!(console.out, "http://{name}:{port}/#{token}")?;
     console.out.flush()?;
     let hub = Arc::new(Hub::default());
     let fed = tokio::select! {
         fed = feed::follow(&tool, &hub) => fed,
-        never = serve::all(listener, token, Arc::clone(&hub)) => match never {},
+        never = serve::all(loopback, name, token, Arc::clone(&hub)) => match never {},
     };
     finalize(tool).await;
     match fed {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_server_stopped() => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// How many ports are tried of which one of the two addresses is free and the other one is not.
+const ATTEMPTS: usize = 100;
+
+/// A port of both loopback addresses: browsers take either, and another user could listen at the other one.
+struct Loopback {
+    v4: TcpListener,
+    /// None where there is no IPv6.
+    v6: Option<TcpListener>,
+}
+
+impl Loopback {
+    /// Listens at a port, or for 0 at one that is free; returns it as well.
+    async fn bind(port: u16) -> io::Result<(Self, u16)> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+            let taken = v4.local_addr()?.port();
+            let v6 = match TcpListener::bind((Ipv6Addr::LOCALHOST, taken)).await {
+                Ok(v6) => Some(v6),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    if port == 0 && attempts.next().is_some() {
+                        continue;
+                    }
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "there is no IPv6");
+                    None
+                }
+            };
+            return Ok((Self { v4, v6 }, taken));
+        }
+    }
+
+    /// The next connection. Cancel-safe.
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match &self.v6 {
+            None => self.v4.accept().await,
+            Some(v6) => tokio::select! {
+                accepted = self.v4.accept() => accepted,
+                accepted = v6.accept() => accepted,
+            },
+        }
     }
 }

@@ -24,11 +24,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pmix_program::loopback::{Users, Visitors};
 use pmix_types::Uid;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::access::{Refusal, Token, check_host, check_token};
+use super::Loopback;
+use super::access::{Name, Refusal, Token, check_name, check_token};
 use super::hub::Hub;
 
 /// Connections that have not shown the token. The oldest of the user who has most makes room.
@@ -53,6 +54,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// What all connections share.
 struct Site {
     router: Router,
+    name: Name,
     token: Token,
     pages: AtomicUsize,
     /// When the user was told last that a request was refused.
@@ -66,13 +68,13 @@ struct Visitor {
 }
 
 /// Answers whoever comes, for ever.
-pub(super) async fn all(listener: TcpListener, token: Token, hub: Arc<Hub>) -> Infallible {
-    let site =
-        Arc::new(Site { router: routes(hub), token, pages: AtomicUsize::new(0), told: Mutex::default() });
+pub(super) async fn all(loopback: Loopback, name: Name, token: Token, hub: Arc<Hub>) -> Infallible {
+    let (router, pages, told) = (routes(hub), AtomicUsize::new(0), Mutex::default());
+    let site = Arc::new(Site { router, name, token, pages, told });
     let users = Users::open();
     let mut strangers = Visitors::<Option<Uid>, (AbortHandle, Arc<Visitor>)>::up_to(MAX_STRANGERS);
     loop {
-        let (stream, from) = match listener.accept().await {
+        let (stream, from) = match loopback.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -141,7 +143,7 @@ impl Visitor {
     }
 
     fn check(&self, request: &Request<Incoming>) -> Result<(), Refusal> {
-        check_host(request.headers())?;
+        check_name(request.headers(), &self.site.name)?;
         if request.uri().path() != "/events" {
             return Ok(());
         }

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use pmix_server::host::{HostResult, UpcallContext};
-use pmix_types::Nspace;
+use pmix_types::{Nspace, Uid};
 
 use super::node::{Node, Nodes};
-use super::store::{JobStore, TicketOf};
+use super::store::{JobStore, KeptJob, TicketOf};
 use super::table::JobTable;
 use crate::Launcher;
 use crate::allocations::Allocations;
 use crate::internode::{MAX_ACTS, Turns};
+use crate::pace::{self, Pace};
 use crate::user::lock;
 
 pub(crate) struct Cluster {
@@ -31,6 +32,8 @@ pub(crate) struct Cluster {
     is_closed: AtomicBool,
     /// What keeps jobs for a successor.
     store: OnceLock<Arc<dyn JobStore>>,
+    /// What users have had kept of late, of jobs and of published data.
+    pub(crate) pace: Arc<Mutex<Pace>>,
     /// What has become of spawns that were requested of the head before this one.
     settled: Mutex<HashMap<TicketOf, Result<Nspace, Nspace>>>,
     /// Spawns of processes of other nodes that are under way.
@@ -49,9 +52,25 @@ impl Cluster {
             nodes: Mutex::default(),
             is_closed: AtomicBool::new(false),
             store: OnceLock::new(),
+            pace: Arc::default(),
             settled: Mutex::default(),
             spawns_afar: Mutex::default(),
         }
+    }
+
+    /// Has a job of a user kept there, which is about to start.
+    ///
+    /// # Errors
+    /// `ERR_RESOURCE_BUSY`: this user has had too much written of late; or those of the store.
+    pub(super) async fn keep(&self, store: &dyn JobStore, owner: Uid, job: KeptJob) -> HostResult<()> {
+        // it is written now, and again when it has ended
+        let bytes = job.data.len() + 2 * pace::OVERHEAD;
+        lock(&self.pace).admit(owner, bytes, "the records of jobs")?;
+        let kept = store.begin(job).await;
+        if kept.is_err() {
+            lock(&self.pace).give_back(owner, bytes);
+        }
+        kept
     }
 
     /// Has jobs kept by this from now on. The first one counts.

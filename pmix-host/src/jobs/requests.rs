@@ -58,6 +58,9 @@ pub(crate) struct AppRequest {
     pub(crate) is_by_tool: bool,
 }
 
+/// Bytes of the longest path by which Linux finds a file.
+const LONGEST_PATH: usize = 4095;
+
 impl JobRequests {
     /// # Errors
     /// `ERR_BAD_PARAM` for directives with wrong values or that contradict each other, `ERR_NOT_SUPPORTED` for one that
@@ -105,6 +108,12 @@ impl JobRequests {
                     app.command.display()
                 );
                 return Err(HostError::new(Status::ERR_NO_PERMISSIONS, message));
+            }
+            if app.command.len() > LONGEST_PATH {
+                let length = app.command.len();
+                return Err(bad(format!(
+                    "the name of a program has {length} bytes, the limit is {LONGEST_PATH}"
+                )));
             }
             must_stop |= must_stop_in_init(&own);
             let mut stops = take_stops(&mut own);
@@ -291,6 +300,15 @@ mod tests {
 
     fn none() -> Directives {
         Directives::new()
+    }
+
+    #[test]
+    fn a_program_whose_name_no_system_finds_is_refused() {
+        let named = |bytes: usize| requests(App::new("x".repeat(bytes), 1), none());
+        assert!(named(LONGEST_PATH).is_ok());
+        let error = named(LONGEST_PATH + 1).unwrap_err();
+        assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        assert!(error.to_string().contains("4096 bytes"), "{error}");
     }
 
     #[test]

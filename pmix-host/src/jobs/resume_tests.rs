@@ -16,8 +16,9 @@ use crate::internode::{
     HeldPull, News, Order, PeerReply, PeerRequest, Told, decode_reply, decode_request, encode_reply,
     encode_request,
 };
+use crate::jobs::cluster::Cluster;
 use crate::jobs::plan::Plan;
-use crate::user::own_uid;
+use crate::user::{lock, own_uid};
 use crate::{
     Exchange, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange, ProcExit,
     Responder, StandardHost,
@@ -359,4 +360,18 @@ async fn iof_03a_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
         jobs[&nspace("other")].forwarding.pullers.iter().map(|puller| puller.node.clone()).collect()
     };
     assert_eq!(pullers, ["n1"]);
+}
+
+#[tokio::test]
+async fn a_user_who_has_had_too_much_written_starts_no_job_that_is_kept() {
+    let (cluster, store) = (Cluster::new(std::sync::Arc::new(Idle)), Memory::default());
+    let (alice, bob) = (Uid::new(4001), Uid::new(4002));
+    lock(&cluster.pace).admit(alice, 64 << 20, "all").unwrap();
+    let job = || facts("job", 3).keep();
+    let error = cluster.keep(&store, alice, job()).await.unwrap_err();
+    assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY);
+    assert!(error.to_string().contains("of the records of jobs"), "{error}");
+    for user in [bob, Uid::ROOT] {
+        cluster.keep(&store, user, job()).await.unwrap();
+    }
 }

@@ -221,7 +221,7 @@ impl Jobs {
                     ends_at: limit.and_then(|limit| SystemTime::now().checked_add(limit)),
                     ticket: ticket.clone(),
                 };
-                store.begin(facts.keep()).await?;
+                self.cluster.keep(store, owner, facts.keep()).await?;
             }
             let bindings = Bindings::choose(&*self.cluster.launcher, &nspace, &plan, binding.policy).await?;
             let spec = told.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);

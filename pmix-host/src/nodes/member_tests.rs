@@ -74,7 +74,7 @@ async fn sent_when(answer: Result<PeerReply, Failure>) -> Vec<(Vec<ProcId>, i32)
 /// The same for a node with this exchange.
 async fn sent_by(own: Wire) -> Vec<(Vec<ProcId>, i32)> {
     let site = Arc::new(Site::new(Arc::new(own)));
-    let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default()));
+    let published = Arc::new(Publishing::new(site.clone(), Arc::<JobTable>::default(), Arc::default()));
     let collectives = Collectives::new(site.clone());
     let node =
         LocalNode::new(site.clone(), Vec::new(), published, collectives, Arc::<RecordFiles>::default());

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{DurableRecord, DurableStore, Publishing};
+use crate::pace;
 use crate::user::lock;
 
 /// How long an unpublish, or a lookup of what is read once, waits for a store to forget the data.
@@ -52,7 +53,9 @@ impl Publishing {
         records: &[DurableRecord],
     ) -> HostResult<()> {
         match durable {
-            Some(durable) if durable.keeps_history() => lock(&self.pace).admit(uid, records),
+            Some(durable) if durable.keeps_history() => {
+                lock(&self.pace).admit(uid, bytes_of(records), "published data")
+            }
             _ => Ok(()),
         }
     }
@@ -69,7 +72,7 @@ impl Publishing {
         }
         let is_settled = self.could_keep(durable, records.to_vec()).await;
         if !is_settled {
-            lock(&self.pace).give_back(uid, records);
+            lock(&self.pace).give_back(uid, bytes_of(records));
         }
         is_settled
     }
@@ -130,6 +133,11 @@ impl Publishing {
         });
         Some(dropping)
     }
+}
+
+/// What these take in a store that keeps its history.
+pub(super) fn bytes_of(records: &[DurableRecord]) -> usize {
+    records.iter().map(|record| pace::OVERHEAD + record.data.len()).sum()
 }
 
 /// Runs work to its end, even if the caller stops waiting.

@@ -4,7 +4,6 @@
 mod durable;
 mod keeping;
 mod outbox;
-mod pace;
 mod record;
 
 use std::collections::BTreeMap;
@@ -21,14 +20,14 @@ use tokio::time::Instant;
 pub use self::durable::DurableError;
 #[cfg(feature = "durable")]
 pub(crate) use self::durable::open;
-use self::keeping::to_its_end;
+use self::keeping::{bytes_of, to_its_end};
 use self::outbox::Outbox;
-use self::pace::Pace;
 pub use self::record::{DurableRecord, DurableStore, UnreadableRecord};
 
 use crate::ExchangeError;
 use crate::internode::{PeerReply, PeerRequest, Site, decode_reply, unreadable};
 use crate::jobs::JobTable;
+use crate::pace::Pace;
 use crate::store::{Ended, Item, Look, PublishLimits, Requester, Store, Waiting};
 use crate::user::{User, lock};
 
@@ -47,8 +46,8 @@ pub(crate) struct Publishing {
     jobs: Arc<JobTable>,
     store: Mutex<Store>,
     durable: OnceLock<Arc<dyn DurableStore>>,
-    /// What users have had kept there of late.
-    pace: Mutex<Pace>,
+    /// What users have had kept of late.
+    pace: Arc<Mutex<Pace>>,
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,
     last_ticket: AtomicU64,
@@ -66,13 +65,13 @@ pub(crate) struct Publishing {
 type Ticket = (String, u64);
 
 impl Publishing {
-    pub(crate) fn new(site: Arc<Site>, jobs: Arc<JobTable>) -> Self {
+    pub(crate) fn new(site: Arc<Site>, jobs: Arc<JobTable>, pace: Arc<Mutex<Pace>>) -> Self {
         Self {
             site,
             jobs,
             store: Mutex::default(),
             durable: OnceLock::new(),
-            pace: Mutex::default(),
+            pace,
             places: Mutex::default(),
             last_ticket: AtomicU64::new(0),
             publishers: Mutex::default(),
@@ -376,7 +375,7 @@ impl Publishing {
             let inserted = durable.insert(lasting.clone()).await;
             let mut store = published.store();
             if inserted.is_err() {
-                lock(&published.pace).give_back(uid, &lasting);
+                lock(&published.pace).give_back(uid, bytes_of(&lasting));
             }
             match inserted {
                 Ok(()) => {

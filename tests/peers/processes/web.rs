@@ -9,9 +9,9 @@ async fn sec_01_another_user_is_told_nothing_without_the_token() {
     };
     let web = Web::start().await;
     let (_, port) = web.address().split_once(':').unwrap();
-    let ask = "exec 3<>/dev/tcp/127.0.0.1/$1; printf 'GET /events HTTP/1.0\\r\\nHost: 127.0.0.1\\r\\n\\r\\n' >&3; cat <&3";
+    let ask = "exec 3<>/dev/tcp/127.0.0.1/$1; printf 'GET /events HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n' $2 >&3; cat <&3";
     let mut command = alice.command(bash);
-    command.args(["-c", ask, "bash", port]);
+    command.args(["-c", ask, "bash", port, web.name()]);
     let (code, out, err) = run(command);
     assert_eq!(code, Some(0), "{err}");
     assert!(out.starts_with("HTTP/1.0 401 ") && out.contains("the token is missing or wrong"), "{out}");

@@ -8,7 +8,7 @@ use pmix_client::types::{App, DataArray, DataRange, FabricOperation, Info, Pdata
 use pmix_client::{Client, Credential, Nspace, ProcId, Procs, Scope, keys};
 use pmix_server::host::*;
 use pmix_server::{Capabilities, HostModule, HostResult, Upcall, UpcallContext, async_trait};
-use pmix_test_wait::until;
+use pmix_test_wait::{until, until_async};
 use pmix_tests::{RawSession, Said, TestNode, nspace, on_both_runtimes, within};
 use pmix_tool::Tool;
 use pmix_types::for_each_upcall;
@@ -137,8 +137,11 @@ fn every_entry_is_reached() {
         within(input.write("a line")).await.unwrap();
         // without finalize
         drop((output, input, tool));
-        let tool = within(Tool::builder().uri(node.handle().uri()).connect()).await.unwrap();
-        within(tool.finalize()).await.unwrap();
+        // it gets the same identity, once the server has seen the other one leave
+        let tool = until_async("another tool connects", async || {
+            Tool::builder().uri(node.handle().uri()).connect().await
+        });
+        within(tool.await.finalize()).await.unwrap();
 
         let wanted: BTreeSet<_> = Upcall::ALL.iter().copied().collect();
         let missing = |called: &BTreeSet<Upcall>| wanted.difference(called).copied().collect::<Vec<_>>();

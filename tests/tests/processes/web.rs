@@ -12,7 +12,7 @@ use serde_json::Value;
 fn page_of(web: &Web) -> Page {
     let mut stream = TcpStream::connect(web.address()).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    let (host, token) = (web.address(), web.token());
+    let (host, token) = (web.name(), web.token());
     let ask = format!("GET /events HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
     stream.write_all(ask.as_bytes()).unwrap();
     let mut page = Page(BufReader::new(stream));
@@ -52,12 +52,12 @@ impl Page {
 #[tokio::test]
 async fn the_page_is_told_of_jobs_waits_and_events_as_they_come() {
     let web = Web::start().await;
-    let (status, head, page) = get(&web, "/", &format!("Host: {}\r\n", web.address()));
+    let (status, head, page) = get(&web, "/", &format!("Host: {}\r\n", web.name()));
     assert_eq!(status, 200);
     assert!(page.contains("page.js") && !page.contains(web.token()));
     assert!(!page.contains("://") && head.contains("default-src 'none'"), "{head}");
     for file in ["/page.js", "/page.css"] {
-        let (status, head, text) = get(&web, file, "Host: localhost\r\n");
+        let (status, head, text) = get(&web, file, &format!("Host: {}\r\n", web.name()));
         assert!(status == 200 && !text.contains("://"), "nothing is loaded from elsewhere: {head}");
     }
 
@@ -87,7 +87,7 @@ async fn the_page_is_told_of_jobs_waits_and_events_as_they_come() {
 #[tokio::test]
 async fn who_has_no_token_or_comes_by_another_name_is_told_nothing() {
     let web = Web::start().await;
-    let host = format!("Host: {}\r\n", web.address());
+    let host = format!("Host: {}\r\n", web.name());
     let (status, head, why) = get(&web, "/events", &host);
     assert_eq!(status, 401, "{head}");
     assert!(why.contains("open the address that `pmix web` has printed"), "{why}");
@@ -104,8 +104,9 @@ async fn who_has_no_token_or_comes_by_another_name_is_told_nothing() {
         &format!("{host}Cookie: token={}\r\n", web.token()),
     );
     assert_eq!(status, 401);
-    for path in ["/", "/events", "/page.js"] {
-        let headers = format!("Host: evil.example\r\nAuthorization: Bearer {}\r\n", web.token());
+    // nor at an address that another page may have had
+    for (path, name) in [("/", "evil.example"), ("/events", "localhost"), ("/page.js", web.address())] {
+        let headers = format!("Host: {name}\r\nAuthorization: Bearer {}\r\n", web.token());
         let (status, _, why) = get(&web, path, &headers);
         assert_eq!((status, why.contains("Host header")), (403, true), "{path}: {why}");
     }
@@ -124,7 +125,7 @@ async fn pages_are_bounded_and_strangers_and_one_that_never_reads_disturb_none()
     let deaf: Vec<_> = (0..31).map(|_| page_of(&web)).collect();
     let mut page = page_of(&web);
     // more would not be served
-    let headers = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", web.address(), web.token());
+    let headers = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", web.name(), web.token());
     let (status, _, why) = get(&web, "/events", &headers);
     assert_eq!((status, why.as_str()), (503, "too many pages are open: close some\n"));
     // nor at the second attempt on one connection
