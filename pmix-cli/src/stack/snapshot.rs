@@ -85,7 +85,7 @@ pub(super) struct Snapshot {
 /// does not stop.
 pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
     let process = Process::new(pid).map_err(io_error)?;
-    let (source, auxv) = Source::of(&process)?;
+    let (source, auxv) = RunningProgram::of(&process)?;
     let mut tids = vec![pid];
     if all {
         let tasks = process.tasks().map_err(io_error)?.flatten().map(|task| task.tid);
@@ -109,7 +109,7 @@ pub(super) fn snapshot(pid: i32, all: bool) -> io::Result<Snapshot> {
 /// A program that a process runs. Processes run one program after the other: that of another user, which is not to be copied for this
 /// one, may have run before, or come next.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct RunningProgram {
     pid: i32,
     owner: Owner,
     /// That of this program: it leads nowhere once the process runs another one.
@@ -122,7 +122,7 @@ pub(super) struct Source {
 #[derive(Debug, PartialEq, Eq)]
 struct Run(u64, [u8; 16]);
 
-impl Source {
+impl RunningProgram {
     /// The program that a process runs now, with its auxiliary vector.
     pub(super) fn of(process: &Process) -> io::Result<(Self, Vec<(u64, u64)>)> {
         let owner = find::owner(process)?;
@@ -162,7 +162,7 @@ impl Run {
 
 /// Has a thread of ours trace one of the process and end then: the kernel detaches what that still traces, whatever has become of
 /// it. One that waits for too long is left to itself, as no system call waits for a thread with a limit.
-fn copied_by_a_tracer(tid: i32, source: &Arc<Source>) -> io::Result<ThreadCopy> {
+fn copied_by_a_tracer(tid: i32, source: &Arc<RunningProgram>) -> io::Result<ThreadCopy> {
     let (sender, receiver) = mpsc::channel();
     let source = Arc::clone(source);
     thread::Builder::new().name("tracer".into()).spawn(move || {
@@ -174,7 +174,7 @@ fn copied_by_a_tracer(tid: i32, source: &Arc<Source>) -> io::Result<ThreadCopy> 
 
 /// Stops a thread, copies it, and lets it go on. Called by a thread that ends then: one that stopped for a signal of its own
 /// gets this signal from the kernel at that point.
-pub(super) fn copy_thread(tid: i32, source: &Source) -> io::Result<ThreadCopy> {
+pub(super) fn copy_thread(tid: i32, source: &RunningProgram) -> io::Result<ThreadCopy> {
     let pid = Pid::from_raw(tid);
     // on a crowded machine the stop is as long as this thread waits for a processor; not all may do this, and it is of this
     // thread only

@@ -21,7 +21,7 @@ use rustix::process::{Signal, kill_process};
 use crate::stack::backend::{Backends, Debugger, DebuggerKind, LIMIT, Patience, With};
 use crate::stack::find::{self, Outcome};
 use crate::stack::image::image;
-use crate::stack::snapshot::{Piece, Snapshot, Source, copy_thread, snapshot};
+use crate::stack::snapshot::{Piece, RunningProgram, Snapshot, copy_thread, snapshot};
 
 /// Killed at the end, in whatever state it is.
 struct Sleeper(Child);
@@ -117,7 +117,7 @@ fn a_process_that_runs_another_program_than_before_is_not_copied() {
     let mut shell =
         Sleeper(shell.args(["-c", "read line; exec sleep 1000"]).stdin(Stdio::piped()).spawn().unwrap());
     let process = Process::new(shell.pid()).unwrap();
-    let source = block_until("it runs", || Source::of(&process)).0;
+    let source = block_until("it runs", || RunningProgram::of(&process)).0;
     let tid = shell.pid();
     let copy = |source| thread::scope(|scope| scope.spawn(move || copy_thread(tid, source)).join().unwrap());
     block_until("the shell is copied", || copy(&source));
@@ -125,7 +125,7 @@ fn a_process_that_runs_another_program_than_before_is_not_copied() {
     shell.until("it runs another program", |_| process.stat().unwrap().comm == "sleep");
     let refused = copy(&source).unwrap_err().to_string();
     assert!(refused.contains("another program"), "{refused}");
-    let source = Source::of(&process).unwrap().0;
+    let source = RunningProgram::of(&process).unwrap().0;
     block_until("the other program is copied", || copy(&source));
 }
 
