@@ -73,11 +73,7 @@ fn read(context: &Context, r: &mut Reader<'_>, command: Command) -> Result<Reque
             }
             Request::DeregisterEvents(codes)
         }
-        Command::LOG => Request::Log(Log {
-            time: if log_has_time(context) { Some(r.item::<kind::Time>()?) } else { None },
-            data: info(r)?,
-            info: info(r)?,
-        }),
+        Command::LOG => Request::Log(read_log(context, r)?),
         Command::IOF_PULL => Request::IofPull(IofPull {
             procs: MessageField::read(r)?,
             info: info(r)?,
@@ -119,6 +115,26 @@ fn read_commit(context: &Context, reader: &mut Reader<'_>) -> Result<Vec<CommitP
         expanded = inner.limits().expanded;
     }
     Ok(parts)
+}
+
+/// A library that does not know the release of its server, as in a tool that was given its address alone, takes it for an old one, and
+/// sends no time. Neither form can be read as the other one.
+fn read_log(context: &Context, r: &mut Reader<'_>) -> Result<Log, CodecError> {
+    let read = |r: &mut Reader<'_>, has_time: bool| {
+        let time = if has_time { Some(r.item::<kind::Time>()?) } else { None };
+        Ok(Log { time, data: info(r)?, info: info(r)? })
+    };
+    let (mut usual, mut other) = (r.clone(), r.clone());
+    let log = read(&mut usual, log_has_time(context));
+    if (log.is_err() || !usual.is_empty())
+        && let Ok(log) = read(&mut other, !log_has_time(context))
+        && other.is_empty()
+    {
+        *r = other;
+        return Ok(log);
+    }
+    *r = usual;
+    log
 }
 
 fn read_lookup(r: &mut Reader<'_>) -> Result<Lookup, CodecError> {

@@ -189,6 +189,22 @@ fn some_requests_depend_on_the_clients_release() {
     }
 }
 
+#[test]
+fn a_log_request_is_read_with_and_without_a_time_whatever_the_library() {
+    for context in contexts() {
+        for time in [None, Some(Time(1_700_000_000))] {
+            let mut sender = context;
+            sender.client.major = if time.is_some() { 4 } else { 2 };
+            for data in [info(), Directives::new()] {
+                let mut log = filled!(Log::new(data));
+                log.time = time;
+                let bytes = Request::Log(log.clone()).encode(&sender).unwrap();
+                assert_eq!(Request::decode(&context, &bytes), Ok(Request::Log(log)), "{context:?}");
+            }
+        }
+    }
+}
+
 fn job() -> NspaceData {
     let rank =
         RankData { rank: Rank::from_raw(0), pairs: vec![pair("pmix.lrank", 0u16), pair("pmix.hname", "vm")] };
