@@ -51,7 +51,7 @@ impl Launcher for ThisNode {
         for (proc, child, executable) in started {
             let (sender, signals) = mpsc::channel(8);
             self.0.lock().await.insert(proc.clone(), sender);
-            tokio::spawn(self.clone().look_after(proc, child, executable, signals, reports.clone()));
+            tokio::spawn(self.clone().look_after((proc, child, executable), signals, reports.clone()));
         }
         Ok(())
     }
@@ -85,9 +85,7 @@ impl ThisNode {
     /// Reports start and end of a process, and hands it the signals that are for it in between.
     async fn look_after(
         self,
-        proc: ProcId,
-        mut child: Child,
-        executable: String,
+        (proc, mut child, executable): (ProcId, Child, String),
         mut signals: mpsc::Receiver<Signal>,
         reports: mpsc::Sender<LaunchReport>,
     ) {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -17,8 +17,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use pmix_types::{Gid, Uid};
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, ftruncate, mkdirat, openat,
-    readlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatxFlags, fstat, fstatfs, ftruncate,
+    mkdirat, openat, readlinkat, statx,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -54,7 +54,7 @@ pub fn open(path: &Path, existing: Existing, mode: u32) -> io::Result<File> {
     };
     let file = open_with(path, flags | OFlags::CLOEXEC, makes, Mode::from_raw_mode(mode))?;
     if existing == Existing::Kept {
-        check_owner(&fstat(&file)?, Uid::new(geteuid().as_raw()))?;
+        check_owner(&file, Uid::new(geteuid().as_raw()))?;
     }
     Ok(file)
 }
@@ -86,7 +86,7 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
             Err(Errno::EXIST) => {}
             made => {
                 let made = made?;
-                own_files().insert(id_of(&fstat(&made)?));
+                own_files().insert(Id::of(&made)?);
                 return Ok(made.into());
             }
         }
@@ -94,7 +94,7 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
     // a pipe without a reader is no reason to wait
     let file = openat(dir, name, flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK, mode)?;
     let found = fstat(&file)?;
-    check_owner(&found, Uid::ROOT)?;
+    check_owner(&file, Uid::ROOT)?;
     let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if found.st_nlink > 1 || !(is_plain || is_for_all(&place)) {
         let problem = "others may write its directory, and it is no plain file with one name";
@@ -107,10 +107,10 @@ fn open_with(path: &Path, flags: OFlags, makes: OFlags, mode: Mode) -> io::Resul
 }
 
 /// Refuses a file that belongs neither to this user nor to root.
-fn check_owner(file: &Stat, own: Uid) -> io::Result<()> {
-    let owner = Uid::new(file.st_uid);
+fn check_owner(file: impl AsFd, own: Uid) -> io::Result<()> {
+    let owner = Uid::new(fstat(&file)?.st_uid);
     // where files are given to somebody else, as over NFS, those that this process has made are known
-    if owner == own || owner.is_root() || own_files().contains(&id_of(file)) {
+    if owner == own || owner.is_root() || own_files().contains(&Id::of(file)?) {
         return Ok(());
     }
     let problem = format!("it belongs to another user (uid {owner}): use a file of your own");
@@ -123,14 +123,29 @@ pub fn is_among_others() -> bool {
     geteuid().is_root() && *USERS > 1
 }
 
-/// Device and number of each file that was made in a directory of others.
-fn own_files() -> MutexGuard<'static, HashSet<(u64, u64)>> {
-    static MADE: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
+/// Each file that was made in a directory of others.
+fn own_files() -> MutexGuard<'static, HashSet<Id>> {
+    static MADE: LazyLock<Mutex<HashSet<Id>>> = LazyLock::new(Mutex::default);
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const fn id_of(file: &Stat) -> (u64, u64) {
-    (file.st_dev, file.st_ino)
+/// What tells a file from all others: its device and its number, and when it was made, as another one has the number once it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Id {
+    device: (u32, u32),
+    number: u64,
+    made: (i64, u32),
+}
+
+impl Id {
+    fn of(file: impl AsFd) -> io::Result<Self> {
+        let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
+        Ok(Self {
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+            made: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+        })
+    }
 }
 
 /// Makes a directory with this mode, and those above it, unless they are there.
@@ -497,16 +512,36 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_not_taken_for_one_that_had_its_number_before() {
+        let Some(dir) = others() else { return };
+        let path = dir.path().join("file");
+        for _ in 0..100 {
+            put(&path, Existing::Truncated, "own").unwrap();
+            let number = fs::metadata(&path).unwrap().ino();
+            fs::remove_file(&path).unwrap();
+            // clocks of file systems have ticks
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+            fs::write(&path, "theirs").unwrap();
+            chown(&path, Some(OTHER.as_raw()), None).unwrap();
+            refused(put(&path, Existing::Truncated, "x"));
+            if fs::metadata(&path).unwrap().ino() == number {
+                return;
+            }
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
     fn a_file_that_is_kept_belongs_to_its_user_or_to_root_wherever_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         put(&file, Existing::Kept, "old").unwrap();
         put(&file, Existing::Kept, "new").unwrap();
         if !geteuid().is_root() {
-            return refused(check_owner(&fstat(File::open(&file).unwrap()).unwrap(), OTHER));
+            return refused(check_owner(File::open(&file).unwrap(), OTHER));
         }
         if chown(&file, Some(OTHER.as_raw()), None).is_ok() {
-            check_owner(&fstat(File::open(&file).unwrap()).unwrap(), OTHER).unwrap();
+            check_owner(File::open(&file).unwrap(), OTHER).unwrap();
             refused(put(&file, Existing::Kept, "x"));
             // one that is only written tells nothing
             put(&file, Existing::Truncated, "x").unwrap();
