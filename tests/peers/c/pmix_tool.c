@@ -128,6 +128,16 @@ static pmix_status_t forward(const char *nspace)
     return answer;
 }
 
+/* one that knows its server by its address alone sends no time with it */
+static pmix_status_t logs(void)
+{
+    pmix_info_t data, directive;
+    const bool once = true;
+    PMIX_INFO_LOAD(&data, PMIX_LOG_STDERR, "a tool logs\n", PMIX_STRING);
+    PMIX_INFO_LOAD(&directive, PMIX_LOG_ONCE, &once, PMIX_BOOL);
+    return PMIx_Log(&data, 1, &directive, 1);
+}
+
 int main(int argc, char **argv)
 {
     pmix_proc_t me;
@@ -141,6 +151,7 @@ int main(int argc, char **argv)
         if (PMIX_SUCCESS != (status = local_processes(argv[1]))) return fail("local processes", status);
         if (PMIX_SUCCESS != (status = processes(argv[1]))) return fail("processes", status);
         if (PMIX_SUCCESS != (status = forward(argv[1]))) return fail("forwarding", status);
+        if (PMIX_SUCCESS != (status = logs())) return fail("log", status);
     }
     if (PMIX_SUCCESS != (status = PMIx_tool_finalize())) return fail("finalize", status);
     printf("left\n");
