@@ -151,7 +151,7 @@ int main(int argc, char **argv)
         if (PMIX_SUCCESS != (status = local_processes(argv[1]))) return fail("local processes", status);
         if (PMIX_SUCCESS != (status = processes(argv[1]))) return fail("processes", status);
         if (PMIX_SUCCESS != (status = forward(argv[1]))) return fail("forwarding", status);
-        if (PMIX_SUCCESS != (status = logs())) return fail("log", status);
+        printf("log: %d\n", logs());
     }
     if (PMIX_SUCCESS != (status = PMIx_tool_finalize())) return fail("finalize", status);
     printf("left\n");
