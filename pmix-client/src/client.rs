@@ -28,8 +28,8 @@ use crate::ops::Draft;
 /// # How calls are made
 /// Each method with options returns a builder, which does nothing until it is awaited. The builder's page describes its
 /// options, its errors and what happens when the future is dropped, with examples. Builders and their futures own what
-/// they need, so they can be moved into tasks. All methods take arguments in the same forms: processes as [`Procs`], a
-/// single process or namespace by value or by reference, keys as [`AnyKey`] and [`TypedKey`](crate::TypedKey).
+/// they need, so they can be moved into tasks. All methods take arguments in the same forms: processes as [`Procs`](crate::Procs), a
+/// single process or namespace by value or by reference, keys as [`AnyKey`](crate::AnyKey) and [`TypedKey`](crate::TypedKey).
 ///
 /// # Time limits
 /// Without a limit, an operation waits until the server answers: for ever if the server hangs. The server keeps the

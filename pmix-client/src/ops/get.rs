@@ -18,12 +18,12 @@ impl Client {
     ///
     /// `target` is a process id, or `None` for the process itself (GET-01). For values that a process has put, the rank
     /// is that of the process; for values of a job, it is `WILDCARD` (see also [`Client::job`]). A typed key determines
-    /// the type of the result. With a string or a [`KeyName`](pmix_types::KeyName), the caller chooses it; [`Value`]
+    /// the type of the result. With a string or a [`KeyName`](pmix_types::KeyName), the caller chooses it; [`Value`](crate::Value)
     /// accepts every type.
     ///
     /// Data that the process holds is answered locally, without contacting the server: its own puts, job data, and the
-    /// data of fences with [`FenceBuilder::collect_data`] and of earlier gets. Otherwise the request goes to the
-    /// server, which waits until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
+    /// data of fences with [`collect_data`](crate::FenceBuilder::collect_data) and of earlier gets. Otherwise the request
+    /// goes to the server, which waits until the process has committed the key (GET-22); see [`GetBuilder`] for limits.
     #[doc(alias = "PMIx_Get")]
     #[doc(alias = "PMIx_Get_nb")]
     pub fn get<T: ValueType>(&self, target: impl Into<Target>, key: impl KeyOf<T>) -> GetBuilder<T> {

@@ -11,7 +11,7 @@ impl Client {
     ///
     /// By default it does not wait for missing data (PUB-13); see [`LookupBuilder::wait`] and
     /// [`LookupBuilder::wait_all`]. If a key is published in several ranges that include the caller, the narrowest one
-    /// wins (PUB-14). See [`PublishBuilder`] for an example.
+    /// wins (PUB-14). See [`PublishBuilder`](crate::PublishBuilder) for an example.
     #[doc(alias = "PMIx_Lookup")]
     #[doc(alias = "PMIx_Lookup_nb")]
     pub fn lookup<K: AnyKey>(&self, keys: impl IntoIterator<Item = K>) -> LookupBuilder {

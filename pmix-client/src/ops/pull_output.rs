@@ -18,7 +18,8 @@ impl Client {
     /// Subscribes to the standard output and error of processes; await the builder.
     ///
     /// A process id with rank `WILDCARD` means all processes of a namespace. Only channels whose forwarding was
-    /// requested when the job was spawned can be pulled (IOF-04): see [`SpawnBuilder::forward_output`].
+    /// requested when the job was spawned can be pulled (IOF-04): see
+    /// [`forward_output`](crate::SpawnBuilder::forward_output).
     #[doc(alias = "PMIx_IOF_pull")]
     pub fn pull_output(&self, procs: impl Into<Procs>) -> OutputBuilder {
         let channels = IofChannels::STDOUT | IofChannels::STDERR;
