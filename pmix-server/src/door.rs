@@ -20,6 +20,8 @@ use crate::secrets::Secrets;
 
 /// Connections that may wait to be accepted: all ranks of a job on this node start at the same time.
 const BACKLOG: i32 = 2048;
+/// With fewer descriptors, connections and jobs of one user can leave other users none.
+const FEW_DESCRIPTORS: u64 = 256;
 /// How long the server stops accepting when there is no descriptor for another connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Log lines about one user's connections per window; only one per window while the user exceeds this.
@@ -156,6 +158,12 @@ impl Door {
     /// A door that admits other users or not. Their limits derive from the limit of descriptors, so raise that first.
     pub(crate) fn new(other_users: bool) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        if other_users && descriptors < FEW_DESCRIPTORS {
+            tracing::warn!(
+                descriptors,
+                "a server of several users may open few files (ulimit -n): one user can leave the others none"
+            );
+        }
         Self::of(own_uid(), other_users, Places::of(descriptors), Uid::is_subordinate)
     }
 

@@ -53,7 +53,9 @@ impl Name {
 
     /// Whether a request came by this name, at any port: it may have been passed on from another one.
     fn is_in(&self, headers: &HeaderMap) -> bool {
-        let named = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+        let mut hosts = headers.get_all(HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let named = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
         named.is_some_and(|named| named.host().eq_ignore_ascii_case(&self.0))
     }
 }
@@ -111,6 +113,9 @@ mod tests {
             );
         }
         assert!(check_name(&HeaderMap::new(), &name).is_err());
+        let mut two = with(HOST, &text);
+        two.append(HOST, "evil.example".parse().unwrap());
+        assert!(check_name(&two, &name).is_err());
     }
 
     #[test]

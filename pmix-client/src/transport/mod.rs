@@ -109,8 +109,10 @@ impl Closed<'_> {
     }
 }
 
-/// Why the server of another user says nothing to a process of this one.
+/// Why the server of another user may have closed a connection without a word.
 fn not_for_this_user(owner: Uid) -> Option<String> {
     let own = Uid::new(rustix::process::geteuid().as_raw());
-    (owner != own).then(|| format!("it is the server of uid {owner}, and not for uid {own}"))
+    (owner != own).then(|| {
+        format!("it is the server of uid {owner}, and not for uid {own}, or uid {own} has too many connections there")
+    })
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_host::Account;
 use pmix_types::{Gid, Nspace, ProcId, Uid};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::task::JoinHandle;
 
@@ -32,13 +33,19 @@ impl LocalLauncher {
     /// nobody else waits.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
         let alive = alive(processes);
-        done(tokio::task::spawn_blocking(move || signal_all(&alive, signal))).await;
+        done(tokio::task::spawn_blocking(move || {
+            signal_all(&alive, signal);
+        }))
+        .await;
     }
 
     /// Signals processes and their descendants with the rights of the user who runs them: what has become another user's, such as a
     /// command under `sudo`, gets no signal that this user could not send, although root's launcher could. All are killed, whoever owns
     /// them by now, as at the end of the job.
-    pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) {
+    ///
+    /// # Errors
+    /// One that its user may not signal; all others are signalled.
+    pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) -> Result<(), Pid> {
         let mut own = Vec::new();
         let mut others = BTreeMap::<Uid, Vec<Process>>::new();
         for process in processes {
@@ -50,13 +57,18 @@ impl LocalLauncher {
         if !own.is_empty() {
             Self::reach(&own, signal).await;
         }
+        let mut refused = None;
         for (user, processes) in others {
             let alive = alive(&processes);
             let account = Account::with_groups(user, Gid::new(user.as_raw()), Vec::new());
-            if let Err(error) = account.send_signals(move || signal_all(&alive, signal)).await {
-                tracing::warn!(uid = user.as_raw(), %error, "cannot signal the processes of a user");
+            match account.send_signals(move || signal_all(&alive, signal)).await {
+                Ok(found) => refused = refused.or(found),
+                Err(error) => {
+                    tracing::warn!(uid = user.as_raw(), %error, "cannot signal the processes of a user");
+                }
             }
         }
+        refused.map_or(Ok(()), Err)
     }
 }
 
@@ -71,17 +83,19 @@ async fn done(reached: JoinHandle<()>) {
     }
 }
 
-fn signal_all(alive: &[Handle], signal: Signal) {
+/// Signals processes and their descendants; returns one in whose group none may be signalled.
+fn signal_all(alive: &[Handle], signal: Signal) -> Option<Pid> {
     let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
+    let mut refused = None;
     // that took a while
-    for handle in alive.iter().filter(|handle| !handle.has_ended()) {
-        signal_group(handle.pid(), signal);
+    for group in alive.iter().filter(|handle| !handle.has_ended()).map(Handle::pid) {
+        if let Err(error) = kill_process_group(group, signal) {
+            tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
+            if error == Errno::PERM {
+                refused.get_or_insert(group);
+            }
+        }
     }
     tree::signal_all(&outside, signal);
-}
-
-fn signal_group(group: Pid, signal: Signal) {
-    if let Err(error) = kill_process_group(group, signal) {
-        tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
-    }
+    refused
 }
