@@ -1,4 +1,4 @@
-//! The process itself. The methods of [`Client`] that return a builder stand beside their builders.
+//! The process itself. Most methods of [`Client`] stand in `ops`, with what they return.
 
 mod locality;
 

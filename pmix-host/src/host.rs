@@ -536,7 +536,7 @@ behind_the_gate! {
                 let requester = User::of(cx);
                 // nobody takes the answer if the connection is lost
                 tokio::select! {
-                    answer = host.queries.answer( &requester, host.site.node(), req) => answer,
+                    answer = host.queries.answer(&requester, host.site.node(), req) => answer,
                     () = cx.cancelled() => Err(pmix_types::Status::ERR_LOST_CONNECTION.into()),
                 }
             }

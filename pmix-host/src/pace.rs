@@ -22,11 +22,11 @@ pub(crate) const OVERHEAD: usize = 512;
 pub(crate) struct Pace(BTreeMap<Uid, (usize, Instant)>);
 
 impl Pace {
-    /// Counts bytes that this user wants to have kept, which are `what`.
+    /// Counts bytes that this user wants to have kept.
     ///
     /// # Errors
     /// `ERR_RESOURCE_BUSY`: they are too much for now, and are not counted.
-    pub(crate) fn admit(&mut self, uid: Uid, bytes: usize, what: &str) -> HostResult<()> {
+    pub(crate) fn admit(&mut self, uid: Uid, bytes: usize) -> HostResult<()> {
         if is_trusted(uid) || bytes == 0 {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Pace {
             let seconds = (*written + bytes - MAX_BURST).min(*written).div_ceil(PER_SECOND);
             let wait = short_duration(Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX)));
             let message = format!(
-                "uid {uid} has had too much written in a short time, of {what} among other things: try again in {wait}"
+                "uid {uid} has had too much data written lately (published data and jobs): try again in {wait}"
             );
             return Err(HostError::new(Status::ERR_RESOURCE_BUSY, message));
         }
@@ -67,26 +67,24 @@ mod tests {
     const BOB: Uid = Uid::new(4002);
     const CAROL: Uid = Uid::new(4003);
 
-    const DATA: &str = "published data";
-
     #[tokio::test(start_paused = true)]
     async fn a_user_over_the_burst_is_paced_and_others_are_not() {
         let mut pace = Pace::default();
         let (full, second) = (MAX_BURST, PER_SECOND);
-        pace.admit(BOB, full, DATA).unwrap();
-        let refused = pace.admit(BOB, second, DATA).unwrap_err();
+        pace.admit(BOB, full).unwrap();
+        let refused = pace.admit(BOB, second).unwrap_err();
         assert_eq!(refused.status(), Status::ERR_RESOURCE_BUSY);
         assert!(refused.to_string().contains("in 1 s"), "{refused}");
-        pace.admit(ALICE, full, DATA).unwrap();
-        pace.admit(Uid::ROOT, 2 * full, DATA).unwrap();
+        pace.admit(ALICE, full).unwrap();
+        pace.admit(Uid::ROOT, 2 * full).unwrap();
         tokio::time::advance(Duration::from_millis(1500)).await;
-        pace.admit(BOB, second, DATA).unwrap();
-        pace.admit(BOB, second, DATA).unwrap_err();
+        pace.admit(BOB, second).unwrap();
+        pace.admit(BOB, second).unwrap_err();
         // half a second is not lost
         tokio::time::advance(Duration::from_millis(500)).await;
-        pace.admit(BOB, second, DATA).unwrap();
+        pace.admit(BOB, second).unwrap();
         tokio::time::advance(Duration::from_secs(1000)).await;
-        pace.admit(CAROL, second, DATA).unwrap();
+        pace.admit(CAROL, second).unwrap();
         assert_eq!(pace.0.keys().copied().collect::<Vec<_>>(), [CAROL]);
     }
 
@@ -94,22 +92,22 @@ mod tests {
     async fn failed_writes_are_given_back() {
         let mut pace = Pace::default();
         let (full, second) = (MAX_BURST, PER_SECOND);
-        pace.admit(BOB, full, DATA).unwrap();
-        pace.admit(BOB, 0, DATA).unwrap();
+        pace.admit(BOB, full).unwrap();
+        pace.admit(BOB, 0).unwrap();
         pace.give_back(BOB, full);
-        pace.admit(BOB, second, DATA).unwrap();
-        pace.admit(BOB, full, DATA).unwrap_err();
+        pace.admit(BOB, second).unwrap();
+        pace.admit(BOB, full).unwrap_err();
         assert!(pace.0.values().all(|(written, _)| *written == PER_SECOND));
-        pace.admit(CAROL, 0, DATA).unwrap();
+        pace.admit(CAROL, 0).unwrap();
         assert_eq!(pace.0.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_record_larger_than_the_burst_is_admitted_first() {
         let mut pace = Pace::default();
-        pace.admit(BOB, 2 * MAX_BURST, DATA).unwrap();
+        pace.admit(BOB, 2 * MAX_BURST).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        let refused = pace.admit(BOB, MAX_BURST, DATA).unwrap_err();
+        let refused = pace.admit(BOB, MAX_BURST).unwrap_err();
         assert!(refused.to_string().contains("in 8 min 31 s"), "{refused}");
     }
 }

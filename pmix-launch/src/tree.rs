@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags, all_processes};
@@ -20,12 +21,17 @@ impl Seen {
         Pid::from_raw(stat.pid).map(|pid| Self { pid, since: stat.starttime })
     }
 
+    /// A descriptor of it, unless it has ended.
+    pub(crate) fn open(self) -> Option<OwnedFd> {
+        // whatever it is, it stays the same, also if it ends
+        let pidfd = pidfd_open(self.pid, PidfdFlags::empty()).ok()?;
+        let now = Process::new(self.pid.as_raw_pid()).and_then(|process| process.stat());
+        now.is_ok_and(|stat| stat.starttime == self.since).then_some(pidfd)
+    }
+
     /// Sends it a signal, unless it has ended.
     fn signal(self, signal: Signal) {
-        // whatever it is, it stays the same, also if it ends
-        let Ok(pidfd) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
-        let now = Process::new(self.pid.as_raw_pid()).and_then(|process| process.stat());
-        if now.is_ok_and(|stat| stat.starttime == self.since)
+        if let Some(pidfd) = self.open()
             && let Err(error) = pidfd_send_signal(&pidfd, signal)
         {
             tracing::debug!(pid = self.pid.as_raw_pid(), %error, "cannot signal a process");

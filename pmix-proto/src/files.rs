@@ -129,7 +129,8 @@ fn own_files() -> MutexGuard<'static, HashSet<Id>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tells a file from all others: its device and its number, and when it was made, as another one has the number once it is removed.
+/// What tells a file from all others: its device and its number, and when it was made, as far as the file system tells, because another
+/// one may have the number once it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Id {
     device: (u32, u32),

@@ -214,7 +214,7 @@ impl<'a> Watch<'a> {
             Received::PassOn(signal) => self.job.signal(signal.as_raw()),
             Received::Stop => {
                 if let Err(why) = self.job.stop().await {
-                    self.console.tell(format_args!("the ranks are not stopped: {why}"));
+                    self.console.tell(format_args!("not all ranks are stopped: {why}"));
                 }
                 if !interrupts.stop() {
                     self.job.signal(Signal::CONT.as_raw());

@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The places of each user with operations in progress. Threads belong to the whole process, and so does this table.
 static PLACES: Shares<Uid, Semaphore> = Shares::new();
 
-const NONE: CapabilitySets = CapabilitySets {
+pub(crate) const NONE: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
     permitted: CapabilitySet::empty(),
     inheritable: CapabilitySet::empty(),
@@ -220,21 +220,6 @@ impl Account {
         self.clone().start(Self::lend_groups, work).await
     }
 
-    /// Runs `work` that signals processes, in a separate thread: the kernel lets it signal what this user may signal, and nothing else,
-    /// whatever a process becomes meanwhile. Only the uid of the account matters. Counts towards the user's eight operations.
-    ///
-    /// # Errors
-    /// As [`with_rights`](Self::with_rights).
-    ///
-    /// # Cancel safety
-    /// As [`with_rights`](Self::with_rights).
-    pub async fn send_signals<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        self.clone().start(Self::assume_signal_rights, work).await
-    }
-
     /// Makes this process, which must have a single thread, one of the user, with all groups of the user and none of the
     /// permissions that it had. There is no way back. Other processes of the user may signal it, but they can neither trace it nor
     /// read its environment until it runs another program.
@@ -337,14 +322,6 @@ impl Account {
         Ok(set_capabilities(None, NONE)?)
     }
 
-    /// Gives the thread what the kernel asks of the sender of a signal. The real user id cannot stay root's, as it lets a thread signal
-    /// what is root's, nor become the user's, who could then signal this process: it is one that no user has.
-    fn assume_signal_rights(&self) -> io::Result<()> {
-        let user = rustix::process::Uid::from_raw(self.uid.as_raw());
-        set_thread_res_uid(rustix::process::Uid::from_raw(last_uid()?), user, None)?;
-        Ok(set_capabilities(None, NONE)?)
-    }
-
     /// Gives the thread the user's groups, for the processes that it starts. These would drop the groups when they become
     /// the user, but they lack the capability to do so.
     fn lend_groups(&self) -> io::Result<()> {
@@ -363,17 +340,6 @@ impl Account {
         let groups: Vec<_> = groups.collect();
         Ok(set_thread_groups(&groups)?)
     }
-}
-
-/// The highest uid that this user namespace has. Systems give none as high as that to a user.
-fn last_uid() -> io::Result<u32> {
-    let map = std::fs::read_to_string("/proc/self/uid_map")?;
-    let last = |range: &str| {
-        let mut numbers = range.split_ascii_whitespace().map(str::parse::<u32>);
-        let (first, count) = (numbers.next()?.ok()?, numbers.nth(1)?.ok()?);
-        first.checked_add(count)?.checked_sub(1)
-    };
-    map.lines().filter_map(last).max().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The user as whom this process acts.

@@ -161,7 +161,7 @@ impl Door {
         if other_users && descriptors < FEW_DESCRIPTORS {
             tracing::warn!(
                 descriptors,
-                "a server of several users may open few files (ulimit -n): one user can leave the others none"
+                "a server of several users has a low limit of open files (ulimit -n): one user can leave the others none"
             );
         }
         Self::of(own_uid(), other_users, Places::of(descriptors), Uid::is_subordinate)

@@ -136,9 +136,10 @@ impl RunningProgram {
         Ok((Self { pid: process.pid, owner, memory, maps, run }, auxv))
     }
 
-    /// Checks that the process still runs this program, and still as this user.
-    fn verify(&self) -> io::Result<()> {
+    /// Checks that this thread is one of the process, which still runs this program, and still as this user.
+    fn verify(&self, tid: i32) -> io::Result<()> {
         let process = Process::new(self.pid).map_err(io_error)?;
+        process.task_from_tid(tid).map_err(io_error)?;
         if find::owner(&process)? != self.owner {
             return Err(io::Error::other("it has become another user's process"));
         }
@@ -183,8 +184,8 @@ pub(super) fn copy_thread(tid: i32, source: &RunningProgram) -> io::Result<Threa
     ptrace::interrupt(pid)?;
     let stop = wait_until_stopped(tid)?;
     let since = Instant::now();
+    source.verify(tid)?;
     let registers = Registers::of(pid)?;
-    source.verify()?;
     let stack = copy_stack(&source.memory, &source.maps, registers.stack_pointer(), since + MAX_STOPPED);
     // if another thread had it run another program, this one would have ended
     let _ = Registers::of(pid)?;

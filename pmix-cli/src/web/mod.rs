@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 
 use self::access::{Name, Token};
@@ -60,7 +61,7 @@ pub(super) async fn run(args: Args, console: &mut Console<'_>) -> Result<ExitCod
     }
 }
 
-/// How many ports are tried of which one of the two addresses is free and the other one is not.
+/// Attempts to find a port that is free at both addresses.
 const ATTEMPTS: usize = 100;
 
 /// A port of both loopback addresses: browsers take either, and another user could listen at the other one.
@@ -68,6 +69,11 @@ struct Loopback {
     v4: TcpListener,
     /// None where there is no IPv6.
     v6: Option<TcpListener>,
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].contains(&errno))
 }
 
 impl Loopback {
@@ -85,10 +91,9 @@ impl Loopback {
                     }
                     return Err(error);
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "there is no IPv6");
-                    None
-                }
+                Err(error) if is_without_ipv6(&error) => None,
+                // whatever has failed, another user may listen there
+                Err(error) => return Err(error),
             };
             return Ok((Self { v4, v6 }, taken));
         }

@@ -113,6 +113,8 @@ impl Closed<'_> {
 fn not_for_this_user(owner: Uid) -> Option<String> {
     let own = Uid::new(rustix::process::geteuid().as_raw());
     (owner != own).then(|| {
-        format!("it is the server of uid {owner}, and not for uid {own}, or uid {own} has too many connections there")
+        format!(
+            "it is the server of uid {owner}: it is not for uid {own}, or uid {own} has too many connections"
+        )
     })
 }

@@ -58,14 +58,20 @@ impl Cluster {
         }
     }
 
-    /// Has a job of a user kept there, which is about to start.
+    /// Counts what is written for a job of this user.
     ///
     /// # Errors
-    /// `ERR_RESOURCE_BUSY`: this user has had too much written of late; or those of the store.
+    /// `ERR_RESOURCE_BUSY`: this user has had too much written of late.
+    pub(super) fn admit(&self, owner: Uid, job: &KeptJob) -> HostResult<()> {
+        lock(&self.pace).admit(owner, bytes_of(job))
+    }
+
+    /// Has a job kept that is about to start, and that was [admitted](Self::admit).
+    ///
+    /// # Errors
+    /// Those of the store.
     pub(super) async fn keep(&self, store: &dyn JobStore, owner: Uid, job: KeptJob) -> HostResult<()> {
-        // it is written now, and again when it has ended
-        let bytes = job.data.len() + 2 * pace::OVERHEAD;
-        lock(&self.pace).admit(owner, bytes, "the records of jobs")?;
+        let bytes = bytes_of(&job);
         let kept = store.begin(job).await;
         if kept.is_err() {
             lock(&self.pace).give_back(owner, bytes);
@@ -140,4 +146,9 @@ impl Cluster {
     pub(crate) fn next_child(&self) -> u32 {
         self.spawned.fetch_add(1, Ordering::Relaxed) + 1
     }
+}
+
+/// What a job takes in a store that keeps its history: it is written when it starts, and again when it has ended.
+fn bytes_of(job: &KeptJob) -> usize {
+    job.data.len() + 2 * pace::OVERHEAD
 }

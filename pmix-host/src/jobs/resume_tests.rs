@@ -366,12 +366,13 @@ async fn iof_03a_tol_17_what_tools_of_a_lost_node_have_asked_for_ends() {
 async fn a_user_who_has_had_too_much_written_starts_no_job_that_is_kept() {
     let (cluster, store) = (Cluster::new(std::sync::Arc::new(Idle)), Memory::default());
     let (alice, bob) = (Uid::new(4001), Uid::new(4002));
-    lock(&cluster.pace).admit(alice, 64 << 20, "all").unwrap();
+    lock(&cluster.pace).admit(alice, 64 << 20).unwrap();
     let job = || facts("job", 3).keep();
-    let error = cluster.keep(&store, alice, job()).await.unwrap_err();
+    let error = cluster.admit(alice, &job()).unwrap_err();
     assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY);
-    assert!(error.to_string().contains("of the records of jobs"), "{error}");
+    assert!(error.to_string().contains("published data and jobs"), "{error}");
     for user in [bob, Uid::ROOT] {
+        cluster.admit(user, &job()).unwrap();
         cluster.keep(&store, user, job()).await.unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use pmix_server::Account;
@@ -198,6 +199,7 @@ impl Jobs {
         let apps: Vec<App> = wanted.into_iter().map(|wanted| wanted.app).collect();
         let number = self.cluster.next_job();
         let programs: Vec<_> = apps.iter().map(|app| app.command.to_string_lossy().into_owned()).collect();
+        let is_written = AtomicBool::new(false);
         let started = async {
             if let Some(store) = self.cluster.store() {
                 let facts = JobFacts {
@@ -221,7 +223,10 @@ impl Jobs {
                     ends_at: limit.and_then(|limit| SystemTime::now().checked_add(limit)),
                     ticket: ticket.clone(),
                 };
-                self.cluster.keep(store, owner, facts.keep()).await?;
+                let kept = facts.keep();
+                self.cluster.admit(owner, &kept)?;
+                is_written.store(true, Ordering::Relaxed);
+                self.cluster.keep(store, owner, kept).await?;
             }
             let bindings = Bindings::choose(&*self.cluster.launcher, &nspace, &plan, binding.policy).await?;
             let spec = told.into_iter().fold(plan.spec(&nspace, parent.as_ref()), JobSpec::raw);
@@ -268,7 +273,9 @@ impl Jobs {
             end_late_children(controls);
             // it may not have come as far as to be registered
             nodes.end_job(&nspace).await;
-            self.cluster.store().inspect(|store| store.forget(&nspace));
+            if is_written.into_inner() {
+                self.cluster.store().inspect(|store| store.forget(&nspace));
+            }
             return Err(error);
         }
         let watched = Watched {

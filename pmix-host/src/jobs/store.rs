@@ -12,7 +12,8 @@ use pmix_types::{Nspace, Status};
 /// [`StandardHost::with_job_store`](crate::StandardHost::with_job_store).
 #[async_trait]
 pub trait JobStore: fmt::Debug + Send + Sync + 'static {
-    /// Keeps a job that is about to start. It is safe when this returns.
+    /// Keeps a job that is about to start. It is safe when this returns. A user who has had too much kept lately starts no job that is
+    /// kept: 64 MiB at once, and 256 KiB in each second after that, with published data.
     ///
     /// # Errors
     /// It is not kept: the job is not started, for this reason.

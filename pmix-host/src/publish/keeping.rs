@@ -53,9 +53,7 @@ impl Publishing {
         records: &[DurableRecord],
     ) -> HostResult<()> {
         match durable {
-            Some(durable) if durable.keeps_history() => {
-                lock(&self.pace).admit(uid, bytes_of(records), "published data")
-            }
+            Some(durable) if durable.keeps_history() => lock(&self.pace).admit(uid, bytes_of(records)),
             _ => Ok(()),
         }
     }

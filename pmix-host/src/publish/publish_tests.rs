@@ -342,7 +342,7 @@ async fn data_that_need_not_be_kept_is_published_however_much_was_written() {
     let [host, _] = hosts();
     let log = Arc::new(Log::default());
     host.0.published.durable.set(log.clone()).unwrap();
-    lock(&host.0.published.pace).admit(Uid::new(7), 64 << 20, "all").unwrap();
+    lock(&host.0.published.pace).admit(Uid::new(7), 64 << 20).unwrap();
     let for_good = || Directives::new().with(&keys::PERSISTENCE, Persistence::INDEF);
     let error = publish(&host, &caller(0), "k", for_good()).await.unwrap_err();
     assert_eq!(error.status(), Status::ERR_RESOURCE_BUSY, "{error}");

@@ -57,7 +57,8 @@ pub use process::run;
 /// Time limit for a guardian to become ready, to receive its dismissal, and to end after it.
 const TIME_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// How long the guardian may start no leader while jobs wait for one. Jobs that start together each wait for those of the others.
+/// How long the guardian may start no leader while jobs wait for one. A job may have to wait until the leaders of others have been
+/// started.
 const LEADER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Time limit for the start of a process of another user, who can block it (by a lease on the program, or by a stop signal).

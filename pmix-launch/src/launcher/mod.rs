@@ -415,17 +415,10 @@ impl Launcher for LocalLauncher {
                 process.hurry();
             }
         }
-        Self::reach_for_user(&processes, signal).await.map_err(|refused| {
-            let found = self
-                .running()
-                .iter()
-                .find(|(_, process)| process.handle.pid() == refused)
-                .map(|(proc, _)| proc.clone());
-            let reason =
-                format!("process {} is another user's by now, and gets no signal", refused.as_raw_pid());
-            let error =
-                LaunchError::new(found.unwrap_or_else(ProcId::none), &self.nodes.join(","), "", reason);
-            error.with_status(Status::ERR_NO_PERMISSIONS)
+        Self::reach_for_user(&processes, signal).await.map_err(|problem| {
+            let proc = procs.first().cloned().unwrap_or_else(ProcId::none);
+            let reason = format!("not all of its processes are signalled: {problem}");
+            LaunchError::new(proc, &self.nodes.join(","), "", reason).with_status(Status::ERR_NO_PERMISSIONS)
         })
     }
 

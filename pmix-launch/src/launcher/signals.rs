@@ -1,16 +1,16 @@
 //! Signals to running processes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 
-use pmix_host::Account;
-use pmix_types::{Gid, Nspace, ProcId, Uid};
+use pmix_server::signal_as;
+use pmix_types::{Nspace, ProcId, Uid};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::task::JoinHandle;
+use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 
 use super::{LocalLauncher, Process};
 use crate::child::Handle;
-use crate::tree;
+use crate::tree::{self, Seen};
 
 impl LocalLauncher {
     /// Kills the rest of each job whose running processes are all among these.
@@ -32,11 +32,9 @@ impl LocalLauncher {
     /// moment may miss it. Descendants that have left the group receive it after that. Another thread looks for them in /proc, so that
     /// nobody else waits.
     pub(super) async fn reach(processes: &[Process], signal: Signal) {
-        let alive = alive(processes);
-        done(tokio::task::spawn_blocking(move || {
-            signal_all(&alive, signal);
-        }))
-        .await;
+        if let Some(reached) = Reached::look(processes).await {
+            let _ = reached.signal(signal);
+        }
     }
 
     /// Signals processes and their descendants with the rights of the user who runs them: what has become another user's, such as a
@@ -44,8 +42,8 @@ impl LocalLauncher {
     /// them by now, as at the end of the job.
     ///
     /// # Errors
-    /// One that its user may not signal; all others are signalled.
-    pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) -> Result<(), Pid> {
+    /// Why some were not signalled.
+    pub(super) async fn reach_for_user(processes: &[Process], signal: Signal) -> Result<(), String> {
         let mut own = Vec::new();
         let mut others = BTreeMap::<Uid, Vec<Process>>::new();
         for process in processes {
@@ -57,45 +55,64 @@ impl LocalLauncher {
         if !own.is_empty() {
             Self::reach(&own, signal).await;
         }
-        let mut refused = None;
+        let mut problem = None;
         for (user, processes) in others {
-            let alive = alive(&processes);
-            let account = Account::with_groups(user, Gid::new(user.as_raw()), Vec::new());
-            match account.send_signals(move || signal_all(&alive, signal)).await {
-                Ok(found) => refused = refused.or(found),
-                Err(error) => {
-                    tracing::warn!(uid = user.as_raw(), %error, "cannot signal the processes of a user");
+            // this reads what the user may not
+            let Some(reached) = Reached::look(&processes).await else { continue };
+            let sent = match signal_as(user, move || reached.signal(signal)).await {
+                Ok(sent) => {
+                    sent.map_err(|pid| format!("uid {user} may not signal process {}", pid.as_raw_pid()))
                 }
+                Err(error) => Err(format!("no signal can be sent as uid {user}: {error}")),
+            };
+            problem = problem.or_else(|| sent.err());
+        }
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+/// The processes that a signal is to reach.
+struct Reached {
+    /// They lead process groups.
+    leaders: Vec<Handle>,
+    /// Their descendants in other groups.
+    outside: Vec<OwnedFd>,
+}
+
+impl Reached {
+    async fn look(processes: &[Process]) -> Option<Self> {
+        let all: Vec<_> = processes.iter().map(|process| process.handle.clone()).collect();
+        let look = move || {
+            let alive = |handles: Vec<Handle>| {
+                handles.into_iter().filter(|handle| !handle.has_ended()).collect::<Vec<_>>()
+            };
+            let leaders = alive(all);
+            let outside = tree::outside_groups(&leaders.iter().map(Handle::pid).collect::<Vec<_>>());
+            // that took a while
+            Self { leaders: alive(leaders), outside: outside.into_iter().filter_map(Seen::open).collect() }
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        looked.inspect_err(|error| tracing::error!(%error, "cannot signal processes")).ok()
+    }
+
+    /// # Errors
+    /// The leader of a group in which none may be signalled; all others are signalled.
+    fn signal(&self, signal: Signal) -> Result<(), Pid> {
+        let mut refused = None;
+        // the number of one that has ended may be that of another process by now
+        for group in self.leaders.iter().filter(|handle| !handle.is_over()).map(Handle::pid) {
+            if let Err(error) = kill_process_group(group, signal) {
+                tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
+                if error == Errno::PERM {
+                    refused.get_or_insert(group);
+                }
+            }
+        }
+        for process in &self.outside {
+            if let Err(error) = pidfd_send_signal(process, signal) {
+                tracing::debug!(%error, "cannot signal a process");
             }
         }
         refused.map_or(Ok(()), Err)
     }
-}
-
-fn alive(processes: &[Process]) -> Vec<Handle> {
-    let alive = processes.iter().map(|process| &process.handle).filter(|handle| !handle.has_ended());
-    alive.cloned().collect()
-}
-
-async fn done(reached: JoinHandle<()>) {
-    if let Err(error) = reached.await {
-        tracing::error!(%error, "cannot signal processes");
-    }
-}
-
-/// Signals processes and their descendants; returns one in whose group none may be signalled.
-fn signal_all(alive: &[Handle], signal: Signal) -> Option<Pid> {
-    let outside = tree::outside_groups(&alive.iter().map(Handle::pid).collect::<Vec<_>>());
-    let mut refused = None;
-    // that took a while
-    for group in alive.iter().filter(|handle| !handle.has_ended()).map(Handle::pid) {
-        if let Err(error) = kill_process_group(group, signal) {
-            tracing::debug!(group = group.as_raw_pid(), %error, "cannot signal a process group");
-            if error == Errno::PERM {
-                refused.get_or_insert(group);
-            }
-        }
-    }
-    tree::signal_all(&outside, signal);
-    refused
 }

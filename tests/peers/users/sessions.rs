@@ -164,7 +164,7 @@ async fn jct_02a_what_has_become_roots_gets_no_signal_of_the_user_who_started_it
     let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "signal", "USR1"], &[name]));
     // one rank is left out, and that is said
     assert!(
-        code != Some(0) && err.contains(&format!("process {} is another user's", roots.as_raw_pid())),
+        code != Some(0) && err.contains(&format!("may not signal process {}", roots.as_raw_pid())),
         "{err}"
     );
     job.line_with("own hit").await;
