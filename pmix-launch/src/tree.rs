@@ -31,11 +31,16 @@ impl Seen {
 
     /// Sends it a signal, unless it has ended.
     fn signal(self, signal: Signal) {
-        if let Some(pidfd) = self.open()
-            && let Err(error) = pidfd_send_signal(&pidfd, signal)
-        {
-            tracing::debug!(pid = self.pid.as_raw_pid(), %error, "cannot signal a process");
+        if let Some(pidfd) = self.open() {
+            send(&pidfd, signal);
         }
+    }
+}
+
+/// Sends a signal to a process, unless it has ended.
+pub(crate) fn send(pidfd: &OwnedFd, signal: Signal) {
+    if let Err(error) = pidfd_send_signal(pidfd, signal) {
+        tracing::debug!(%error, "cannot signal a process");
     }
 }
 

@@ -17,6 +17,7 @@ use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use procfs::process::{MMapPath, MemoryMap, MemoryMaps, Process};
+use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, setpriority_process, waitid};
 
 use super::as_user::Owner;
@@ -118,7 +119,7 @@ pub(super) struct RunningProgram {
     run: Run,
 }
 
-/// What no two runs of programs have in common: the random bytes that the kernel gives each, and where they are.
+/// Tells two runs of programs apart: the random bytes that the kernel gives each run, and their address.
 #[derive(Debug, PartialEq, Eq)]
 struct Run(u64, [u8; 16]);
 
@@ -145,10 +146,14 @@ impl RunningProgram {
         }
         let auxv: Vec<_> = process.auxv().map_err(io_error)?.into_iter().collect();
         if Run::of(&process.mem().map_err(io_error)?, &auxv)? != self.run {
-            return Err(io::Error::other("it has just begun to run another program"));
+            return Err(another_program());
         }
         Ok(())
     }
+}
+
+fn another_program() -> io::Error {
+    io::Error::other("it has just begun to run another program")
 }
 
 impl Run {
@@ -156,7 +161,11 @@ impl Run {
         let at = auxv.iter().find(|(key, _)| *key == AT_RANDOM).map(|(_, address)| *address);
         let at = at.ok_or_else(|| io::Error::other("the kernel says too little of its program"))?;
         let mut bytes = [0; 16];
-        memory.read_exact_at(&mut bytes, at)?;
+        // the memory of a program that has ended is empty
+        memory.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => another_program(),
+            _ => error,
+        })?;
         Ok(Self(at, bytes))
     }
 }
@@ -202,7 +211,11 @@ fn wait_until_stopped(tid: i32) -> io::Result<i32> {
     let thread = rustix::process::Pid::from_raw(tid).ok_or_else(gone)?;
     let any_thread = WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | any_thread;
-    let status = waitid(WaitId::Pid(thread), options)?.ok_or_else(gone)?;
+    let status = match waitid(WaitId::Pid(thread), options) {
+        // another thread has it run another program
+        Err(Errno::CHILD) => return Err(another_program()),
+        status => status?.ok_or_else(gone)?,
+    };
     status.trapping_signal().or_else(|| status.stopping_signal()).ok_or_else(gone)
 }
 

@@ -71,11 +71,6 @@ struct Loopback {
     v6: Option<TcpListener>,
 }
 
-fn is_without_ipv6(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    errno.is_some_and(|errno| [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].contains(&errno))
-}
-
 impl Loopback {
     /// Listens at a port, or for 0 at one that is free; returns it as well.
     async fn bind(port: u16) -> io::Result<(Self, u16)> {
@@ -107,6 +102,39 @@ impl Loopback {
                 accepted = self.v4.accept() => accepted,
                 accepted = v6.accept() => accepted,
             },
+        }
+    }
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_somebody_has_at_one_of_the_addresses_is_in_use() {
+        for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
+            let held = match TcpListener::bind(address).await {
+                Err(error) if is_without_ipv6(&error) => continue,
+                held => held.unwrap(),
+            };
+            let refused = Loopback::bind(held.local_addr().unwrap().port()).await.err();
+            assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::AddrInUse), "{address}");
+        }
+    }
+
+    #[tokio::test]
+    async fn both_addresses_of_a_port_are_listened_to() {
+        let (loopback, port) = Loopback::bind(0).await.unwrap();
+        let v6 = loopback.v6.is_some().then(|| SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
+        for address in [(Ipv4Addr::LOCALHOST, port).into()].into_iter().chain(v6) {
+            let visitor = TcpStream::connect(address).await.unwrap();
+            let (_, from) = loopback.accept().await.unwrap();
+            assert_eq!(from, visitor.local_addr().unwrap());
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
     is_closed: AtomicBool,
     /// What keeps jobs for a successor.
     store: OnceLock<Arc<dyn JobStore>>,
-    /// What users have had kept of late, of jobs and of published data.
+    /// Counts the bytes of jobs and of published data that each user has had kept lately.
     pub(crate) pace: Arc<Mutex<Pace>>,
     /// What has become of spawns that were requested of the head before this one.
     settled: Mutex<HashMap<TicketOf, Result<Nspace, Nspace>>>,
@@ -69,7 +69,7 @@ impl Cluster {
     /// Has a job kept that is about to start, and that was [admitted](Self::admit).
     ///
     /// # Errors
-    /// Those of the store.
+    /// The store's own.
     pub(super) async fn keep(&self, store: &dyn JobStore, owner: Uid, job: KeptJob) -> HostResult<()> {
         let bytes = bytes_of(&job);
         let kept = store.begin(job).await;
@@ -148,7 +148,7 @@ impl Cluster {
     }
 }
 
-/// What a job takes in a store that keeps its history: it is written when it starts, and again when it has ended.
+/// The bytes that a job takes in a store that keeps its history, which has two records of it: of its start and of its end.
 fn bytes_of(job: &KeptJob) -> usize {
     job.data.len() + 2 * pace::OVERHEAD
 }

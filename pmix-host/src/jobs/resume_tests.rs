@@ -7,7 +7,7 @@ use pmix_server::host::IofPullRequest;
 use pmix_server::{Server, UpcallContext};
 use pmix_test_wait::until;
 use pmix_types::message::{IofPull, Reply};
-use pmix_types::{IofChannels, ProcState, Uid};
+use pmix_types::{App, Gid, IofChannels, ProcState, Uid};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::super::{JobStore, OnFailure};
@@ -20,8 +20,8 @@ use crate::jobs::cluster::Cluster;
 use crate::jobs::plan::Plan;
 use crate::user::{lock, own_uid};
 use crate::{
-    Exchange, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member, MemoryExchange, ProcExit,
-    Responder, StandardHost,
+    Account, Exchange, JobStart, LaunchError, LaunchJob, LaunchReport, Launcher, Machine, Member,
+    MemoryExchange, ProcExit, Responder, StandardHost,
 };
 
 /// Starts nothing.
@@ -375,4 +375,49 @@ async fn a_user_who_has_had_too_much_written_starts_no_job_that_is_kept() {
         cluster.admit(user, &job()).unwrap();
         cluster.keep(&store, user, job()).await.unwrap();
     }
+}
+
+/// Starts nothing on its one node, for any user.
+struct ForAll;
+
+#[async_trait]
+impl Launcher for ForAll {
+    fn nodes(&self) -> Vec<String> {
+        vec!["n0".into()]
+    }
+
+    fn supports_user_switch(&self) -> bool {
+        true
+    }
+
+    async fn launch(&self, job: LaunchJob, _: mpsc::Sender<LaunchReport>) -> Result<(), LaunchError> {
+        Err(LaunchError::new(ProcId::wildcard(job.nspace), "n0", "a", "it starts nothing"))
+    }
+
+    async fn signal(&self, _: &[ProcId], _: i32) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn terminate(&self, _: &[ProcId]) -> Result<(), LaunchError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_is_refused_for_what_its_user_has_had_written_is_not_written() {
+    let store = Memory::default();
+    let host = StandardHost::new(ForAll, MemoryExchange::single("n0")).with_job_store(store.clone());
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::builder().host(host.clone()).hostname("n0").session_root(dir.path());
+    let _server = server.start().await.unwrap();
+    let start = async |name: &str, uid: u32| {
+        let mut start = JobStart::new(nspace(name), vec![App::new("a", 1)]);
+        start.user = Some(Account::with_groups(Uid::new(uid), Gid::new(uid), vec![Gid::new(uid)]));
+        host.start_job(start).await.unwrap_err()
+    };
+    lock(&host.0.jobs.cluster.pace).admit(Uid::new(4001), 64 << 20).unwrap();
+    assert_eq!(start("refused", 4001).await.status(), Status::ERR_RESOURCE_BUSY);
+    // another user's is written, and forgotten when it does not start
+    assert_ne!(start("begun", 4002).await.status(), Status::ERR_RESOURCE_BUSY);
+    assert_eq!(*store.0.lock().unwrap(), ["forget begun"]);
 }

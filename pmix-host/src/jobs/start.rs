@@ -403,13 +403,13 @@ impl Jobs {
     }
 }
 
-/// What a job takes for itself when it starts.
+/// The slots and the room that a starting job reserves.
 struct Claim<'a> {
     /// Of each node.
     slots: BTreeMap<String, u64>,
     /// The number of its processes, if they are daemons.
     daemons: Option<u64>,
-    /// What the plan found on the nodes.
+    /// The room on the nodes as the plan saw it.
     room: &'a [Room],
     /// Its user; `None` for that of this process.
     whose: Option<&'a Account>,

@@ -133,7 +133,7 @@ impl Publishing {
     }
 }
 
-/// What these take in a store that keeps its history.
+/// The bytes that records take in a store that keeps its history.
 pub(super) fn bytes_of(records: &[DurableRecord]) -> usize {
     records.iter().map(|record| pace::OVERHEAD + record.data.len()).sum()
 }

@@ -46,7 +46,7 @@ pub(crate) struct Publishing {
     jobs: Arc<JobTable>,
     store: Mutex<Store>,
     durable: OnceLock<Arc<dyn DurableStore>>,
-    /// What users have had kept of late.
+    /// Counts the bytes that each user has had kept lately.
     pace: Arc<Mutex<Pace>>,
     /// Lookups of other nodes that wait here, by node and ticket.
     places: Mutex<BTreeMap<Ticket, u64>>,

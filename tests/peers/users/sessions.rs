@@ -176,6 +176,28 @@ async fn jct_02a_what_has_become_roots_gets_no_signal_of_the_user_who_started_it
     dvm.stop(|_, _| ()).await;
 }
 
+/// A head that may open fewer files than the user has descendants in sessions of their own.
+#[tokio::test]
+async fn jct_02a_a_signal_reaches_more_descendants_than_the_head_may_have_descriptors() {
+    let Some(alice) = OtherUser::second() else { return };
+    let mut few_files = Command::new("sh");
+    few_files.args(["-c", "ulimit -n 300; exec \"$@\"", "sh"]);
+    let dvm = TestDvm::shared_by(few_files).await;
+    let script = "trap : USR1; for i in $(seq 400); do setsid sh -c 'echo here; exec sleep 1000' & done; \
+                  until wait; do :; done; echo all gone";
+    let mut job = Running::start(dvm.pmix_of(&alice, &["submit"], &["sh", "-c", script]));
+    for _ in 0..400 {
+        job.line_with("here").await;
+    }
+    let (_, out, _) = run(dvm.pmix_of(&alice, &["ps"], &[]));
+    let name = out.lines().nth(1).unwrap().split(' ').next().unwrap();
+    let (code, _, err) = run(dvm.pmix_of(&alice, &["ctrl", "signal", "USR1"], &[name]));
+    assert_eq!(code, Some(0), "{err}");
+    job.line_with("all gone").await;
+    job.end().await;
+    dvm.stop(|_, _| ()).await;
+}
+
 fn alice_runs(alice: &OtherUser, words: &[&str]) -> Command {
     let mut command = alice.command(words[0]);
     command.args(&words[1..]);
